@@ -1,0 +1,102 @@
+//! Gangs and shares: the paper's tables, and jobs larger than an instance.
+
+use embedder::{
+    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars, Resources, Shape, Split,
+    UNLIMITED, Unfit, share, split, virtual_instance,
+};
+
+const GIB: u64 = 1 << 30;
+
+fn bucket(name: &str, accelerators: u64, cpu: u64, gib: u64) -> Bucket {
+    Bucket {
+        name: name.into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::default(),
+        allocatable: Resources {
+            accelerators,
+            cpu_millis: cpu * 1_000,
+            memory_bytes: gib * GIB,
+            ephemeral_bytes: UNLIMITED,
+            pods: UNLIMITED,
+        },
+        hourly: MicroDollars(1_000_000 * (1 + accelerators)),
+        groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
+    }
+}
+
+fn ask(count: u64, accelerators: u64, cpu: u64, gib: u64) -> Ask {
+    let asks = Resources { accelerators, cpu_millis: cpu * 1_000, memory_bytes: gib * GIB, ..Resources::default() };
+    Ask { shape: Shape::new(asks, AcceleratorKind::default()), count }
+}
+
+fn gpus() -> Catalog {
+    Catalog::new(vec![bucket("gpu4", 4, 32, 128), bucket("gpu8", 8, 64, 256), bucket("cpu", 0, 16, 64)]).unwrap()
+}
+
+/// Tables 1 and 2, with the maximum of 2/1 and 3/2 where the paper prints 1.5.
+#[test]
+fn algorithm_2_counts_the_papers_tables() {
+    let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 4)]).unwrap();
+    let vectors = [ask(1, 0, 1, 1), ask(1, 0, 1, 2), ask(1, 1, 2, 4)];
+    assert_eq!(share(&vectors, &catalog).instances, [2, 1]);
+}
+
+#[test]
+fn a_share_counts_only_where_the_vector_fits() {
+    let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 400)]).unwrap();
+    // Less than the small bucket in the order of vectors, and yet too large for it.
+    let sums = share(&[ask(3, 0, 0, 100)], &catalog);
+    assert_eq!(sums.instances, [0, 1]);
+    assert_eq!(share(&[ask(1, 2, 0, 0)], &catalog).unplaced.len(), 1);
+}
+
+#[track_caller]
+fn check_split(units: u64, how: Split, sizes: &[(u64, u64)]) {
+    let unit = Resources { accelerators: 1, ..Resources::default() };
+    let pods = split(units, unit, &bucket("gpu8", 8, 64, 256), how).unwrap();
+    let got: Vec<_> = pods.iter().map(|(pod, n)| (pod.accelerators, *n)).collect();
+    assert_eq!(got, sizes);
+    assert!(pods.iter().all(|(pod, _)| pod.pods == 1));
+}
+
+#[test]
+fn a_job_larger_than_an_instance_is_split() {
+    check_split(20, Split::Full, &[(8, 2), (4, 1)]);
+    check_split(20, Split::Even, &[(7, 2), (6, 1)]);
+    check_split(16, Split::Full, &[(8, 2)]);
+    check_split(16, Split::Even, &[(8, 2)]);
+    check_split(3, Split::Full, &[(3, 1)]);
+}
+
+#[test]
+fn a_unit_that_does_not_fit_cannot_be_split() {
+    let unit = Resources { accelerators: 9, ..Resources::default() };
+    assert_eq!(split(2, unit, &bucket("gpu8", 8, 64, 256), Split::Full), None);
+}
+
+#[track_caller]
+fn check(asks: &[Ask], expected: Result<(&str, u64), Unfit>) {
+    let gang = Gang { asks: asks.to_vec(), one_placement_group: true };
+    let got = virtual_instance(&gang, &gpus());
+    assert!(got.as_ref().is_ok_and(|v| v.one_placement_group) || got.is_err());
+    let catalog = gpus();
+    assert_eq!(got.map(|v| (catalog.buckets()[v.bucket].name.as_str(), v.instances)), expected);
+}
+
+#[test]
+fn a_gang_takes_instances_of_one_bucket() {
+    check(&[ask(2, 8, 0, 0), ask(1, 4, 0, 0)], Ok(("gpu8", 3)));
+    check(&[ask(4, 1, 0, 0)], Ok(("gpu4", 1)));
+    check(&[ask(5, 1, 0, 0)], Ok(("gpu8", 1)));
+    check(&[ask(6, 4, 0, 0)], Ok(("gpu8", 3)));
+    check(&[ask(2, 0, 16, 0)], Ok(("gpu4", 1)));
+    check(&[ask(1, 9, 0, 0)], Err(Unfit::TooLarge(embedder::Resource::Accelerators)));
+}
+
+#[test]
+fn a_gang_goes_only_where_each_of_its_pods_is_admitted() {
+    let mut pinned = ask(3, 0, 16, 0);
+    pinned.shape.admits = BucketSet::only([0]);
+    check(std::slice::from_ref(&pinned), Ok(("cpu", 3)));
+    check(&[pinned, ask(1, 1, 0, 0)], Err(Unfit::NoBucketAdmits));
+}

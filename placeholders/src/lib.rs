@@ -1,0 +1,26 @@
+//! How many placeholders, and where?
+//!
+//! Turns what each bucket is expected to need into placeholders per group. Pure: all state is an argument and comes
+//! back as a value. Each number carries its reasons.
+//!
+//! ```text
+//! policy.rs    what is wanted, as plain serde types
+//! plan.rs      wants to a plan; what stands between them, one file each:
+//!   steady.rs    scale-down windows, rates, tolerance
+//!   limits.rs    the most placeholders, and the most dollars an hour (spend.rs gives them out)
+//!   balance.rs   round-robin over placement groups, in whole virtual instances
+//! reason.rs    why a number is what it is, spelled once
+//! ```
+
+mod balance;
+mod limits;
+mod plan;
+mod policy;
+mod reason;
+mod spend;
+mod steady;
+
+pub use plan::{BucketPlan, GroupPlan, GroupStanding, Plan, Standing, Step, Want, plan};
+pub use policy::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
+pub use reason::Reason;
+pub use steady::Steady;

@@ -1,0 +1,57 @@
+//! The most placeholders: per bucket, in all, and in dollars an hour.
+
+use embedder::{Catalog, MicroDollars};
+
+use crate::plan::{Step, Want};
+use crate::policy::{Limits, Policy};
+use crate::reason::Reason;
+use crate::spend::{Offer, spend, worth};
+
+/// Caps targets; each cap that held one adds its step.
+pub(crate) fn limit(targets: &mut [u64], wants: &[Want], catalog: &Catalog, policy: &Policy, why: &mut [Vec<Step>]) {
+    let Limits { total, buckets } = &policy.limits;
+    for (want, target) in wants.iter().zip(targets.iter_mut()) {
+        let bucket = &catalog.buckets()[want.bucket];
+        if let Some(&most) = buckets.get(&bucket.name).filter(|&&most| most < *target) {
+            *target = most;
+            why[want.bucket].push(Step { reason: Reason::BucketLimit, target: most });
+        }
+    }
+    if let Some(most) = total.filter(|&most| targets.iter().fold(0_u64, |sum, &t| sum.saturating_add(t)) > most) {
+        let mut offers = offers(targets, wants, catalog);
+        offers.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket)));
+        offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        let mut kept = vec![0; targets.len()];
+        offers.iter().for_each(|offer| kept[offer.bucket] += 1);
+        settle(targets, &kept, Reason::TotalLimit, why);
+    }
+    if let Some(cap) = policy.spend_cap.and_then(MicroDollars::from_dollars) {
+        let kept = spend(offers(targets, wants, catalog), cap, targets.len());
+        settle(targets, &kept, Reason::SpendCap, why);
+    }
+}
+
+fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step>]) {
+    for ((target, &kept), why) in targets.iter_mut().zip(kept).zip(why) {
+        if kept < *target {
+            *target = kept;
+            why.push(Step { reason, target: kept });
+        }
+    }
+}
+
+/// More placeholders than this of one bucket are not weighed one by one: no cluster has so many nodes.
+const OFFERS_MAX: u64 = 100_000;
+
+fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog) -> Vec<Offer> {
+    let mut offers = Vec::new();
+    for (want, &target) in wants.iter().zip(targets) {
+        let hourly = catalog.buckets()[want.bucket].hourly;
+        offers.extend((1..=target.min(OFFERS_MAX)).map(|n| Offer {
+            bucket: want.bucket,
+            chance: want.chance(n),
+            hourly,
+        }));
+    }
+    offers
+}
