@@ -16,6 +16,8 @@ pub enum Reason {
     ScaleDownWindow,
     /// Held up: no more than so many may go in a period.
     ScaleDownRate,
+    /// Held back: the lowest target of the stabilisation window counts.
+    ScaleUpWindow,
     /// Held back: no more than so many may come in a period.
     ScaleUpRate,
     /// Left alone: the change is within the tolerance.
@@ -41,6 +43,7 @@ impl Reason {
             Self::Announced => "announced",
             Self::ScaleDownWindow => "scale_down_window",
             Self::ScaleDownRate => "scale_down_rate",
+            Self::ScaleUpWindow => "scale_up_window",
             Self::ScaleUpRate => "scale_up_rate",
             Self::SmallChange => "small_change",
             Self::BucketLimit => "bucket_limit",

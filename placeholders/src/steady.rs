@@ -77,7 +77,7 @@ impl Memory {
         if target > asked {
             why.push(Step { reason: Reason::ScaleDownWindow, target });
         } else if target < asked {
-            why.push(Step { reason: Reason::ScaleUpRate, target });
+            why.push(Step { reason: Reason::ScaleUpWindow, target });
         }
         let rules = if target < have { down } else { up };
         let change = target.abs_diff(have);

@@ -1,1 +1,22 @@
-//! x
+//! Launches the nodes that a batch cluster is about to need, before it needs them.
+//!
+//! ```text
+//! observe → embed → record → forecast → plan → actuate → explain
+//!
+//! decide.rs    learn, forecast, decide: all decisions, without I/O
+//! catalog/     the buckets on offer: a table of AWS types, a file
+//! record/      the history that forecasts learn from
+//! forecast/    one file per method
+//! simulate/    an event-driven cluster that runs a job log under a policy
+//! trace/       readers of public logs, and a generator of synthetic ones
+//! cli/         one file per command; nothing imports it
+//! ```
+
+pub mod catalog;
+pub mod cli;
+pub mod decide;
+pub mod forecast;
+pub mod record;
+pub mod simulate;
+pub mod span;
+pub mod trace;

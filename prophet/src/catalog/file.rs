@@ -1,0 +1,222 @@
+//! A catalog as a file (YAML or JSON), and as part of a run's settings.
+
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
+};
+use serde::{Deserialize, Serialize};
+
+/// The instance types on offer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CatalogFile {
+    /// In any order.
+    pub instance_types: Vec<InstanceTypeEntry>,
+}
+
+/// One instance type. An absent resource is unlimited, but for accelerators: a type has those that it names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstanceTypeEntry {
+    /// Its name.
+    pub name: String,
+    /// Whole accelerators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerators: Option<u64>,
+    /// Their extended resource name; `nvidia.com/gpu` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator_kind: Option<String>,
+    /// CPU in thousandths of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u64>,
+    /// Memory in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Local disk in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ephemeral_bytes: Option<u64>,
+    /// Pod slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<u64>,
+    /// What the kubelet and the system keep.
+    #[serde(default)]
+    pub reserved: Reserved,
+    /// Dollars for an hour.
+    pub price_per_hour: f64,
+    /// On demand when absent.
+    #[serde(default)]
+    pub capacity_type: CapacityType,
+    /// Where instances can be started; one group without limits when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupEntry>,
+}
+
+/// What the kubelet and the system keep of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reserved {
+    /// CPU in thousandths of a core.
+    pub cpu_millis: u64,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A group of instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GroupEntry {
+    /// Its name.
+    pub name: String,
+    /// The placement group that its instances start in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group: Option<String>,
+    /// The fewest instances that it keeps; 0 when absent.
+    #[serde(default)]
+    pub min: u64,
+    /// The most that it may have; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+}
+
+/// Why a file is no catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogFault {
+    /// Not the fields that a catalog has; the message names line and column.
+    #[error("{0}")]
+    Parse(String),
+    /// A field has a value that makes no sense.
+    #[error("instanceTypes[{index}].{field}: {problem}")]
+    Field {
+        /// Which instance type, from 0.
+        index: usize,
+        /// Which field.
+        field: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Each is fine, together they are not.
+    #[error(transparent)]
+    Together(#[from] CatalogError),
+}
+
+impl CatalogFile {
+    /// Parses YAML or JSON.
+    ///
+    /// # Errors
+    /// A syntax error, an unknown or missing field, or a value of the wrong type, with its line.
+    pub fn parse(text: &str) -> Result<Self, CatalogFault> {
+        serde_saphyr::from_str(text).map_err(|error| CatalogFault::Parse(error.to_string()))
+    }
+
+    /// The catalog that it describes.
+    ///
+    /// # Errors
+    /// A value that makes no sense, or entries that contradict each other.
+    pub fn catalog(&self) -> Result<Catalog, CatalogFault> {
+        let entries = self.instance_types.iter().enumerate();
+        let buckets = entries.map(|(index, entry)| {
+            entry.bucket().map_err(|(field, problem)| CatalogFault::Field { index, field, problem })
+        });
+        Ok(Catalog::new(buckets.collect::<Result<_, _>>()?)?)
+    }
+}
+
+impl InstanceTypeEntry {
+    fn bucket(&self) -> Result<Bucket, (&'static str, String)> {
+        let Self { name, capacity_type, price_per_hour, .. } = self;
+        if name.trim().is_empty() {
+            return Err(("name", "is empty".into()));
+        }
+        let hourly = MicroDollars::from_dollars(*price_per_hour)
+            .ok_or_else(|| ("pricePerHour", format!("{price_per_hour} is not a price")))?;
+        let name = match capacity_type {
+            CapacityType::OnDemand => name.clone(),
+            CapacityType::Spot => format!("{name}/spot"),
+        };
+        let kind = self.accelerator_kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
+        Ok(Bucket {
+            capacity_type: *capacity_type,
+            accelerator_kind: AcceleratorKind::new(kind),
+            allocatable: self.allocatable()?,
+            hourly,
+            groups: self.groups(&name),
+            name,
+        })
+    }
+
+    fn allocatable(&self) -> Result<Resources, (&'static str, String)> {
+        let Self { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods, reserved, .. } = self;
+        if [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods].into_iter().all(Option::is_none) {
+            return Err((
+                "cpuMillis",
+                "give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods".into(),
+            ));
+        }
+        let less = |field, have: Option<u64>, reserved: u64| match have {
+            None => Ok(UNLIMITED),
+            Some(have) => have.checked_sub(reserved).ok_or_else(|| (field, format!("reserves {reserved} of {have}"))),
+        };
+        Ok(Resources {
+            accelerators: accelerators.unwrap_or(0),
+            cpu_millis: less("reserved.cpuMillis", *cpu_millis, reserved.cpu_millis)?,
+            memory_bytes: less("reserved.memoryBytes", *memory_bytes, reserved.memory_bytes)?,
+            ephemeral_bytes: ephemeral_bytes.unwrap_or(UNLIMITED),
+            pods: pods.unwrap_or(UNLIMITED),
+        })
+    }
+
+    fn groups(&self, bucket: &str) -> Vec<Group> {
+        let groups = self.groups.iter().map(|GroupEntry { name, placement_group, min, max }| Group {
+            name: name.clone(),
+            placement_group: placement_group.clone(),
+            min: *min,
+            max: max.unwrap_or(UNLIMITED),
+        });
+        let groups: Vec<Group> = groups.collect();
+        if groups.is_empty() {
+            return vec![Group { name: bucket.into(), placement_group: None, min: 0, max: UNLIMITED }];
+        }
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let error = CatalogFile::parse(text).and_then(|file| file.catalog()).unwrap_err().to_string();
+        for part in expected {
+            assert!(error.contains(part), "{part:?} is not in: {error}");
+        }
+    }
+
+    #[test]
+    fn faults_name_line_and_field() {
+        check("instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n", &["line 3", "cpuMilli"]);
+        check("instanceTypes:\n- name: a\n  cpuMillis: 1\n", &["line", "pricePerHour"]);
+        check("instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n", &["line 3"]);
+        check("instanceTypes:\n- {name: a, pricePerHour: 1}\n", &["instanceTypes[0].cpuMillis", "at least one"]);
+        check("instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: -1}\n", &["instanceTypes[0].pricePerHour", "-1"]);
+        check("instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: .nan}\n", &["pricePerHour"]);
+        check(
+            "instanceTypes:\n- {name: a, cpuMillis: 1, reserved: {cpuMillis: 2}, pricePerHour: 1}\n",
+            &["reserved.cpuMillis", "2 of 1"],
+        );
+        check(
+            "instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: 1}\n- {name: a, cpuMillis: 2, pricePerHour: 1}\n",
+            &["a is listed twice"],
+        );
+        check("instanceTypes: []\n", &["at least one instance type"]);
+    }
+
+    #[test]
+    fn an_absent_resource_is_unlimited() {
+        let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
+        let catalog = CatalogFile::parse(text).unwrap().catalog().unwrap();
+        let bucket = &catalog.buckets()[0];
+        let expected = Resources { accelerators: 0, cpu_millis: 7_900, ..Resources::UNLIMITED };
+        assert_eq!((bucket.allocatable, bucket.hourly), (expected, MicroDollars(500_000)));
+        assert_eq!(bucket.groups[0].max, UNLIMITED);
+    }
+}

@@ -1,0 +1,187 @@
+//! `prophet embed`: how many instances do these pods need?
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use embedder::{AcceleratorKind, Ask, Catalog, Order, Resources, Shape, Unplaced, pack, share};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::output::{self, Format};
+use crate::catalog::{CatalogFile, instance_type};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet embed --shapes pods.csv
+  prophet embed --shapes pods.csv --catalog types.yaml --order decreasing --output json
+
+pods.csv has a header and the columns
+  name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optional, accelerator_kind";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The pods, as CSV
+    #[arg(long, value_name = "FILE")]
+    shapes: PathBuf,
+    /// The instance types on offer, as YAML; M5 and G4dn of AWS when absent
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// Count packed nodes, or the sums' dominant shares
+    #[arg(long, default_value = "bins")]
+    mode: Mode,
+    /// The order in which pods are packed
+    #[arg(long, default_value = "increasing")]
+    order: OrderArg,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// First fit onto nodes, each pod whole.
+    Bins,
+    /// The paper's Algorithm 2: a lower bound.
+    Share,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OrderArg {
+    /// Smallest first.
+    Increasing,
+    /// Largest first, as cluster-autoscaler.
+    Decreasing,
+}
+
+/// A row of the shapes file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    count: u64,
+    accelerators: u64,
+    cpu_millis: u64,
+    memory_bytes: u64,
+    ephemeral_bytes: u64,
+    #[serde(default)]
+    accelerator_kind: Option<String>,
+}
+
+/// The paper's series: general purpose, and the cheapest with GPUs.
+const DEFAULT_TYPES: [&str; 14] = [
+    "m5.large",
+    "m5.xlarge",
+    "m5.2xlarge",
+    "m5.4xlarge",
+    "m5.8xlarge",
+    "m5.12xlarge",
+    "m5.16xlarge",
+    "m5.24xlarge",
+    "g4dn.xlarge",
+    "g4dn.2xlarge",
+    "g4dn.4xlarge",
+    "g4dn.8xlarge",
+    "g4dn.12xlarge",
+    "g4dn.metal",
+];
+
+#[derive(Serialize)]
+struct Left<'a> {
+    name: &'a str,
+    count: u64,
+    reason: &'static str,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let catalog = catalog(args.catalog.as_deref())?;
+    let rows = rows(&args.shapes)?;
+    let asks: Vec<Ask> = rows.iter().map(|(_, ask)| ask.clone()).collect();
+    let (instances, unplaced) = match args.mode {
+        Mode::Bins => {
+            let order = match args.order {
+                OrderArg::Increasing => Order::Increasing,
+                OrderArg::Decreasing => Order::Decreasing,
+            };
+            let packing = pack(&asks, &[], &catalog, order);
+            (packing.opened, packing.unplaced)
+        }
+        Mode::Share => {
+            let share = share(&asks, &catalog);
+            (share.instances, share.unplaced)
+        }
+    };
+    let left: Vec<Left> = unplaced
+        .iter()
+        .map(|&Unplaced { ask, count, reason }| Left { name: &rows[ask].0, count, reason: reason.label() })
+        .collect();
+    let needed = catalog.buckets().iter().zip(&instances).filter(|(_, n)| **n > 0);
+    match args.output {
+        Format::Json => {
+            let instances: Map<String, Value> = needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
+            output::print_json(&json!({ "instances": instances, "unplaced": left }))
+        }
+        Format::Table => {
+            let mut text = format!("{:<20} {:>9} {:>12}\n", "instance type", "instances", "dollars/hour");
+            for (bucket, n) in needed {
+                text += &format!("{:<20} {n:>9} {:>12.3}\n", bucket.name, bucket.hourly.times(*n).dollars());
+            }
+            for Left { name, count, reason } in &left {
+                text += &format!("{count} of {name} fit nowhere: {reason}\n");
+            }
+            output::print(&text)
+        }
+    }
+}
+
+fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {
+    let Some(path) = path else {
+        let types = DEFAULT_TYPES.iter().filter_map(|name| instance_type(name)).collect();
+        return Ok(CatalogFile { instance_types: types }.catalog()?);
+    };
+    let file = CatalogFile::parse(&output::read_text(path)?);
+    file.and_then(|file| file.catalog()).with_context(|| path.display().to_string())
+}
+
+/// Names and asks, with the file, line and column of what is wrong.
+fn rows(path: &Path) -> anyhow::Result<Vec<(String, Ask)>> {
+    let read = || format!("failed to read {}", path.display());
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).with_context(read)?;
+    let header = reader.headers().with_context(read)?.clone();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.with_context(|| path.display().to_string())?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let row: Row =
+            record.deserialize(Some(&header)).map_err(|error| fault(path, line, &header, &record, &error))?;
+        let Row { name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, accelerator_kind } = row;
+        let kind = accelerator_kind.filter(|kind| !kind.is_empty());
+        let kind = kind.as_deref().map_or_else(AcceleratorKind::default, AcceleratorKind::new);
+        let asks = Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
+        rows.push((name, Ask { shape: Shape::new(asks, kind), count }));
+    }
+    Ok(rows)
+}
+
+fn fault(
+    path: &Path,
+    line: u64,
+    header: &csv::StringRecord,
+    record: &csv::StringRecord,
+    error: &csv::Error,
+) -> anyhow::Error {
+    let at = match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.field().and_then(|at| usize::try_from(at).ok()),
+        _ => None,
+    };
+    let place = at.and_then(|at| Some((header.get(at)?, record.get(at)?)));
+    match place {
+        Some((column, value)) => {
+            anyhow::anyhow!("{}:{line}: column {column}: expected a whole number, got {value:?}", path.display())
+        }
+        None => anyhow::anyhow!(
+            "{}:{line}: the columns must be name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optional, accelerator_kind: {error}",
+            path.display()
+        ),
+    }
+}

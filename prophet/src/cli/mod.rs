@@ -1,0 +1,47 @@
+//! The command line, one file per command. Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+mod embed;
+mod output;
+mod simulate;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Launches the nodes that a batch cluster is about to need, before it needs them.
+#[derive(Parser)]
+#[command(name = "prophet", version, max_term_width = 110)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Replay a job log: how long would jobs have waited for nodes, and what would it have cost?
+    Simulate(simulate::Args),
+    /// Count the instances that pods need.
+    Embed(embed::Args),
+    /// Describe a job log, or generate one.
+    #[command(subcommand)]
+    Trace(trace::Command),
+}
+
+/// Runs the command that was typed.
+pub fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Simulate(args) => simulate::run(args),
+        Command::Embed(args) => embed::run(&args),
+        Command::Trace(command) => trace::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("prophet: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What goes out: standard output, and files that are whole or not there.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Prints to standard output.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints as JSON, indented, on a line of its own.
+pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Writes a file that is whole or not there, whatever happens.
+pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let failed = || format!("failed to write {}", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".prophet-").tempfile_in(folder).with_context(failed)?;
+    let mut buffer = io::BufWriter::new(file.as_file_mut());
+    write(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
+    drop(buffer);
+    #[cfg(unix)]
+    std::os::unix::fs::PermissionsExt::set_mode(&mut file.as_file().metadata().with_context(failed)?.permissions(), 0o644);
+    file.persist(path).with_context(failed)?;
+    Ok(())
+}
+
+/// Reads a text file.
+pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Whether an error says that nobody reads our output any more.
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}

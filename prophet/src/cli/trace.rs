@@ -1,0 +1,141 @@
+//! `prophet trace`: what a log is like, and synthetic ones.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use super::output::{self, Format};
+use crate::catalog::{CatalogFile, default_types};
+use crate::simulate::{SchedulerKind, Workload, offered};
+use crate::span::Span;
+use crate::trace::{self, Description, Recipe, describe};
+
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Jobs, span, demand, arrivals, autocorrelation and tail of a log
+    Describe(DescribeArgs),
+    /// A seeded synthetic log, as our own table
+    Generate(GenerateArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  prophet trace describe jobs.swf.gz --tick 5m")]
+pub(super) struct DescribeArgs {
+    /// The job log, .gz or not
+    trace: PathBuf,
+    /// Pass over bad lines, and say how many there were
+    #[arg(long)]
+    lenient: bool,
+    /// The instance types on offer, as YAML; chosen to suit the log when absent
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// The time between two looks at demand
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tick)]
+    tick: Span,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  prophet trace generate --days 28 --jobs-per-day 5000 --out jobs.csv")]
+pub(super) struct GenerateArgs {
+    /// How many days, at most ten years
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=3_660))]
+    days: u32,
+    /// Jobs a day on average, about
+    #[arg(long, value_name = "N", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    jobs_per_day: u32,
+    /// The share of sessions that submit GPU jobs
+    #[arg(long, value_name = "SHARE", default_value_t = 0.3, value_parser = share)]
+    gpu_share: f64,
+    /// What all randomness derives from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where to write it; standard output when absent
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn tick(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.parse().ok();
+    parsed.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".into())
+}
+
+pub(super) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Describe(args) => run_describe(&args),
+        Command::Generate(args) => run_generate(&args),
+    }
+}
+
+fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
+    let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
+    let recipe = Recipe { days: *days, jobs_per_day: (*jobs_per_day).into(), gpu_share: *gpu_share, seed: *seed };
+    let jobs = trace::generate(&recipe);
+    match out {
+        Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
+        None => Ok(trace::write_table(&jobs, &mut std::io::BufWriter::new(std::io::stdout().lock()))?),
+    }
+}
+
+fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
+    let trace = trace::read(&args.trace, args.lenient)?;
+    let file = match &args.catalog {
+        Some(path) => CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?,
+        None => CatalogFile { instance_types: default_types(&trace.jobs) },
+    };
+    let catalog = file.catalog().context("the catalog makes no sense")?;
+    let workload = Workload::new(&trace.jobs, &catalog);
+    let series = offered(&workload, &catalog, SchedulerKind::Pack);
+    let names = catalog.buckets().iter().map(|bucket| bucket.name.clone());
+    let named: Vec<_> = names.zip(series.buckets).collect();
+    let description = describe(&trace, &named, args.tick.as_seconds());
+    match args.output {
+        Format::Json => output::print_json(&description),
+        Format::Table => {
+            let mut text = table(&description, args.tick);
+            for unplaceable in &workload.unplaceable {
+                let _ = writeln!(text, "{} jobs fit on no instance type: {}", unplaceable.jobs, unplaceable.reason);
+            }
+            output::print(&text)
+        }
+    }
+}
+
+fn table(description: &Description, tick: Span) -> String {
+    let Description { trace, format, jobs, days, notes, demand, arrivals_by_hour, autocorrelation, tail, .. } = description;
+    let mut text = format!("{trace}: {format}, {jobs} jobs in {days:.1} days; {notes}\n\n");
+    let _ = writeln!(text, "{:<22} {:>10} {:>8} {:>8}", "offered demand", "mean", "p95", "peak");
+    for bucket in demand {
+        let _ = writeln!(text, "{:<22} {:>10.1} {:>8} {:>8}", bucket.bucket, bucket.mean, bucket.p95, bucket.peak);
+    }
+    let most = arrivals_by_hour.iter().copied().max().unwrap_or(0).max(1);
+    let bars = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bar = |n: &u64| bars[usize::try_from(n * 7 / most).unwrap_or(0)];
+    let least = arrivals_by_hour.iter().copied().min().unwrap_or(0);
+    let picture: String = arrivals_by_hour.iter().map(bar).collect();
+    let _ = writeln!(text, "\narrivals by hour      {picture}  from {least} to {most} jobs");
+    let _ = writeln!(
+        text,
+        "autocorrelation       {:.3} after {tick}, {:.3} after 1h, {:.3} after 1d",
+        autocorrelation.tick, autocorrelation.hour, autocorrelation.day
+    );
+    let _ = writeln!(
+        text,
+        "tail                  C² {:.1}, the top 1 % of jobs take {:.0} % of resource-hours,\n                      Pareto index {:.2} from {:.0} to {:.0} resource-hours (R² {:.2})",
+        tail.squared_coefficient_of_variation,
+        100.0 * tail.top_1_percent_share,
+        tail.pareto_index,
+        tail.pareto_from,
+        tail.pareto_to,
+        tail.pareto_r2
+    );
+    text
+}

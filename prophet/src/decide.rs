@@ -1,0 +1,49 @@
+//! All decisions, without I/O: the controller, the simulator and the tests call these three functions, and nothing else
+//! decides. All state is an argument; the clock is `now`.
+
+use chrono::{DateTime, Utc};
+use embedder::{Catalog, Demand};
+use placeholders::{Plan, Policy, Standing, Steady, Want, plan};
+
+use crate::forecast::{KnownFuture, Learners, Outlook};
+use crate::record::Tick;
+
+/// Learns from a tick.
+pub fn learn(learners: &mut Learners, tick: Tick) {
+    learners.learn(tick);
+}
+
+/// What is expected, for the state of this moment.
+pub fn forecast(learners: &Learners, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
+    learners.forecast(demand, known, now)
+}
+
+/// How many placeholders ought to stand, and where. Headroom is measured from present demand.
+pub fn decide(
+    outlook: &Outlook,
+    demand: &Demand,
+    standing: &Standing,
+    catalog: &Catalog,
+    policy: &Policy,
+    steady: &Steady,
+    now: DateTime<Utc>,
+) -> (Plan, Steady) {
+    let quantile = policy.objective.quantile();
+    let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| {
+        let headroom = outlook.new_nodes.quantile(quantile);
+        let weighed = headroom.min(CHANCES_MAX);
+        Want {
+            bucket,
+            announced: demand.announced.get(bucket).copied().unwrap_or(0),
+            gangs: Vec::new(),
+            headroom,
+            basis: outlook.basis,
+            chances: (1..=weighed).map(|n| outlook.new_nodes.chance_of(n)).collect(),
+        }
+    });
+    let wants: Vec<Want> = wants.collect();
+    plan(&wants, standing, catalog, policy, steady, now)
+}
+
+/// Past this many, one more placeholder is as likely needed as the last.
+const CHANCES_MAX: u64 = 1_000;

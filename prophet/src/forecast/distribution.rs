@@ -1,0 +1,73 @@
+//! Counts with their chances.
+
+/// A distribution over counts: at each step, the chance of that count or less. Steps rise; the last chance is 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    steps: Vec<(u64, f64)>,
+}
+
+impl Distribution {
+    /// This count for sure.
+    pub fn certain(count: u64) -> Self {
+        Self { steps: vec![(count, 1.0)] }
+    }
+
+    /// Counts by weight, rising in count; weights at or below 0 are left out. Zero for sure when nothing has a weight.
+    pub fn weighted(weights: impl Iterator<Item = (u64, f64)> + Clone) -> Self {
+        let total: f64 = weights.clone().map(|(_, weight)| weight.max(0.0)).sum();
+        if total.is_nan() || total <= 0.0 {
+            return Self::certain(0);
+        }
+        let mut sum = 0.0;
+        let steps = weights.filter(|(_, weight)| *weight > 0.0).map(|(count, weight)| {
+            sum += weight;
+            (count, sum / total)
+        });
+        let mut steps: Vec<(u64, f64)> = steps.collect();
+        if let Some(last) = steps.last_mut() {
+            last.1 = 1.0;
+        }
+        Self { steps }
+    }
+
+    /// The smallest count whose chance of being enough is at least `q`, in [0, 1].
+    pub fn quantile(&self, q: f64) -> u64 {
+        let enough = self.steps.iter().find(|(_, chance)| *chance >= q).or(self.steps.last());
+        enough.map_or(0, |&(count, _)| count)
+    }
+
+    /// The chance that at least `count` is reached.
+    pub fn chance_of(&self, count: u64) -> f64 {
+        let below = self.steps.iter().take_while(|(step, _)| *step < count).last();
+        1.0 - below.map_or(0.0, |&(_, chance)| chance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_counts_that_were_seen() {
+        let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
+        let quantiles: Vec<u64> = [0.0, 0.5, 0.6, 0.61, 0.9, 0.95, 1.0].map(|q| d.quantile(q)).into();
+        assert_eq!(quantiles, [0, 0, 0, 1, 1, 4, 4]);
+    }
+
+    #[test]
+    fn chances_fall() {
+        let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
+        let near = |count, chance: f64| assert!((d.chance_of(count) - chance).abs() < 1e-12, "{count}");
+        near(0, 1.0);
+        near(1, 0.4);
+        near(2, 0.1);
+        near(4, 0.1);
+        near(5, 0.0);
+    }
+
+    #[test]
+    fn no_weight_means_nothing_is_expected() {
+        assert_eq!(Distribution::weighted(std::iter::empty()), Distribution::certain(0));
+        assert_eq!(Distribution::weighted([(3, f64::NAN)].into_iter()).quantile(0.9), 0);
+    }
+}

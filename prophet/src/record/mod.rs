@@ -1,0 +1,96 @@
+//! The history that forecasts learn from: one record a tick, bounded in memory.
+
+use std::collections::VecDeque;
+
+use chrono::{DateTime, Utc};
+use embedder::Resources;
+
+/// A shape of pod by its place in the shapes of a run, in the order in which they were first seen.
+pub type ShapeId = u32;
+
+/// What is recorded at a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// When.
+    pub time: DateTime<Utc>,
+    /// Per bucket of the catalog.
+    pub buckets: Vec<BucketTick>,
+    /// For the shapes that arrive most, how many more pods fit on occupied nodes.
+    pub room: Vec<(ShapeId, u64)>,
+    /// Pods submitted since the last tick, by shape.
+    pub arrivals: Vec<(ShapeId, u64)>,
+}
+
+/// What is recorded of one bucket, in instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketTick {
+    /// Present demand.
+    pub demand: u64,
+    /// Its maximum since the last tick.
+    pub demand_max: u64,
+    /// Announced demand.
+    pub announced: u64,
+}
+
+/// Two weeks of one-minute ticks: what the longest look back of a forecaster needs.
+const TICKS_MAX: usize = 14 * 24 * 60;
+
+/// The last ticks, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    ticks: VecDeque<Tick>,
+}
+
+impl History {
+    /// Adds a tick. One that is not after the last is a repetition or a clock that went back, and is dropped.
+    pub fn record(&mut self, tick: Tick) {
+        if self.ticks.back().is_some_and(|last| last.time >= tick.time) {
+            return;
+        }
+        if self.ticks.len() == TICKS_MAX {
+            self.ticks.pop_front();
+        }
+        self.ticks.push_back(tick);
+    }
+
+    /// How many ticks there are.
+    pub fn len(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// Whether there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.ticks.is_empty()
+    }
+
+    /// The last tick.
+    pub fn last(&self) -> Option<&Tick> {
+        self.ticks.back()
+    }
+
+    /// The last `n` ticks, oldest first, or all where there are fewer.
+    pub fn latest(&self, n: usize) -> impl ExactSizeIterator<Item = &Tick> {
+        self.ticks.range(self.ticks.len().saturating_sub(n)..)
+    }
+}
+
+/// The free room that counts for one shape: how many more of it fit on nodes with this free room.
+pub fn room_for(shape: Resources, free: impl Iterator<Item = (Resources, u64)>) -> u64 {
+    free.fold(0, |sum, (free, nodes)| sum.saturating_add(free.holds(shape).saturating_mul(nodes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_goes_back_adds_nothing() {
+        let mut history = History::default();
+        for seconds in [60, 120, 120, 60, 180] {
+            let time = DateTime::from_timestamp(seconds, 0).unwrap();
+            history.record(Tick { time, buckets: vec![], room: vec![], arrivals: vec![] });
+        }
+        let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();
+        assert_eq!(times, [60, 120, 180]);
+    }
+}

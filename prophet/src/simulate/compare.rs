@@ -1,0 +1,220 @@
+//! All policies and replays, side by side on the same submissions, and the best constant in hindsight.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use embedder::Catalog;
+
+use super::contender::Contender;
+use super::figures::Figures;
+use super::log::RunLog;
+use super::offered::{Series, offered};
+use super::settings::Settings;
+use super::workload::Workload;
+use super::world::{World, simulate};
+
+/// What a comparison came to.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// In the order of the settings, `reactive` first.
+    pub policies: Vec<PolicyResult>,
+    /// The default policy at quantiles from low to high, where it was asked for.
+    pub frontier: Vec<(f64, Figures)>,
+    /// Constants, where the frontier was asked for.
+    pub constants: Vec<(u64, Figures)>,
+    /// The constant that `best-constant` stands for, where one was found.
+    pub best_constant: Option<u64>,
+}
+
+/// A policy in a comparison.
+#[derive(Clone, Debug)]
+pub struct PolicyResult {
+    /// Which.
+    pub contender: Contender,
+    /// Means over replays.
+    pub figures: Figures,
+    /// Their standard errors, where there is more than one replay.
+    pub stderr: Option<Figures>,
+    /// What happened, a log for each replay, where it was kept.
+    pub logs: Vec<RunLog>,
+}
+
+/// Whom to tell how far a comparison has come, and who may stop it.
+pub struct Progress<'a> {
+    /// Called with the runs that were added to the plan.
+    pub planned: &'a (dyn Fn(usize) + Sync),
+    /// Called with the name of each run that is over.
+    pub done: &'a (dyn Fn(&str) + Sync),
+    /// Ends the comparison when set.
+    pub stop: &'a AtomicBool,
+}
+
+/// The quantiles of the frontier.
+const FRONTIER: [f64; 9] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
+/// The constants beside it.
+const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
+/// No constant above this is looked for: a policy that such a one does not beat is hidden from all waiting.
+const CONSTANT_MAX: u64 = 1 << 14;
+
+struct Arena<'a> {
+    settings: &'a Settings,
+    catalog: &'a Catalog,
+    window: (i64, i64),
+    /// For each replay, the jobs and the demand that they offer.
+    replays: Vec<(Workload, Series)>,
+    progress: &'a Progress<'a>,
+}
+
+/// Runs all policies of the settings. With `keep`, logs and a frontier are kept for a report.
+///
+/// Returns `None` when it was stopped.
+pub fn compare(
+    workload: &Workload,
+    catalog: &Catalog,
+    settings: &Settings,
+    window: (i64, i64),
+    keep: bool,
+    progress: &Progress<'_>,
+) -> Option<Comparison> {
+    let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
+    let replays = parallel((0..settings.replays).collect(), |replay| {
+        let jittered = workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
+        let series = offered(&jittered, catalog, settings.scheduler);
+        (jittered, series)
+    });
+    let arena = Arena { settings, catalog, window, replays, progress };
+    let mut contenders = vec![Contender::Reactive];
+    for contender in &settings.policies {
+        if !contenders.contains(contender) {
+            contenders.push(*contender);
+        }
+    }
+    let searched = contenders.contains(&Contender::BestConstant);
+    let mut run: Vec<Contender> = contenders.iter().copied().filter(|c| *c != Contender::BestConstant).collect();
+    if searched && !run.contains(&Contender::DEFAULT) {
+        run.push(Contender::DEFAULT);
+    }
+    let mut policies = arena.run(&run, keep)?;
+    let reactive: Vec<Figures> = policies.first()?.0.clone();
+    let mut best = None;
+    if searched {
+        let target = run.iter().position(|c| *c == Contender::DEFAULT).map(|at| pending(&policies[at].0))?;
+        let found = arena.best_constant(target, pending(&reactive))?;
+        best = found;
+        if let Some(n) = found {
+            policies.extend(arena.run(&[Contender::Constant(n)], keep)?);
+            run.push(Contender::BestConstant);
+        }
+    }
+    let result = |contender: &Contender| {
+        let at = run.iter().position(|c| c == contender)?;
+        let (runs, logs) = &policies[at];
+        let (figures, stderr) = summary(runs, &reactive);
+        Some(PolicyResult { contender: *contender, figures, stderr, logs: logs.clone() })
+    };
+    let results = contenders.iter().filter_map(result).collect();
+    let mut comparison = Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
+    if keep {
+        let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Increments(Some(q))).collect();
+        let swept = arena.run(&sweep, false)?;
+        comparison.frontier =
+            FRONTIER.into_iter().zip(swept.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();
+        let constants: Vec<Contender> = CONSTANTS.iter().map(|&n| Contender::Constant(n)).collect();
+        let held = arena.run(&constants, false)?;
+        comparison.constants =
+            CONSTANTS.into_iter().zip(held.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();
+    }
+    Some(comparison)
+}
+
+fn summary(runs: &[Figures], reactive: &[Figures]) -> (Figures, Option<Figures>) {
+    let paired: Vec<Figures> = runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive)).collect();
+    Figures::summary(&paired)
+}
+
+fn pending(runs: &[Figures]) -> f64 {
+    runs.iter().map(|figures| figures.pending_minutes.sum).sum::<f64>() / runs.len() as f64
+}
+
+impl Arena<'_> {
+    /// Runs each policy in each replay, on all cores; figures and logs by policy, then by replay.
+    fn run(&self, contenders: &[Contender], keep: bool) -> Option<Vec<(Vec<Figures>, Vec<RunLog>)>> {
+        let tasks: Vec<(Contender, usize)> = contenders
+            .iter()
+            .flat_map(|&contender| (0..self.replays.len()).map(move |replay| (contender, replay)))
+            .collect();
+        (self.progress.planned)(tasks.len());
+        let scan = self.settings.scan.as_seconds();
+        let runs = parallel(tasks, |&(contender, replay)| {
+            let (workload, series) = &self.replays[replay];
+            let world = World {
+                workload,
+                catalog: self.catalog,
+                settings: self.settings,
+                window: self.window,
+                replay: u32::try_from(replay).unwrap_or(0),
+                keep_ticks: keep,
+            };
+            let log = simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
+            (self.progress.done)(&contender.to_string());
+            (Figures::of(&log, self.catalog, scan), keep.then_some(log))
+        });
+        if self.progress.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut runs = runs.into_iter();
+        let policies = contenders.iter().map(|_| {
+            let (figures, logs): (Vec<_>, Vec<_>) = runs.by_ref().take(self.replays.len()).unzip();
+            (figures, logs.into_iter().flatten().collect())
+        });
+        Some(policies.collect())
+    }
+
+    /// The smallest constant whose mean pending minutes are at most `target`: doubled until it is enough, then halved
+    /// towards. The outer `None` says that it was stopped, the inner that no constant is enough.
+    fn best_constant(&self, target: f64, reactive: f64) -> Option<Option<u64>> {
+        let enough = |n: u64| {
+            let runs = self.run(&[Contender::Constant(n)], false)?;
+            Some(runs.first().is_some_and(|(figures, _)| pending(figures) <= target))
+        };
+        if reactive <= target {
+            return Some(Some(0));
+        }
+        let (mut low, mut high) = (0, 1);
+        while !enough(high)? {
+            if high >= CONSTANT_MAX {
+                return Some(None);
+            }
+            (low, high) = (high, 2 * high);
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if enough(middle)? {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(Some(high))
+    }
+}
+
+/// Runs tasks on all cores; results in the order of the tasks.
+fn parallel<T: Sync, R: Send>(tasks: Vec<T>, run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(tasks.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((at, task)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, tasks.get(at)?))) {
+                    let result = run(task);
+                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}

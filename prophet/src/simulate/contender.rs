@@ -1,0 +1,141 @@
+//! The policies by name, and what each of them knows.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use embedder::Catalog;
+use placeholders::{Objective, Policy};
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use crate::forecast::{Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, StaticMax};
+
+/// A policy of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Contender {
+    /// No placeholders: the autoscaler alone. Knows nothing.
+    Reactive,
+    /// As many nodes at all times as demand needed at most before `--from`. Knows the demand until then.
+    StaticMax,
+    /// So many placeholders of each bucket at all times. Knows nothing.
+    Constant(u64),
+    /// The smallest constant whose pending minutes are at most those of the default policy: found in hindsight.
+    BestConstant,
+    /// A step function of present demand. Knows the present.
+    Ladder,
+    /// The paper's rule, a point forecast of demand less present demand, with the last value as its forecast. Knows the
+    /// present; equals `reactive`.
+    Paper,
+    /// A quantile of the needs seen so far; the objective's where none is given. Knows the past.
+    Increments(Option<f64>),
+    /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
+    Oracle,
+}
+
+impl Contender {
+    /// The policy that is compared with the references.
+    pub const DEFAULT: Self = Self::Increments(None);
+
+    /// The default policy among its references.
+    pub fn defaults() -> Vec<Self> {
+        let constant = Self::Constant(4);
+        vec![
+            Self::Reactive,
+            Self::StaticMax,
+            constant,
+            Self::BestConstant,
+            Self::Ladder,
+            Self::Paper,
+            Self::DEFAULT,
+            Self::Oracle,
+        ]
+    }
+
+    /// What forecasts for it, for decisions before and after `from`; `None` holds no placeholders.
+    pub(crate) fn forecaster(
+        self,
+        settings: &Settings,
+        catalog: &Catalog,
+        from: DateTime<Utc>,
+    ) -> Option<Box<dyn Forecaster>> {
+        match self {
+            Self::Reactive | Self::BestConstant => None,
+            Self::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
+            Self::Constant(n) => Some(Box::new(Constant(n))),
+            Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
+            Self::Paper => Some(Box::new(LastValue)),
+            Self::Increments(_) => Some(Box::new(Increments::new(catalog.len(), settings.lead()))),
+            Self::Oracle => Some(Box::new(Oracle)),
+        }
+    }
+
+    /// The policy that its decisions are made by: references hold what they say, whatever it costs.
+    pub(crate) fn policy(self, policy: &Policy) -> Policy {
+        match self {
+            Self::Increments(quantile) => {
+                let objective = quantile.map_or(policy.objective, Objective::Quantile);
+                Policy { objective, ..policy.clone() }
+            }
+            _ => Policy { objective: policy.objective, ..Policy::default() },
+        }
+    }
+}
+
+impl FromStr for Contender {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let contender = match (name, parameter) {
+            ("reactive", None) => Some(Self::Reactive),
+            ("static-max", None) => Some(Self::StaticMax),
+            ("constant", Some(n)) => n.parse().ok().map(Self::Constant),
+            ("best-constant", None) => Some(Self::BestConstant),
+            ("ladder", None) => Some(Self::Ladder),
+            ("paper", None) | ("paper(last-value)", None) => Some(Self::Paper),
+            ("increments", None) => Some(Self::Increments(None)),
+            ("increments", Some(q)) => {
+                q.parse().ok().filter(|q| *q > 0.0 && *q < 1.0).map(|q| Self::Increments(Some(q)))
+            }
+            ("oracle", None) => Some(Self::Oracle),
+            _ => None,
+        };
+        contender.ok_or_else(|| {
+            format!(
+                "unknown policy {text:?}: expected reactive, static-max, constant:N, best-constant, ladder, paper, increments, increments:Q with Q between 0 and 1, or oracle"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reactive => f.write_str("reactive"),
+            Self::StaticMax => f.write_str("static-max"),
+            Self::Constant(n) => write!(f, "constant:{n}"),
+            Self::BestConstant => f.write_str("best-constant"),
+            Self::Ladder => f.write_str("ladder"),
+            Self::Paper => f.write_str("paper(last-value)"),
+            Self::Increments(None) => f.write_str("increments"),
+            Self::Increments(Some(q)) => write!(f, "increments:{q}"),
+            Self::Oracle => f.write_str("oracle"),
+        }
+    }
+}
+
+impl TryFrom<String> for Contender {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Contender> for String {
+    fn from(contender: Contender) -> Self {
+        contender.to_string()
+    }
+}

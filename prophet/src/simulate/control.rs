@@ -1,0 +1,150 @@
+//! The policy under test, and what it has seen.
+//!
+//! Records ticks and calls the three functions that decide; knows the world only by what a turn hands it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use embedder::{Catalog, Demand};
+use placeholders::{Plan, Policy, Standing, Steady};
+
+use super::cluster::Cluster;
+use super::contender::Contender;
+use super::log::TickRecord;
+use super::offered::{LookAhead, Series};
+use super::workload::Workload;
+use super::world::World;
+use crate::decide::{decide, forecast, learn};
+use crate::forecast::{KnownFuture, Learners};
+use crate::record::{BucketTick, ShapeId, Tick, room_for};
+
+/// The policy under test, and what it has seen.
+pub(crate) struct Control<'a> {
+    learners: Option<Learners>,
+    policy: Policy,
+    steady: Steady,
+    ahead: Option<Vec<LookAhead<'a>>>,
+    lead_seconds: i64,
+    demand_max: Vec<u64>,
+    arrivals: BTreeMap<ShapeId, u64>,
+    frequent: Frequent,
+    room: (u64, Vec<(ShapeId, u64)>),
+    /// Whether demand changed since the last decision.
+    pub(crate) due: bool,
+    headroom: Vec<u64>,
+    pub(crate) writes: u64,
+    pub(crate) ticks: Vec<TickRecord>,
+}
+
+/// Shapes whose free room is recorded: those that arrive most.
+const FREQUENT_SHAPES_MAX: usize = 8;
+
+#[derive(Default)]
+struct Frequent {
+    arrivals: Vec<u64>,
+    shapes: Vec<ShapeId>,
+}
+
+impl<'a> Control<'a> {
+    pub(crate) fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
+        let World { workload, catalog, settings, window, .. } = world;
+        let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
+        let oracle = contender == Contender::Oracle;
+        Self {
+            learners: contender.forecaster(settings, catalog, from).map(Learners::new),
+            policy: contender.policy(&settings.policy),
+            steady: Steady::default(),
+            ahead: oracle.then(|| series.buckets.iter().map(|steps| LookAhead::new(steps)).collect()),
+            lead_seconds: settings.lead().seconds,
+            demand_max: vec![0; catalog.len()],
+            arrivals: BTreeMap::new(),
+            frequent: Frequent { arrivals: vec![0; workload.shapes.len()], shapes: Vec::new() },
+            room: (0, Vec::new()),
+            due: false,
+            headroom: vec![0; catalog.len()],
+            writes: 0,
+            ticks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
+        *self.arrivals.entry(shape).or_default() += count;
+        self.frequent.arrived(shape, count);
+    }
+
+    pub(crate) fn note(&mut self, demand: &Demand) {
+        self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
+    }
+
+    pub(crate) fn tick(&mut self, demand: &Demand, cluster: &Cluster<'_>, workload: &Workload, time: DateTime<Utc>) -> Tick {
+        let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
+        let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
+        let buckets = pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
+        // Free room changes only when a pod comes or goes.
+        if self.room.0 != cluster.changes + 1 {
+            let rooms = cluster.occupied_rooms();
+            let room = self.frequent.shapes.iter().map(|&shape| {
+                let asks = workload.shapes[shape as usize].asks;
+                (shape, room_for(asks, rooms.iter().map(|room| (room.free, room.nodes))))
+            });
+            self.room = (cluster.changes + 1, room.collect());
+        }
+        let arrivals = std::mem::take(&mut self.arrivals).into_iter().collect();
+        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), arrivals }
+    }
+
+    /// The three functions that decide; `None` for a policy that holds no placeholders.
+    pub(crate) fn decide(
+        &mut self,
+        tick: Option<Tick>,
+        demand: &Demand,
+        standing: impl FnOnce() -> Standing,
+        catalog: &Catalog,
+        now: DateTime<Utc>,
+    ) -> Option<Plan> {
+        let learners = self.learners.as_mut()?;
+        if let Some(tick) = tick {
+            learn(learners, tick);
+        }
+        let (at, lead) = (now.timestamp(), self.lead_seconds);
+        let rise = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
+        let outlook = forecast(learners, demand, &KnownFuture { rise }, now);
+        let quantile = self.policy.objective.quantile();
+        self.headroom.iter_mut().zip(&outlook.buckets).for_each(|(headroom, bucket)| {
+            *headroom = bucket.new_nodes.quantile(quantile);
+        });
+        let (plan, steady) = decide(&outlook, demand, &standing(), catalog, &self.policy, &self.steady, now);
+        self.steady = steady;
+        Some(plan)
+    }
+
+    pub(crate) fn keep(&mut self, time: i64, demand: &Demand, cluster: &Cluster<'_>) {
+        for (bucket, &demand) in demand.present.iter().enumerate() {
+            let (placeholders, _, ready, launching) = cluster.counts(bucket);
+            let headroom = self.headroom[bucket];
+            self.ticks.push(TickRecord { time, bucket, demand, headroom, placeholders, ready, launching });
+        }
+    }
+}
+
+impl Frequent {
+    fn arrived(&mut self, shape: ShapeId, count: u64) {
+        let at = shape as usize;
+        if self.arrivals.len() <= at {
+            self.arrivals.resize(at + 1, 0);
+        }
+        self.arrivals[at] += count;
+        if self.shapes.contains(&shape) {
+            return;
+        }
+        if self.shapes.len() < FREQUENT_SHAPES_MAX {
+            self.shapes.push(shape);
+            return;
+        }
+        let rarest = self.shapes.iter_mut().min_by_key(|shape| (self.arrivals[**shape as usize], Reverse(**shape)));
+        if let Some(rarest) = rarest.filter(|rarest| self.arrivals[**rarest as usize] < self.arrivals[at]) {
+            *rarest = shape;
+        }
+    }
+}

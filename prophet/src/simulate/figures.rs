@@ -1,0 +1,219 @@
+//! What a run comes to.
+
+use embedder::Catalog;
+use serde::{Serialize, Serializer};
+
+use super::log::{NodeRecord, RunLog};
+
+/// The figures of one run, or the means of several; what cannot be computed is NaN, `null` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Jobs that count.
+    #[serde(serialize_with = "plain")]
+    pub jobs: f64,
+    /// From submission to start.
+    pub pending_minutes: PendingMinutes,
+    /// The share of jobs that waited no longer than one scan.
+    #[serde(serialize_with = "plain")]
+    pub jobs_hidden_share: f64,
+    /// Nodes requested.
+    #[serde(serialize_with = "plain")]
+    pub launches: f64,
+    /// The share of them that no real pod waited for.
+    #[serde(serialize_with = "plain")]
+    pub launches_hidden_share: f64,
+    /// Hours of nodes from ready to gone.
+    #[serde(serialize_with = "plain")]
+    pub instance_hours: f64,
+    /// Hours of nodes from request to ready.
+    #[serde(serialize_with = "plain")]
+    pub launching_instance_hours: f64,
+    /// Hours of ready nodes on which no pod runs.
+    #[serde(serialize_with = "plain")]
+    pub idle_instance_hours: f64,
+    /// Idle hours beyond those of `reactive`, as a share of its instance-hours.
+    #[serde(serialize_with = "plain")]
+    pub extra_idle: f64,
+    /// Dollars for nodes from request to gone.
+    #[serde(serialize_with = "plain")]
+    pub dollars: f64,
+    /// How often a number of placeholders was written.
+    #[serde(serialize_with = "plain")]
+    pub placeholder_writes: f64,
+    /// Jobs that count and never started, for no group had room.
+    #[serde(serialize_with = "plain")]
+    pub jobs_never_started: f64,
+}
+
+/// Waits in minutes, over jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PendingMinutes {
+    /// Their sum.
+    #[serde(serialize_with = "plain")]
+    pub sum: f64,
+    /// Their mean.
+    #[serde(serialize_with = "plain")]
+    pub mean: f64,
+    /// The median.
+    #[serde(serialize_with = "plain")]
+    pub p50: f64,
+    /// One in twenty waits longer.
+    #[serde(serialize_with = "plain")]
+    pub p95: f64,
+    /// One in a hundred waits longer.
+    #[serde(serialize_with = "plain")]
+    pub p99: f64,
+}
+
+/// Whole numbers without a fraction, others to nine significant digits: more would be noise.
+fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        return serializer.serialize_i64(*value as i64);
+    }
+    serializer.serialize_f64(format!("{value:.8e}").parse().unwrap_or(*value))
+}
+
+const FIELDS: usize = 16;
+
+impl Figures {
+    /// Computes all but `extra_idle`, which needs another run.
+    pub fn of(log: &RunLog, catalog: &Catalog, scan_seconds: i64) -> Self {
+        let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.start - job.submit).collect();
+        waits.sort_unstable();
+        let (from, until) = log.window;
+        let within = |start: i64, end: i64| (end.min(until) - start.max(from)).max(0);
+        let requested = |node: &&NodeRecord| (from..until).contains(&node.requested);
+        let launches = log.nodes.iter().filter(requested).count();
+        let hidden = log.nodes.iter().filter(requested).filter(|node| !node.waited_for).count();
+        let (mut alive, mut launching, mut busy, mut dollars) = (0_i64, 0_i64, 0_i64, 0.0);
+        for node in &log.nodes {
+            let gone = node.gone.unwrap_or(until);
+            let ready = node.ready.unwrap_or(gone);
+            alive += within(ready, gone);
+            launching += within(node.requested, ready);
+            busy += node.busy_seconds;
+            let hourly = catalog.buckets()[node.bucket].hourly.dollars();
+            dollars += within(node.requested, gone) as f64 / 3_600.0 * hourly;
+        }
+        let quick = waits.iter().take_while(|wait| **wait <= scan_seconds).count();
+        Self {
+            jobs: waits.len() as f64,
+            pending_minutes: PendingMinutes::of(&waits),
+            jobs_hidden_share: quick as f64 / waits.len() as f64,
+            launches: launches as f64,
+            launches_hidden_share: hidden as f64 / launches as f64,
+            instance_hours: hours(alive),
+            launching_instance_hours: hours(launching),
+            idle_instance_hours: hours(alive - busy),
+            extra_idle: f64::NAN,
+            dollars,
+            placeholder_writes: log.placeholder_writes as f64,
+            jobs_never_started: log.unfinished as f64,
+        }
+    }
+
+    /// With `extra_idle` beyond `reactive`, which ran the same jobs.
+    #[must_use]
+    pub fn beyond(self, reactive: &Self) -> Self {
+        let extra = self.idle_instance_hours - reactive.idle_instance_hours;
+        Self { extra_idle: extra / reactive.instance_hours, ..self }
+    }
+
+    /// Means over runs, and their standard errors where there is more than one.
+    pub fn summary(runs: &[Self]) -> (Self, Option<Self>) {
+        let n = runs.len() as f64;
+        let values: Vec<[f64; FIELDS]> = runs.iter().map(Self::values).collect();
+        let mean: [f64; FIELDS] = std::array::from_fn(|i| values.iter().map(|v| v[i]).sum::<f64>() / n);
+        let error = |i: usize| {
+            let squares: f64 = values.iter().map(|v| (v[i] - mean[i]).powi(2)).sum();
+            (squares / (n - 1.0) / n).sqrt()
+        };
+        (Self::from_values(mean), (runs.len() > 1).then(|| Self::from_values(std::array::from_fn(error))))
+    }
+
+    fn values(&self) -> [f64; FIELDS] {
+        let Self {
+            jobs,
+            pending_minutes: PendingMinutes { sum, mean, p50, p95, p99 },
+            jobs_hidden_share,
+            launches,
+            launches_hidden_share,
+            instance_hours,
+            launching_instance_hours,
+            idle_instance_hours,
+            extra_idle,
+            dollars,
+            placeholder_writes,
+            jobs_never_started,
+        } = *self;
+        [
+            jobs,
+            sum,
+            mean,
+            p50,
+            p95,
+            p99,
+            jobs_hidden_share,
+            launches,
+            launches_hidden_share,
+            instance_hours,
+            launching_instance_hours,
+            idle_instance_hours,
+            extra_idle,
+            dollars,
+            placeholder_writes,
+            jobs_never_started,
+        ]
+    }
+
+    fn from_values(values: [f64; FIELDS]) -> Self {
+        let [
+            jobs,
+            sum,
+            mean,
+            p50,
+            p95,
+            p99,
+            jobs_hidden_share,
+            launches,
+            launches_hidden_share,
+            instance_hours,
+            launching_instance_hours,
+            idle_instance_hours,
+            extra_idle,
+            dollars,
+            placeholder_writes,
+            jobs_never_started,
+        ] = values;
+        Self {
+            jobs,
+            pending_minutes: PendingMinutes { sum, mean, p50, p95, p99 },
+            jobs_hidden_share,
+            launches,
+            launches_hidden_share,
+            instance_hours,
+            launching_instance_hours,
+            idle_instance_hours,
+            extra_idle,
+            dollars,
+            placeholder_writes,
+            jobs_never_started,
+        }
+    }
+}
+
+impl PendingMinutes {
+    fn of(sorted_waits: &[i64]) -> Self {
+        let minutes = |seconds: i64| seconds as f64 / 60.0;
+        let sum = minutes(sorted_waits.iter().sum());
+        // The nearest rank: the smallest wait that a share of jobs does not exceed.
+        let rank = |percent: usize| (sorted_waits.len() * percent).div_ceil(100).max(1) - 1;
+        let at = |percent| sorted_waits.get(rank(percent)).map_or(f64::NAN, |&wait| minutes(wait));
+        Self { sum, mean: sum / sorted_waits.len() as f64, p50: at(50), p95: at(95), p99: at(99) }
+    }
+}
+
+fn hours(seconds: i64) -> f64 {
+    seconds as f64 / 3_600.0
+}

@@ -1,0 +1,138 @@
+//! Offered demand: what jobs would occupy without launch latency, each from its submission to submission + runtime.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use embedder::{Ask, Catalog, Order, pack};
+
+use super::cluster::Cluster;
+use super::queue::Waiting;
+use super::scheduler::{self, Placements};
+use super::settings::SchedulerKind;
+use super::workload::Workload;
+
+/// Nodes in demand over time, per bucket: steps of (second, nodes), rising in time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// Per bucket of the catalog.
+    pub buckets: Vec<Vec<(i64, u64)>>,
+}
+
+impl Series {
+    /// Nodes in demand at a moment.
+    pub fn at(&self, bucket: usize, time: i64) -> u64 {
+        let steps = &self.buckets[bucket];
+        steps[..steps.partition_point(|&(step, _)| step <= time)].last().map_or(0, |&(_, nodes)| nodes)
+    }
+}
+
+/// Runs the jobs on nodes that appear when they are needed and vanish when they are empty.
+pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind) -> Series {
+    let mut cluster = Cluster::new(catalog, scheduler, (0, 0));
+    let mut placements = Placements::default();
+    let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
+    let mut series = Series { buckets: vec![Vec::new(); catalog.len()] };
+    let end = |time: i64, job: usize, cluster: &mut Cluster<'_>, placements: &mut Placements, series: &mut Series| {
+        scheduler::finish(job, cluster, placements, workload, time);
+        for id in std::mem::take(&mut cluster.newly_unneeded) {
+            if cluster.nodes[id].is_unneeded() {
+                cluster.remove(id, time);
+            }
+        }
+        series.note(time, &cluster.occupied());
+    };
+    for (at, job) in workload.jobs.iter().enumerate() {
+        while let Some(&Reverse((time, ended))) = ends.peek().filter(|Reverse((time, _))| *time <= job.submit) {
+            ends.pop();
+            end(time, ended, &mut cluster, &mut placements, &mut series);
+        }
+        let waiting = Waiting { job: at, class: job.class };
+        if !scheduler::place(waiting, &mut cluster, &mut placements, workload, job.submit) {
+            open(waiting, &mut cluster, workload, job.submit);
+            scheduler::place(waiting, &mut cluster, &mut placements, workload, job.submit);
+        }
+        cluster.newly_unneeded.clear();
+        series.note(job.submit, &cluster.occupied());
+        ends.push(Reverse((job.submit.saturating_add(job.runtime), at)));
+    }
+    while let Some(Reverse((time, ended))) = ends.pop() {
+        end(time, ended, &mut cluster, &mut placements, &mut series);
+    }
+    series
+}
+
+/// Makes the nodes ready that a job needs beyond the free room.
+fn open(waiting: Waiting, cluster: &mut Cluster<'_>, workload: &Workload, now: i64) {
+    let asks: Vec<Ask> = scheduler::asks(waiting.class, 1, workload).collect();
+    let packing = pack(&asks, &cluster.ready_rooms(), cluster.catalog, Order::Given);
+    for (bucket, &count) in packing.opened.iter().enumerate() {
+        for _ in 0..count {
+            let id = cluster.launch(bucket, 0, true, now);
+            cluster.make_ready(id, now);
+        }
+    }
+}
+
+impl Series {
+    fn note(&mut self, time: i64, nodes: &[u64]) {
+        for (steps, &nodes) in self.buckets.iter_mut().zip(nodes) {
+            match steps.last_mut() {
+                Some(last) if last.1 == nodes => {}
+                Some(last) if last.0 == time => last.1 = nodes,
+                None if nodes == 0 => {}
+                _ => steps.push((time, nodes)),
+            }
+        }
+    }
+}
+
+/// By how much a series rises within a window that moves forward.
+pub(crate) struct LookAhead<'a> {
+    steps: &'a [(i64, u64)],
+    /// The first step after the window's start.
+    start: usize,
+    /// The first step after the window's end.
+    end: usize,
+    /// Steps of the window that can be its maximum, falling in value, by their place.
+    highs: VecDeque<usize>,
+}
+
+impl<'a> LookAhead<'a> {
+    pub(crate) fn new(steps: &'a [(i64, u64)]) -> Self {
+        Self { steps, start: 0, end: 0, highs: VecDeque::new() }
+    }
+
+    /// The largest value within `(now, now + seconds]`, less the value at `now`; at least 0. Calls must not go back in
+    /// time.
+    pub(crate) fn rise(&mut self, now: i64, seconds: i64) -> u64 {
+        while self.end < self.steps.len() && self.steps[self.end].0 <= now.saturating_add(seconds) {
+            let value = self.steps[self.end].1;
+            while self.highs.back().is_some_and(|&at| self.steps[at].1 <= value) {
+                self.highs.pop_back();
+            }
+            self.highs.push_back(self.end);
+            self.end += 1;
+        }
+        while self.start < self.steps.len() && self.steps[self.start].0 <= now {
+            self.start += 1;
+        }
+        while self.highs.front().is_some_and(|&at| at < self.start) {
+            self.highs.pop_front();
+        }
+        let present = self.start.checked_sub(1).map_or(0, |at| self.steps[at].1);
+        self.highs.front().map_or(0, |&at| self.steps[at].1.saturating_sub(present))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LookAhead;
+
+    #[test]
+    fn a_rise_is_the_maximum_ahead_less_the_present() {
+        let steps = [(10, 2), (20, 5), (30, 1), (40, 3)];
+        let mut ahead = LookAhead::new(&steps);
+        let rises = [0, 5, 10, 15, 20, 25, 30, 35, 40, 99].map(|now| ahead.rise(now, 10));
+        assert_eq!(rises, [2, 2, 3, 3, 0, 0, 2, 2, 0, 0]);
+    }
+}

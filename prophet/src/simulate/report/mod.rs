@@ -1,0 +1,89 @@
+//! Tables, files and pictures of a comparison.
+//!
+//! ```text
+//! table.rs   for a terminal
+//! files.rs   jobs.csv, nodes.csv, ticks.csv: all from which the figures can be recomputed
+//! html.rs    one self-contained page; plot.rs draws its pictures
+//! ```
+
+mod files;
+mod html;
+mod plot;
+mod table;
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use embedder::Catalog;
+use serde_json::{Value, json};
+
+pub use table::write_table;
+
+use super::compare::{Comparison, PolicyResult};
+use super::settings::Settings;
+use crate::trace::Trace;
+
+/// Hands a file's name and its writer to whoever writes files.
+pub type WriteFile<'a> =
+    dyn Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> + 'a;
+
+/// Writes all files of a report, in one folder, or in one for each replay where there are several.
+///
+/// # Errors
+/// Whatever writing fails with.
+pub fn write_report(
+    comparison: &Comparison,
+    settings: &Settings,
+    trace: &Trace,
+    catalog: &Catalog,
+    _: &AtomicBool,
+    write: impl Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let replays = comparison.policies.first().map_or(0, |policy| policy.logs.len());
+    for replay in 0..replays {
+        let folder = if replays > 1 { format!("replay-{}/", replay + 1) } else { String::new() };
+        let logs = || comparison.policies.iter().filter_map(move |policy| Some((policy.name(), policy.logs.get(replay)?)));
+        write(&format!("{folder}jobs.csv"), &mut |to| files::jobs(logs(), trace, to))?;
+        write(&format!("{folder}nodes.csv"), &mut |to| files::nodes(logs(), catalog, to))?;
+        write(&format!("{folder}ticks.csv"), &mut |to| files::ticks(logs(), catalog, to))?;
+    }
+    let document = comparison.document(settings, trace);
+    write("settings.json", &mut |to| serde_json::to_writer_pretty(to, settings).map_err(io::Error::from))?;
+    write("figures.json", &mut |to| serde_json::to_writer_pretty(to, &document).map_err(io::Error::from))?;
+    let page = html::page(comparison, settings, trace, catalog);
+    write("report.html", &mut |to| to.write_all(page.as_bytes()))
+}
+
+impl PolicyResult {
+    /// Its name, as it is printed.
+    pub fn name(&self) -> String {
+        self.contender.to_string()
+    }
+}
+
+impl Comparison {
+    /// The comparison as one object: `{"trace", "settings", "policies"}`.
+    pub fn document(&self, settings: &Settings, trace: &Trace) -> Value {
+        let policies = self.policies.iter().map(|policy| {
+            let mut object = json!({ "name": policy.name() });
+            merge(&mut object, &json!(policy.figures));
+            if let (Some(stderr), Some(object)) = (policy.stderr, object.as_object_mut()) {
+                object.insert("stderr".into(), json!(stderr));
+            }
+            if let (super::Contender::BestConstant, Some(n), Some(object)) =
+                (policy.contender, self.best_constant, object.as_object_mut())
+            {
+                object.insert("constant".into(), json!(n));
+            }
+            object
+        });
+        let policies: Vec<Value> = policies.collect();
+        json!({ "trace": trace.source, "settings": settings, "policies": policies })
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
+        into.extend(from.clone());
+    }
+}

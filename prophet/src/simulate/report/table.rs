@@ -1,0 +1,104 @@
+//! A comparison for a terminal.
+
+use std::fmt::Write as _;
+
+use crate::simulate::compare::Comparison;
+use crate::simulate::contender::Contender;
+use crate::simulate::figures::Figures;
+use crate::simulate::settings::Settings;
+use crate::trace::Trace;
+
+/// A column: its two header lines, its value, and how many decimals it has.
+type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
+
+const COLUMNS: [Column; 12] = [
+    ("pending", "minutes", |f| f.pending_minutes.sum, 0),
+    ("mean", "min/job", |f| f.pending_minutes.mean, 2),
+    ("p95", "min", |f| f.pending_minutes.p95, 1),
+    ("p99", "min", |f| f.pending_minutes.p99, 1),
+    ("jobs", "hidden %", |f| 100.0 * f.jobs_hidden_share, 1),
+    ("node", "launches", |f| f.launches, 0),
+    ("launches", "hidden %", |f| 100.0 * f.launches_hidden_share, 1),
+    ("instance", "hours", |f| f.instance_hours, 0),
+    ("idle", "hours", |f| f.idle_instance_hours, 0),
+    ("extra", "idle %", |f| 100.0 * f.extra_idle, 2),
+    ("cost", "dollars", |f| f.dollars, 0),
+    ("placeholder", "writes", |f| f.placeholder_writes, 0),
+];
+
+/// The comparison as a table, with a sentence on whatever needs one.
+pub fn write_table(comparison: &Comparison, settings: &Settings, trace: &Trace) -> String {
+    let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
+    let mut text = format!("{}: {jobs:.0} jobs count\n\n", trace.source);
+    let rows: Vec<(String, Vec<String>)> = comparison
+        .policies
+        .iter()
+        .map(|policy| {
+            let cells = COLUMNS.iter().map(|(_, _, value, decimals)| {
+                let error = policy.stderr.map(|stderr| value(&stderr));
+                cell(value(&policy.figures), error, *decimals)
+            });
+            (name(comparison, policy.contender), cells.collect())
+        })
+        .collect();
+    let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let width = |i: usize| {
+        let cells = rows.iter().map(|(_, cells)| cells[i].chars().count());
+        cells.chain([COLUMNS[i].0.len(), COLUMNS[i].1.len()]).max().unwrap_or(0)
+    };
+    for header in [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)] {
+        let _ = write!(text, "{:first$}", "");
+        header.iter().enumerate().for_each(|(i, head)| text += &format!("  {head:>w$}", w = width(i)));
+        text.push('\n');
+    }
+    for (name, cells) in &rows {
+        let _ = write!(text, "{name:first$}");
+        cells.iter().enumerate().for_each(|(i, cell)| text += &format!("  {cell:>w$}", w = width(i)));
+        text.push('\n');
+    }
+    text.push('\n');
+    notes(comparison, settings).iter().for_each(|note| text += &format!("{note}\n"));
+    text
+}
+
+fn name(comparison: &Comparison, contender: Contender) -> String {
+    match (contender, comparison.best_constant) {
+        (Contender::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
+        _ => contender.to_string(),
+    }
+}
+
+fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
+    match stderr {
+        _ if !value.is_finite() => "-".into(),
+        Some(error) => format!("{value:.decimals$}±{error:.decimals$}"),
+        None => format!("{value:.decimals$}"),
+    }
+}
+
+fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let has = |contender| comparison.policies.iter().any(|policy| policy.contender == contender);
+    if settings.replays > 1 {
+        notes.push(format!(
+            "Means ± standard errors of {} replays, submissions moved by up to {} either way.",
+            settings.replays, settings.jitter
+        ));
+    }
+    if has(Contender::Paper) {
+        notes.push("paper(last-value): the paper's rule; until a network forecasts for it, it equals reactive.".into());
+    }
+    if settings.policies.contains(&Contender::BestConstant) && comparison.best_constant.is_none() {
+        notes.push("best-constant: no constant lets jobs wait as little as increments does.".into());
+    }
+    if has(Contender::Oracle) {
+        notes.push("oracle: knows the demand to come; a reference, not a bound.".into());
+    }
+    let stranded = comparison.policies.iter().map(|policy| policy.figures.jobs_never_started).fold(0.0, f64::max);
+    if stranded > 0.0 {
+        notes.push(format!("Up to {stranded:.0} jobs never started: no group had room. They are not in the waits."));
+    }
+    notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
+    notes.push("extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into());
+    notes
+}

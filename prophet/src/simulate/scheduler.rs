@@ -1,0 +1,111 @@
+//! Jobs onto nodes: gangs whole, real pods before placeholders.
+
+use std::collections::HashMap;
+
+use super::cluster::{Cluster, NodeId};
+use super::queue::{Queue, Waiting};
+use super::workload::{ClassId, Workload};
+use crate::record::ShapeId;
+
+/// Where the pods of jobs run.
+#[derive(Default)]
+pub(crate) struct Placements {
+    by_job: HashMap<usize, Vec<(NodeId, ShapeId)>>,
+}
+
+/// One step of placing a gang, to be undone when a later one fails.
+struct Taken {
+    node: NodeId,
+    shape: ShapeId,
+    preempted: bool,
+}
+
+/// Places everything that can be placed, in order; each class is tried once, for nothing is freed in between.
+/// Calls `placed` for what was.
+pub(crate) fn pass(
+    queue: &mut Queue,
+    cluster: &mut Cluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+    mut placed: impl FnMut(usize),
+) {
+    let mut cursor = None;
+    while let Some((head, waiting)) = queue.after(cursor) {
+        if place(waiting, cluster, placements, workload, now) {
+            queue.pop(head);
+            placed(waiting.job);
+        }
+        cursor = Some(head);
+    }
+}
+
+/// Places all pods of a class at once, or none.
+pub(crate) fn place(
+    Waiting { job, class }: Waiting,
+    cluster: &mut Cluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+) -> bool {
+    let mut taken: Vec<Taken> = Vec::new();
+    for &(shape, count) in &workload.classes[class].pods {
+        for _ in 0..count {
+            let Some(step) = place_pod(shape, cluster, workload, now) else {
+                undo(taken, cluster, workload, now);
+                return false;
+            };
+            taken.push(step);
+        }
+    }
+    let pods = taken.into_iter().map(|step| (step.node, step.shape));
+    placements.by_job.entry(job).or_default().extend(pods);
+    true
+}
+
+fn place_pod(shape: ShapeId, cluster: &mut Cluster<'_>, workload: &Workload, now: i64) -> Option<Taken> {
+    let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
+    let free = cluster.preferred(asks, fits);
+    let node = free.or_else(|| cluster.preempt(asks, fits))?;
+    cluster.place(node, asks, now);
+    Some(Taken { node, shape, preempted: free.is_none() })
+}
+
+fn undo(taken: Vec<Taken>, cluster: &mut Cluster<'_>, workload: &Workload, now: i64) {
+    for Taken { node, shape, preempted } in taken.into_iter().rev() {
+        cluster.release(node, workload.shapes[shape as usize].asks, now);
+        if preempted {
+            cluster.restore(node);
+        }
+    }
+}
+
+/// Takes the pods of a job off their nodes.
+pub(crate) fn finish(
+    job: usize,
+    cluster: &mut Cluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+) {
+    for (node, shape) in placements.by_job.remove(&job).unwrap_or_default() {
+        cluster.release(node, workload.shapes[shape as usize].asks, now);
+    }
+}
+
+/// How many nodes the pods of a job are on.
+pub(crate) fn instances(job: usize, placements: &Placements) -> usize {
+    let Some(pods) = placements.by_job.get(&job) else { return 0 };
+    let mut nodes: Vec<NodeId> = pods.iter().map(|(node, _)| *node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.len()
+}
+
+/// The pods of a class as asks.
+pub(crate) fn asks(class: ClassId, jobs: u64, workload: &Workload) -> impl Iterator<Item = embedder::Ask> {
+    workload.classes[class].pods.iter().map(move |&(shape, count)| embedder::Ask {
+        shape: workload.shapes[shape as usize].clone(),
+        count: count.saturating_mul(jobs),
+    })
+}

@@ -1,0 +1,96 @@
+//! Lengths of time as people write them: `90s`, `5m`, `8d`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time in whole seconds, at most a thousand years.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(i64);
+
+/// A thousand years: sums of a few of them stay far inside an `i64`.
+const SECONDS_MAX: i64 = 1_000 * 366 * 86_400;
+
+/// The units, largest first.
+const UNITS: [(char, i64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+
+impl Span {
+    /// So many seconds.
+    pub const fn seconds(seconds: u32) -> Self {
+        Self(seconds as i64)
+    }
+
+    /// In seconds, at least 0.
+    pub const fn as_seconds(self) -> i64 {
+        self.0
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected a length of time such as 90s, 5m, 2h or 8d, got {text:?}");
+        let (digits, unit) = match text.chars().last() {
+            Some(last) if last.is_ascii_alphabetic() => (&text[..text.len() - 1], last),
+            _ => (text, 's'),
+        };
+        let (_, seconds) = UNITS.into_iter().find(|&(name, _)| name == unit).ok_or_else(expected)?;
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(expected());
+        }
+        let total = digits.parse::<i64>().ok().and_then(|n| n.checked_mul(seconds));
+        total.filter(|total| *total <= SECONDS_MAX).map(Self).ok_or_else(|| format!("{text} is above 1000 years"))
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> Self {
+        span.to_string()
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, seconds) = UNITS.into_iter().find(|&(_, seconds)| self.0 % seconds == 0 && self.0 > 0).unwrap_or(UNITS[3]);
+        write!(f, "{}{unit}", self.0 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[track_caller]
+    fn check(text: &str, seconds: i64, shown: &str) {
+        let span: Span = text.parse().unwrap();
+        assert_eq!((span.as_seconds(), span.to_string().as_str()), (seconds, shown));
+    }
+
+    #[test]
+    fn people_write_spans() {
+        check("0", 0, "0s");
+        check("90", 90, "90s");
+        check("120s", 120, "2m");
+        check("5m", 300, "5m");
+        check("24h", 86_400, "1d");
+        check("8d", 691_200, "8d");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "m", "-5m", "1.5h", "5 m", "5w", "99999999999999999999s", "400000d", "5é", "+5s"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+    }
+}

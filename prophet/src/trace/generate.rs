@@ -1,0 +1,132 @@
+//! A seeded synthetic log: daily and weekly season, batch arrivals, heavy-tailed durations, gangs, CPU and GPU shapes.
+//!
+//! Users come in sessions; a session submits a batch of jobs of one kind within minutes of each other, as people and
+//! workflows do. Session starts follow the working hours of weekdays.
+
+use embedder::{AcceleratorKind, Resources, Split};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+use rand_pcg::Pcg64Mcg;
+
+use super::{Format, Job, Notes, Trace, Work};
+
+/// What to generate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recipe {
+    /// How many days.
+    pub days: u32,
+    /// Jobs a day on average, about.
+    pub jobs_per_day: f64,
+    /// The share of sessions that submit GPU jobs, in [0, 1].
+    pub gpu_share: f64,
+    /// What all randomness derives from.
+    pub seed: u64,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self { days: 21, jobs_per_day: 1_500.0, gpu_share: 0.3, seed: 1 }
+    }
+}
+
+/// Monday, 2024-01-01, midnight UTC.
+const START: i64 = 1_704_067_200;
+
+/// Jobs in a session: a Pareto law from 2 on, cut at 200; so many on average.
+const BATCH_SHAPE: f64 = 1.3;
+const BATCH_MAX: f64 = 200.0;
+const BATCH_MEAN: f64 = 6.6;
+
+/// No job runs longer than a week.
+const RUNTIME_MAX: f64 = 7.0 * 86_400.0;
+
+/// How busy an hour is, Monday at midnight first: 1 on average over a week.
+fn season(seconds: f64) -> f64 {
+    let hours = seconds / 3_600.0;
+    let day = (hours / 24.0) % 7.0;
+    let weekday = if day < 5.0 { 1.25 } else { 0.375 };
+    // Busiest at 14:00, quietest at 02:00.
+    weekday * (1.0 - 0.75 * ((hours - 2.0) / 24.0 * std::f64::consts::TAU).cos())
+}
+
+/// The busiest that an hour gets.
+const SEASON_MAX: f64 = 1.25 * 1.75;
+
+impl Recipe {
+    /// As a log that was read.
+    pub fn trace(&self) -> Trace {
+        let source = format!("synthetic, {} days, seed {}", self.days, self.seed);
+        Trace { source, format: Format::Table, jobs: generate(self), notes: Notes::default() }
+    }
+}
+
+/// Generates jobs in the order of submission. The same recipe gives the same jobs.
+pub fn generate(recipe: &Recipe) -> Vec<Job> {
+    let Recipe { days, jobs_per_day, gpu_share, seed } = *recipe;
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let end = f64::from(days) * 86_400.0;
+    let rate = jobs_per_day / 86_400.0 / BATCH_MEAN;
+    let Ok(gaps) = Exp::new(rate * SEASON_MAX) else { return Vec::new() };
+    let mut jobs = Vec::new();
+    let mut now = 0.0;
+    loop {
+        now += gaps.sample(&mut random);
+        if now >= end {
+            break;
+        }
+        // Thinning: of the busiest hour's sessions, as many as this hour has.
+        if random.random::<f64>() * SEASON_MAX <= season(now) {
+            let gpu = random.random_bool(gpu_share.clamp(0.0, 1.0));
+            session(now, end, gpu, &mut random, &mut jobs);
+        }
+    }
+    jobs.sort_by_key(|job| job.submit);
+    for (number, job) in jobs.iter_mut().enumerate() {
+        job.name = (number + 1).to_string().into();
+    }
+    jobs
+}
+
+fn session(start: f64, end: f64, gpu: bool, random: &mut Pcg64Mcg, jobs: &mut Vec<Job>) {
+    let law = |mean: f64, sigma: f64| LogNormal::new(mean.ln(), sigma);
+    let (Ok(batch), Ok(gap), Ok(typical), Ok(spread)) =
+        (Pareto::new(2.0, BATCH_SHAPE), Exp::new(1.0 / 20.0), law(if gpu { 2_400.0 } else { 600.0 }, 1.4), law(1.0, 0.4))
+    else {
+        return;
+    };
+    let work = if gpu { gpu_work(random) } else { cpu_work(random) };
+    let typical: f64 = typical.sample(random);
+    let mut now = start;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut at the maximum")]
+    let size = batch.sample(random).min(BATCH_MAX) as u32;
+    for _ in 0..size {
+        if now >= end {
+            return;
+        }
+        let runtime: f64 = (typical * spread.sample(random)).clamp(10.0, RUNTIME_MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "clamped")]
+        let (submit, runtime) = (START + now as i64, runtime as i64);
+        jobs.push(Job { name: Box::default(), submit, runtime, priority: 0, work: work.clone() });
+        now += gap.sample(random);
+    }
+}
+
+fn pick(choices: &[u64], random: &mut Pcg64Mcg) -> u64 {
+    choices[random.random_range(0..choices.len())]
+}
+
+/// Training: mostly one GPU, some of eight, now and then a gang of several nodes.
+fn gpu_work(random: &mut Pcg64Mcg) -> Work {
+    let units = pick(&[1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32], random);
+    let unit = Resources { accelerators: 1, cpu_millis: 8_000, memory_bytes: 48 << 30, ..Resources::default() };
+    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) }
+}
+
+/// Batch: pods of a few cores each, one or many.
+fn cpu_work(random: &mut Pcg64Mcg) -> Work {
+    let cores = pick(&[1, 1, 1, 2, 2, 4, 8], random);
+    let units = pick(&[1, 1, 1, 1, 2, 4, 10], random);
+    let gib = cores * pick(&[2, 2, 3], random);
+    let unit = Resources { cpu_millis: cores * 1_000, memory_bytes: gib << 30, ..Resources::default() };
+    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: None }
+}

@@ -1,0 +1,60 @@
+//! The Standard Workload Format, version 2.2, of the Parallel Workloads Archive: 18 columns, `;` before header lines,
+//! -1 for unknown.
+//!
+//! A processor is a core of its own; a job asks for the processors that it requested, or, where that is not recorded,
+//! for those that it was given, and for the memory that it requested for each.
+
+use embedder::{AcceleratorKind, Resources, Split};
+
+use super::{AMOUNT_MAX, Fault, Job, Notes, Reader, Row, UNITS_MAX, Work, count, field, seconds};
+
+/// The columns that are read, from 0.
+const SUBMIT: usize = 1;
+const RUNTIME: usize = 3;
+const ALLOCATED: usize = 4;
+const REQUESTED: usize = 7;
+const MEMORY: usize = 9;
+const STATUS: usize = 10;
+
+#[derive(Default)]
+pub(super) struct Swf {
+    /// Unix time of the log's zero, from the header.
+    start: i64,
+}
+
+impl Reader for Swf {
+    fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, Fault> {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix(';') {
+            if let Some((_, start)) = header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime") {
+                self.start = seconds("UnixStartTime", start)?.max(0);
+            }
+            return Ok(Row::Blank);
+        }
+        if line.is_empty() {
+            return Ok(Row::Blank);
+        }
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let submit = seconds("2 (submit time)", field(&fields, SUBMIT, "2 (submit time)")?)?;
+        let runtime = seconds("4 (run time)", field(&fields, RUNTIME, "4 (run time)")?)?;
+        let processors = |at, column| count(column, field(&fields, at, column)?, UNITS_MAX);
+        let allocated = processors(ALLOCATED, "5 (allocated processors)")?;
+        let requested = processors(REQUESTED, "8 (requested processors)")?;
+        let kilobytes = count("10 (requested memory)", field(&fields, MEMORY, "10 (requested memory)")?, AMOUNT_MAX / 1024.0)?;
+        let status = seconds("11 (status)", field(&fields, STATUS, "11 (status)")?)?;
+        // 2, 3 and 4 are parts of a job that was swapped out; its whole has a line of its own.
+        if (2..=4).contains(&status) {
+            return Ok(Row::NotAJob);
+        }
+        if runtime <= 0 {
+            return Ok(Row::NeverRan);
+        }
+        let units = if requested > 0 { requested } else { allocated };
+        if units == 0 {
+            return Ok(Row::NoSize);
+        }
+        let unit = Resources { cpu_millis: 1_000, memory_bytes: kilobytes * 1_024, ..Resources::default() };
+        let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) };
+        Ok(Row::Job(Job { name: fields[0].into(), submit: self.start + submit, runtime, priority: 0, work }))
+    }
+}

@@ -1,0 +1,131 @@
+//! Our own job table: CSV with a header, columns in any order. `docs/trace-format.md` is its specification.
+
+use std::io::{self, Write};
+
+use chrono::{DateTime, NaiveDateTime};
+use embedder::{AcceleratorKind, Resources, Split};
+
+use super::{AMOUNT_MAX, Fault, Job, Notes, Reader, Row, SECONDS_MAX, UNITS_MAX, Work, count, field, number, seconds};
+
+/// The columns, in the order in which they are written.
+const COLUMNS: [&str; 12] = [
+    "job",
+    "submit",
+    "runtime",
+    "pods",
+    "units",
+    "split",
+    "accelerators",
+    "accelerator_kind",
+    "cpu_millis",
+    "memory_bytes",
+    "ephemeral_bytes",
+    "priority",
+];
+
+pub(super) struct Table {
+    /// For each of [`COLUMNS`], its place in the file.
+    places: [Option<usize>; COLUMNS.len()],
+}
+
+impl Table {
+    /// `None` when the header has a column that is not known, or one twice.
+    pub(super) fn new(header: &[&str]) -> Option<Self> {
+        let known = header.iter().all(|name| COLUMNS.contains(name));
+        let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
+        (known && places.iter().flatten().count() == header.len()).then_some(Self { places })
+    }
+
+    /// A field that is there and not blank.
+    fn get<'a>(&self, fields: &[&'a str], column: &'static str) -> Result<Option<&'a str>, Fault> {
+        let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| self.places[at]);
+        let text = place.map(|at| field(fields, at, column)).transpose()?;
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+}
+
+impl Reader for Table {
+    fn row(&mut self, line: &str, line_number: u64, _: &mut Notes) -> Result<Row, Fault> {
+        if line.trim().is_empty() {
+            return Ok(Row::Blank);
+        }
+        let fields: Vec<&str> = line.split(',').collect();
+        let get = |column| self.get(&fields, column);
+        let required = |column| get(column)?.ok_or_else(|| Fault::new(column, "is missing", ""));
+        let submit = time(required("submit")?)?;
+        let runtime = seconds("runtime", required("runtime")?)?;
+        let (units, split) = match (get("pods")?, get("units")?) {
+            (Some(_), Some(units)) => return Err(Fault::new("units", "give pods or units, not both", units)),
+            (Some(pods), None) => (count("pods", pods, UNITS_MAX)?, None),
+            (None, Some(units)) => (count("units", units, UNITS_MAX)?, Some(split(get("split")?)?)),
+            (None, None) => (1, None),
+        };
+        let amount = |column| get(column)?.map_or(Ok(0), |text| count(column, text, AMOUNT_MAX));
+        let mut unit = Resources {
+            accelerators: amount("accelerators")?,
+            cpu_millis: amount("cpu_millis")?,
+            memory_bytes: amount("memory_bytes")?,
+            ephemeral_bytes: amount("ephemeral_bytes")?,
+            pods: 0,
+        };
+        if split.is_some() && unit == Resources::default() {
+            unit.cpu_millis = 1_000;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        let priority = get("priority")?.map_or(Ok(0.0), |text| number("priority", text, 1e9))? as i32;
+        if runtime <= 0 {
+            return Ok(Row::NeverRan);
+        }
+        if units == 0 || unit == Resources::default() {
+            return Ok(Row::NoSize);
+        }
+        let kind = get("accelerator_kind")?.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
+        let name = get("job")?.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
+        Ok(Row::Job(Job { name, submit, runtime, priority, work: Work { units, unit, accelerator_kind: kind, split } }))
+    }
+}
+
+/// Seconds, or a time with or without its zone.
+fn time(text: &str) -> Result<i64, Fault> {
+    let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+    let plain = || {
+        let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
+        formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok()).map(|t| t.and_utc().timestamp())
+    };
+    let time = zoned.ok().or_else(plain).filter(|time| (*time as f64).abs() <= SECONDS_MAX);
+    time.map_or_else(
+        || seconds("submit", text).map_err(|_| Fault::new("submit", "expected seconds or an RFC 3339 time", text)),
+        Ok,
+    )
+}
+
+fn split(text: Option<&str>) -> Result<Split, Fault> {
+    match text {
+        None | Some("full") => Ok(Split::Full),
+        Some("even") => Ok(Split::Even),
+        Some(other) => Err(Fault::new("split", "expected full or even", other)),
+    }
+}
+
+/// Writes jobs as a table.
+///
+/// # Errors
+/// Whatever the writer fails with.
+pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "{}", COLUMNS.join(","))?;
+    for Job { name, submit, runtime, priority, work } in jobs {
+        let Work { units, unit, accelerator_kind, split } = work;
+        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = unit;
+        let (pods, units, split) = match split {
+            None => (units.to_string(), String::new(), ""),
+            Some(Split::Full) => (String::new(), units.to_string(), "full"),
+            Some(Split::Even) => (String::new(), units.to_string(), "even"),
+        };
+        let kind = if *accelerators > 0 { accelerator_kind.as_str() } else { "" };
+        writeln!(
+            to,
+            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority}"
+        )?;
+    }
+    Ok(())
+}
