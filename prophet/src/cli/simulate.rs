@@ -156,7 +156,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
             output::write_whole(&path, |to| write(to))
         };
-        write_report(&comparison, &settings, &trace, &catalog, &stop, write)?;
+        write_report(&comparison, &settings, &trace, &catalog, write)?;
         eprintln!("wrote {}", folder.join("report.html").display());
     }
     match format {

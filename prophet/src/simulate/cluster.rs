@@ -43,10 +43,6 @@ impl Node {
         self.ready != NEVER && self.gone == NEVER
     }
 
-    pub(crate) fn is_launching(&self) -> bool {
-        self.ready == NEVER && self.gone == NEVER
-    }
-
     /// Ready, without pods and placeholder.
     pub(crate) fn is_unneeded(&self) -> bool {
         self.is_ready() && self.pods == 0 && !self.placeholder
@@ -88,8 +84,8 @@ pub(crate) struct Cluster<'a> {
     /// Ready nodes without a placeholder.
     index: BTreeSet<Key>,
     groups: Vec<Vec<GroupState>>,
-    /// Per bucket, the nodes that hold placeholders, oldest placement first.
-    placeholders: Vec<Vec<NodeId>>,
+    /// Per bucket, the nodes that hold placeholders.
+    placeholders: Vec<BTreeSet<NodeId>>,
     /// Buckets, the cheapest first.
     by_price: Vec<BucketId>,
     /// Changes whenever what pods occupy changes.
@@ -110,7 +106,7 @@ impl<'a> Cluster<'a> {
             nodes: Vec::new(),
             index: BTreeSet::new(),
             groups: groups.collect(),
-            placeholders: vec![Vec::new(); catalog.len()],
+            placeholders: vec![BTreeSet::new(); catalog.len()],
             by_price,
             changes: 0,
             newly_unneeded: Vec::new(),
@@ -220,14 +216,15 @@ impl<'a> Cluster<'a> {
         self.changes += 1;
     }
 
-    /// Preempts the youngest placeholder of the cheapest bucket on which a pod fits; the node is then unneeded.
+    /// Preempts a placeholder of the cheapest bucket on which a pod fits, on the node that was requested first; the node is
+    /// then unneeded.
     pub(crate) fn preempt(&mut self, asks: Resources, fits: &BucketSet) -> Option<NodeId> {
         let allows = |&&bucket: &&BucketId| {
             let allocatable = self.catalog.buckets()[bucket].allocatable;
             !self.placeholders[bucket].is_empty() && fits.contains(bucket) && allocatable.fits(asks)
         };
         let bucket = *self.by_price.iter().find(allows)?;
-        let id = self.placeholders[bucket].pop()?;
+        let id = self.placeholders[bucket].pop_first()?;
         let state = &mut self.groups[bucket][self.nodes[id].group];
         // The replacement stays gated until the next decision.
         state.wanted -= 1;
@@ -242,13 +239,14 @@ impl<'a> Cluster<'a> {
         self.occupy(id);
     }
 
-    /// Sets how many placeholders stand or wait in a group. Waiting ones go first, then the youngest.
+    /// Sets how many placeholders stand or wait in a group. Waiting ones go first, then those on the
+    /// nodes that were requested last.
     pub(crate) fn want(&mut self, bucket: BucketId, group: usize, wanted: u64) {
         self.groups[bucket][group].wanted = wanted;
         while self.groups[bucket][group].placed > wanted {
-            let on = &self.placeholders[bucket];
-            let Some(at) = on.iter().rposition(|&id| self.nodes[id].group == group) else { break };
-            let id = self.placeholders[bucket].remove(at);
+            let mut youngest = self.placeholders[bucket].iter().rev();
+            let Some(&id) = youngest.find(|id| self.nodes[**id].group == group) else { break };
+            self.placeholders[bucket].remove(&id);
             self.vacate(id);
         }
     }
@@ -361,7 +359,7 @@ impl<'a> Cluster<'a> {
         let state = &mut self.groups[bucket][group];
         state.unneeded.remove(&id);
         state.placed += 1;
-        self.placeholders[bucket].push(id);
+        self.placeholders[bucket].insert(id);
     }
 
     fn key(&self, id: NodeId) -> Key {

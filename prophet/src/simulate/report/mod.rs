@@ -12,7 +12,6 @@ mod plot;
 mod table;
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 
 use embedder::Catalog;
 use serde_json::{Value, json};
@@ -23,10 +22,6 @@ use super::compare::{Comparison, PolicyResult};
 use super::settings::Settings;
 use crate::trace::Trace;
 
-/// Hands a file's name and its writer to whoever writes files.
-pub type WriteFile<'a> =
-    dyn Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> + 'a;
-
 /// Writes all files of a report, in one folder, or in one for each replay where there are several.
 ///
 /// # Errors
@@ -36,7 +31,6 @@ pub fn write_report(
     settings: &Settings,
     trace: &Trace,
     catalog: &Catalog,
-    _: &AtomicBool,
     write: impl Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let replays = comparison.policies.first().map_or(0, |policy| policy.logs.len());
