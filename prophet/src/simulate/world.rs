@@ -80,6 +80,8 @@ struct Run<'a> {
     next_job: usize,
     next_tick: i64,
     scan_at: i64,
+    /// Whether anything but a scan happened in this second.
+    stirred: bool,
     /// Pods of a job that wait still, where they are placed one by one.
     missing: BTreeMap<usize, u64>,
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
@@ -118,6 +120,7 @@ impl<'a> Run<'a> {
             next_job: 0,
             next_tick: first.div_euclid(tick) * tick,
             scan_at: NEVER,
+            stirred: false,
             missing: BTreeMap::new(),
             single,
             workload,
@@ -157,12 +160,14 @@ impl<'a> Run<'a> {
         while self.workload.jobs.get(self.next_job).is_some_and(|job| job.submit == now) {
             self.submit(self.next_job, now);
             self.next_job += 1;
+            self.stirred = true;
         }
         while let Some(&Reverse((time, _, event))) = self.events.peek() {
             if time > now {
                 break;
             }
             self.events.pop();
+            self.stirred |= event != Event::Scan;
             self.happen(event, now);
         }
         if now == self.next_tick {
@@ -171,6 +176,14 @@ impl<'a> Run<'a> {
         } else if self.control.due {
             self.turn(now, false);
         }
+        // Whatever happened may have taken room that something which waits was expected to use.
+        if std::mem::take(&mut self.stirred) && self.anything_waits() {
+            self.ask_for_scan(now);
+        }
+    }
+
+    fn anything_waits(&self) -> bool {
+        !self.queue.is_empty() || self.cluster.any_waiting()
     }
 
     fn happen(&mut self, event: Event, now: i64) {
@@ -194,7 +207,6 @@ impl<'a> Run<'a> {
                 self.cluster.fail(node, now);
                 self.autoscaler.back_off(bucket, group, now);
                 self.control.due = true;
-                self.ask_for_scan(now);
             }
             Event::MayGo(node, idle_count) => self.may_go(node, idle_count, now),
             Event::Scan => self.scan(now),
@@ -226,7 +238,6 @@ impl<'a> Run<'a> {
             self.placed(waiting.job, now);
         } else {
             self.queue.push(waiting);
-            self.ask_for_scan(now);
         }
         // A preempted node that was not used after all is unneeded anew.
         self.note_unneeded(now);
@@ -239,19 +250,8 @@ impl<'a> Run<'a> {
             let Self { queue, cluster, placements, workload, .. } = self;
             scheduler::pass(queue, cluster, placements, workload, now, |job| placed.push(job));
             placed.into_iter().for_each(|job| self.placed(job, now));
-            if !self.queue.is_empty() {
-                self.ask_for_scan(now);
-            }
         }
-        self.settle(now);
-    }
-
-    /// Placeholders take what is empty; those that still wait need a scan.
-    fn settle(&mut self, now: i64) {
         self.cluster.settle_placeholders();
-        if self.cluster.any_waiting() {
-            self.ask_for_scan(now);
-        }
         self.note_unneeded(now);
     }
 
@@ -284,8 +284,7 @@ impl<'a> Run<'a> {
         for Launch { node, at, fails } in launches {
             self.schedule(at, if fails { Event::LaunchFailed(node) } else { Event::Launched(node) });
         }
-        let left = !self.queue.is_empty() || self.cluster.any_waiting();
-        if let Some(retry) = self.autoscaler.next_retry(now).filter(|_| left) {
+        if let Some(retry) = self.autoscaler.next_retry(now).filter(|_| self.anything_waits()) {
             self.ask_for_scan(retry);
         }
     }
@@ -372,6 +371,7 @@ impl<'a> Run<'a> {
         for bucket in &plan.buckets {
             for (group, change) in bucket.groups.iter().enumerate().filter(|(_, group)| group.have != group.want) {
                 self.cluster.want(bucket.bucket, group, change.want);
+                self.stirred = true;
                 self.control.writes += u64::from(counts);
             }
         }
