@@ -32,12 +32,15 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".prophet-").tempfile_in(folder).with_context(failed)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".prophet-");
+    // As any program's files: for whom, the user's umask says.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).with_context(failed)?;
     let mut buffer = io::BufWriter::new(file.as_file_mut());
     write(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
     drop(buffer);
-    #[cfg(unix)]
-    std::os::unix::fs::PermissionsExt::set_mode(&mut file.as_file().metadata().with_context(failed)?.permissions(), 0o644);
     file.persist(path).with_context(failed)?;
     Ok(())
 }

@@ -216,6 +216,15 @@ impl<'a> Cluster<'a> {
         self.changes += 1;
     }
 
+    /// Takes back a placement of this very second, as if it had not been: a node that was unneeded is so since before.
+    pub(crate) fn take_back(&mut self, id: NodeId, asks: Resources, idle_count: u64, now: i64) {
+        self.release(id, asks, now);
+        if self.nodes[id].pods == 0 {
+            self.nodes[id].idle_count = idle_count;
+            self.newly_unneeded.pop();
+        }
+    }
+
     /// Preempts a placeholder of the cheapest bucket on which a pod fits, on the node that was requested first; the node is
     /// then unneeded.
     pub(crate) fn preempt(&mut self, asks: Resources, fits: &BucketSet) -> Option<NodeId> {

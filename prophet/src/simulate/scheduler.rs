@@ -18,6 +18,8 @@ struct Taken {
     node: NodeId,
     shape: ShapeId,
     preempted: bool,
+    /// The node's idle count before.
+    idle_count: u64,
 }
 
 /// Places everything that can be placed, in order; each class is tried once, for nothing is freed in between.
@@ -67,13 +69,14 @@ fn place_pod(shape: ShapeId, cluster: &mut Cluster<'_>, workload: &Workload, now
     let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
     let free = cluster.preferred(asks, fits);
     let node = free.or_else(|| cluster.preempt(asks, fits))?;
+    let idle_count = cluster.nodes[node].idle_count;
     cluster.place(node, asks, now);
-    Some(Taken { node, shape, preempted: free.is_none() })
+    Some(Taken { node, shape, preempted: free.is_none(), idle_count })
 }
 
 fn undo(taken: Vec<Taken>, cluster: &mut Cluster<'_>, workload: &Workload, now: i64) {
-    for Taken { node, shape, preempted } in taken.into_iter().rev() {
-        cluster.release(node, workload.shapes[shape as usize].asks, now);
+    for Taken { node, shape, preempted, idle_count } in taken.into_iter().rev() {
+        cluster.take_back(node, workload.shapes[shape as usize].asks, idle_count, now);
         if preempted {
             cluster.restore(node);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use embedder::{AcceleratorKind, BucketSet, Catalog, Resources, Shape, split};
+use embedder::{AcceleratorKind, BucketId, BucketSet, Catalog, Resources, Shape, split};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -124,7 +124,7 @@ impl Builder {
         }
         let class = pods(&job.work, catalog).map(|pods| {
             let kind = &job.work.accelerator_kind;
-            let pods = pods.into_iter().map(|(asks, n)| (self.shape(asks, kind), n)).collect();
+            let pods = pods.into_iter().map(|(asks, n)| (self.shape(asks, kind, catalog), n)).collect();
             let class = Class { pods, priority: job.priority };
             let next = self.classes.len();
             *self.by_class.entry(class.clone()).or_insert_with(|| {
@@ -136,25 +136,31 @@ impl Builder {
         class
     }
 
-    fn shape(&mut self, asks: Resources, kind: &AcceleratorKind) -> ShapeId {
+    fn shape(&mut self, asks: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> ShapeId {
         let next = ShapeId::try_from(self.shapes.len()).unwrap_or(ShapeId::MAX);
         *self.by_shape.entry((asks, kind.clone())).or_insert_with(|| {
-            self.shapes.push(Shape::new(asks, kind.clone()));
+            self.shapes.push(shape(asks, kind, catalog));
             next
         })
     }
 }
 
+/// Nodes with accelerators are kept for pods that ask for some, as clusters taint them, unless no others take a pod.
+fn shape(asks: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shape {
+    let shape = Shape::new(asks, kind.clone());
+    let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
+    let without = Shape { admits: BucketSet::only((0..catalog.len()).filter(plain)), ..shape.clone() };
+    if catalog.buckets_for(&without).is_ok() { without } else { shape }
+}
+
 /// The pods of a job, largest first: one for each unit, or cut to the bucket that holds the most units.
 fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String> {
     let Work { units, unit, accelerator_kind, split: how } = work;
-    let one = Shape::new(*unit, accelerator_kind.clone());
+    let one = shape(*unit, accelerator_kind, catalog);
     let fits = catalog.buckets_for(&one).map_err(|unfit| unfit.label().to_string())?;
-    let buckets = || catalog.buckets().iter().enumerate().filter(|&(id, _)| fits.contains(id)).map(|(_, bucket)| bucket);
-    // Jobs without accelerators are not cut to nodes that have some, unless there are no others.
-    let fewest = buckets().map(|bucket| bucket.allocatable.accelerators).min();
-    let suited = buckets().filter(|bucket| unit.accelerators > 0 || Some(bucket.allocatable.accelerators) == fewest);
-    let largest = suited.rev().max_by_key(|bucket| bucket.allocatable.holds(*unit));
+    let buckets = catalog.buckets().iter().enumerate().filter(|&(id, _)| fits.contains(id)).map(|(_, bucket)| bucket);
+    // Of those that hold as many units, the smallest.
+    let largest = buckets.rev().max_by_key(|bucket| bucket.allocatable.holds(*unit));
     let pods = match (how, largest) {
         (Some(how), Some(bucket)) => split(*units, *unit, bucket, *how).unwrap_or_default(),
         _ => vec![(one.asks, *units)],

@@ -1,6 +1,185 @@
-//! x
+//! A comparison as one self-contained page.
+
+use std::fmt::Write as _;
+
 use embedder::Catalog;
-use crate::simulate::compare::Comparison;
+
+use super::plot::{Axis, Layer, Mark, Plot, escape};
+use crate::simulate::compare::{Comparison, PolicyResult};
+use crate::simulate::contender::Contender;
+use crate::simulate::figures::Figures;
+use crate::simulate::log::RunLog;
 use crate::simulate::settings::Settings;
 use crate::trace::Trace;
-pub(super) fn page(_: &Comparison, _: &Settings, _: &Trace, _: &Catalog) -> String { String::new() }
+
+const STYLE: &str = include_str!("report.css");
+
+/// The page.
+pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, catalog: &Catalog) -> String {
+    let mut body = format!("<h1>Would Prophet have helped?</h1><p class=\"lead\">{}</p>", headline(comparison));
+    let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
+    let _ = write!(
+        body,
+        "<p>{}: {jobs:.0} jobs count. Launches take {}, decisions every {} and at every change of demand{}.</p>",
+        escape(&trace.source),
+        settings.launch_latency,
+        settings.tick,
+        if settings.replays > 1 { format!("; means of {} replays", settings.replays) } else { String::new() }
+    );
+    section(&mut body, "Policies side by side", FIGURES_NOTE, &table(comparison));
+    let note = "Lower and further left is better. A point on a line is one setting: the quantile that increments holds, or the number of placeholders that a constant holds.";
+    section(&mut body, "Waiting against cost", note, &frontier(comparison));
+    let note = "The share of jobs that waited longer than so many minutes for a node.";
+    section(&mut body, "Waits", note, &waits(comparison));
+    if let Some(policy) = shown(comparison) {
+        for (bucket, entry) in catalog.buckets().iter().enumerate() {
+            let title = format!("Demand and nodes: {} under {}", entry.name, policy.name());
+            let note = "Demand counts the nodes that jobs occupy or wait for. The band above it is what the policy holds ready for the jobs to come.";
+            section(&mut body, &title, note, &demand(policy.logs.first(), bucket));
+        }
+    }
+    let options = serde_json::to_string_pretty(settings).unwrap_or_default();
+    let _ = write!(body, "<details><summary>All options of this run</summary><pre>{}</pre></details>", escape(&options));
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Prophet: {}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n",
+        escape(&trace.source)
+    )
+}
+
+const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours.";
+
+fn section(body: &mut String, title: &str, note: &str, content: &str) {
+    let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
+}
+
+/// The policy that the page is about: the default one, else the first that is no reference.
+fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
+    let of = |wanted: fn(Contender) -> bool| comparison.policies.iter().find(|policy| wanted(policy.contender));
+    of(|c| c == Contender::DEFAULT).or_else(|| of(|c| matches!(c, Contender::Increments(_)))).or(comparison.policies.last())
+}
+
+fn headline(comparison: &Comparison) -> String {
+    let (Some(reactive), Some(policy)) = (comparison.policies.first(), shown(comparison)) else { return String::new() };
+    let less = 1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum;
+    let more = policy.figures.dollars / reactive.figures.dollars - 1.0;
+    format!(
+        "With {}, jobs would have waited {:.0} % less for nodes than with the autoscaler alone, for {:.1} % more dollars.",
+        escape(&policy.name()),
+        100.0 * less,
+        100.0 * more
+    )
+}
+
+fn table(comparison: &Comparison) -> String {
+    let columns: [(&str, fn(&Figures) -> f64, usize); 9] = [
+        ("pending minutes", |f| f.pending_minutes.sum, 0),
+        ("p95 min", |f| f.pending_minutes.p95, 1),
+        ("p99 min", |f| f.pending_minutes.p99, 1),
+        ("jobs hidden %", |f| 100.0 * f.jobs_hidden_share, 1),
+        ("launches hidden %", |f| 100.0 * f.launches_hidden_share, 1),
+        ("instance-hours", |f| f.instance_hours, 0),
+        ("idle hours", |f| f.idle_instance_hours, 0),
+        ("extra idle %", |f| 100.0 * f.extra_idle, 2),
+        ("dollars", |f| f.dollars, 0),
+    ];
+    let head: String = columns.iter().map(|(name, ..)| format!("<th>{name}</th>")).collect();
+    let rows = comparison.policies.iter().map(|policy| {
+        let cells = columns.iter().map(|(_, value, decimals)| {
+            let value = value(&policy.figures);
+            if value.is_finite() { format!("<td>{value:.decimals$}</td>") } else { "<td>–</td>".into() }
+        });
+        let name = match (policy.contender, comparison.best_constant) {
+            (Contender::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
+            _ => policy.name(),
+        };
+        format!("<tr><th>{}</th>{}</tr>", escape(&name), cells.collect::<String>())
+    });
+    format!(
+        "<div class=\"wide\"><table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{}</tbody></table></div>",
+        rows.collect::<String>()
+    )
+}
+
+fn frontier(comparison: &Comparison) -> String {
+    let at = |figures: &Figures| (100.0 * figures.extra_idle, figures.pending_minutes.sum);
+    let line = |points: &mut dyn Iterator<Item = (f64, f64)>| {
+        let mut points: Vec<(f64, f64)> = points.collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Mark::Line(points)
+    };
+    let labelled = |name: String, figures: &Figures| (at(figures).0, at(figures).1, name);
+    let swept = comparison.frontier.iter().map(|(q, figures)| labelled(format!("{q}"), figures)).collect();
+    let held = comparison.constants.iter().map(|(n, figures)| labelled(format!("{n}"), figures)).collect();
+    // A policy that costs many times more than the others would squeeze them into a corner.
+    let most = comparison.frontier.iter().map(|(_, f)| f.extra_idle).fold(0.1, f64::max) * 2.0;
+    let others = comparison.policies.iter().filter(|policy| {
+        use Contender::{BestConstant, Constant, Increments, Paper};
+        let drawn = matches!(policy.contender, Increments(_) | Constant(_) | BestConstant | Paper);
+        !drawn && policy.figures.extra_idle <= most
+    });
+    let others = others.map(|policy| labelled(policy.name(), &policy.figures)).collect();
+    let layer = |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
+    let plot = Plot {
+        x_label: "extra idle, % of reactive's instance-hours".into(),
+        y_label: "pending minutes".into(),
+        x: Axis::Number,
+        layers: vec![
+            layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
+            layer("increments:Q", "c0", line(&mut comparison.frontier.iter().map(|(_, figures)| at(figures)))),
+            layer("other policies", "c2", Mark::Points(others)),
+            layer("", "c1", Mark::Points(held)),
+            layer("", "c0", Mark::Points(swept)),
+        ],
+    };
+    plot.svg("Pending minutes over extra idle, for quantiles and constants")
+}
+
+/// Points of a distribution that are drawn.
+const WAIT_POINTS: usize = 200;
+
+fn waits(comparison: &Comparison) -> String {
+    let mut layers = Vec::new();
+    let kept = comparison.policies.iter().filter(|policy| !matches!(policy.contender, Contender::Paper));
+    for (i, policy) in kept.enumerate() {
+        let mut waits: Vec<i64> =
+            policy.logs.iter().flat_map(|log| &log.jobs).map(|job| job.start - job.submit).collect();
+        waits.sort_unstable();
+        let most = waits.get(waits.len() * 999 / 1_000).copied().unwrap_or(0);
+        let share = |limit: i64| 100.0 * (1.0 - waits.partition_point(|wait| *wait <= limit) as f64 / waits.len() as f64);
+        let step = (most / i64::try_from(WAIT_POINTS).unwrap_or(1)).max(1);
+        let limits = (0..).map(|k| k * step).take_while(|limit| *limit <= most + step);
+        let points = limits.map(|limit| (limit as f64 / 60.0, share(limit))).collect();
+        layers.push(Layer { name: policy.name(), class: format!("c{}", i % 8), mark: Mark::Line(points) });
+    }
+    let plot = Plot { x_label: "minutes".into(), y_label: "% of jobs that waited longer".into(), x: Axis::Number, layers };
+    plot.svg("The share of jobs that waited longer than so many minutes, by policy")
+}
+
+/// Bins that are drawn: as many as a screen can show.
+const BINS: usize = 700;
+
+fn demand(log: Option<&RunLog>, bucket: usize) -> String {
+    let ticks: Vec<_> = log.iter().flat_map(|log| &log.ticks).filter(|tick| tick.bucket == bucket).collect();
+    let bins = ticks.chunks(ticks.len().div_ceil(BINS).max(1));
+    let (mut band, mut need, mut ready) = (Vec::new(), Vec::new(), Vec::new());
+    for bin in bins {
+        let x = bin[0].time as f64;
+        // Of each bin, the tick that needed most.
+        let Some(tick) = bin.iter().max_by_key(|tick| tick.demand) else { continue };
+        band.push((x, tick.demand as f64, (tick.demand + tick.headroom) as f64));
+        need.push((x, tick.demand as f64));
+        ready.push((x, tick.ready as f64));
+    }
+    let layer = |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
+    let plot = Plot {
+        x_label: String::new(),
+        y_label: "nodes".into(),
+        x: Axis::Time,
+        layers: vec![
+            layer("headroom on top of demand", "c0", Mark::Band(band)),
+            layer("nodes ready", "c3", Mark::Steps(ready)),
+            layer("demand", "c4", Mark::Steps(need)),
+        ],
+    };
+    plot.svg("Demand, headroom and ready nodes over time")
+}

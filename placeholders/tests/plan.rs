@@ -1,0 +1,376 @@
+//! Plans as text that a person can read, and what must hold of any plan.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use placeholders::{
+    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing, Steady, Want, plan,
+};
+use proptest::prelude::*;
+
+fn group(name: &str, max: u64) -> Group {
+    Group { name: name.into(), placement_group: Some(name.into()), min: 0, max }
+}
+
+fn bucket(name: &str, cpu_millis: u64, dollars: f64, groups: Vec<Group>) -> Bucket {
+    Bucket {
+        name: name.into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::default(),
+        allocatable: Resources { cpu_millis, ..Resources::UNLIMITED },
+        hourly: MicroDollars::from_dollars(dollars).unwrap(),
+        groups,
+    }
+}
+
+/// Two buckets: `small` at a dollar in groups a and b of at most 6, `large` at four dollars in one group.
+fn catalog() -> Catalog {
+    let small = bucket("small", 4_000, 1.0, vec![group("a", 6), group("b", 6)]);
+    Catalog::new(vec![bucket("large", 16_000, 4.0, vec![group("c", 100)]), small]).unwrap()
+}
+
+fn want(bucket: usize, headroom: u64) -> Want {
+    let chances = (1..=headroom).map(|n| 0.5_f64.powi(i32::try_from(n).unwrap())).collect();
+    Want { bucket, announced: 0, gangs: vec![], headroom, basis: Reason::Forecast, chances }
+}
+
+fn wants(small: u64, large: u64) -> Vec<Want> {
+    vec![want(0, small), want(1, large)]
+}
+
+fn standing(a: u64, b: u64, c: u64) -> Standing {
+    let group = |placeholders| GroupStanding { placeholders, occupied: 0, backoff: false };
+    Standing { buckets: vec![vec![group(a), group(b)], vec![group(c)]] }
+}
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(seconds, 0).unwrap()
+}
+
+#[track_caller]
+fn check(wants: &[Want], standing: &Standing, policy: &Policy, expected: &str) {
+    let (plan, _) = plan(wants, standing, &catalog(), policy, &Steady::default(), at(0));
+    let got = plan.describe(&catalog());
+    let lines = |text: &str| text.trim().lines().map(|line| line.trim().to_string()).collect::<Vec<_>>();
+    assert_eq!(lines(&got), lines(expected), "\n{got}");
+}
+
+#[test]
+fn new_placeholders_are_dealt_round_robin() {
+    check(
+        &wants(5, 1),
+        &standing(0, 0, 0),
+        &Policy::default(),
+        "small: 0 -> 5
+           forecast 5
+           group a: 0 -> 3
+           group b: 0 -> 2
+         large: 0 -> 1
+           forecast 1
+           group c: 0 -> 1",
+    );
+}
+
+#[test]
+fn standing_ones_are_not_moved_for_balance() {
+    check(
+        &wants(5, 0),
+        &standing(4, 0, 0),
+        &Policy::default(),
+        "small: 4 -> 5
+           forecast 5
+           group a: 4 -> 4
+           group b: 0 -> 1
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+}
+
+#[test]
+fn the_fullest_group_gives_up_first() {
+    check(
+        &wants(3, 0),
+        &standing(4, 2, 0),
+        &Policy::default(),
+        "small: 6 -> 3
+           forecast 3
+           group a: 4 -> 2
+           group b: 2 -> 1
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+}
+
+#[test]
+fn a_virtual_instance_goes_to_one_group_whole() {
+    let mut wants = wants(2, 0);
+    wants[0].announced = 6;
+    wants[0].gangs = vec![2, 4];
+    check(
+        &wants,
+        &standing(0, 3, 0),
+        &Policy::default(),
+        "small: 3 -> 6
+           announced 6
+           group a: 0 -> 2
+           group b: 3 -> 4
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+}
+
+#[test]
+fn a_group_at_its_maximum_and_one_that_backs_off_are_skipped() {
+    let mut full = standing(0, 0, 0);
+    full.buckets[0][0].occupied = 5;
+    check(
+        &wants(9, 0),
+        &full,
+        &Policy::default(),
+        "small: 0 -> 7
+           forecast 9
+           groups_full 7
+           group a: 0 -> 1
+           group b: 0 -> 6
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+    full.buckets[0][1].backoff = true;
+    check(
+        &wants(9, 0),
+        &full,
+        &Policy::default(),
+        "small: 0 -> 1
+           forecast 9
+           group_backoff 1
+           group a: 0 -> 1
+           group b: 0 -> 0
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+}
+
+#[test]
+fn the_spend_cap_buys_what_is_worth_most_per_dollar() {
+    let policy = Policy { spend_cap: Some(7.0), ..Policy::default() };
+    // Chances halve: the small ones are worth .5, .25, .125 a dollar, the large ones .125, .0625.
+    check(
+        &wants(3, 2),
+        &standing(0, 0, 0),
+        &policy,
+        "small: 0 -> 3
+           forecast 3
+           group a: 0 -> 2
+           group b: 0 -> 1
+         large: 0 -> 1
+           forecast 2
+           spend_cap 1
+           group c: 0 -> 1",
+    );
+}
+
+#[test]
+fn limits_hold_buckets_and_the_total() {
+    let limits = Limits { total: Some(3), buckets: [("small".to_string(), 2)].into() };
+    let policy = Policy { limits, ..Policy::default() };
+    check(
+        &wants(5, 4),
+        &standing(0, 0, 0),
+        &policy,
+        "small: 0 -> 2
+           forecast 5
+           bucket_limit 2
+           group a: 0 -> 1
+           group b: 0 -> 1
+         large: 0 -> 1
+           forecast 4
+           total_limit 1
+           group c: 0 -> 1",
+    );
+}
+
+#[test]
+fn too_little_history_is_said() {
+    let mut cold = wants(1, 0);
+    cold[0].basis = Reason::TooLittleHistory;
+    let (plan, _) = plan(&cold, &standing(0, 0, 0), &catalog(), &Policy::default(), &Steady::default(), at(0));
+    assert_eq!(plan.buckets[0].why[0].reason, Reason::TooLittleHistory);
+}
+
+/// Targets of the small bucket over (seconds, headroom asked for), and the last reason of each.
+#[track_caller]
+fn check_steady(behavior: Behavior, asked: &[(i64, u64)], expected: &[(u64, Reason)]) {
+    let policy = Policy { behavior, ..Policy::default() };
+    let (mut steady, mut standing) = (Steady::default(), standing(0, 0, 0));
+    let mut got = Vec::new();
+    for &(seconds, headroom) in asked {
+        let (next, after) = plan(&wants(headroom, 0), &standing, &catalog(), &policy, &steady, at(seconds));
+        (steady, standing) = (after, applied(&next, &standing));
+        got.push((next.buckets[0].target, next.buckets[0].why.last().unwrap().reason));
+    }
+    assert_eq!(got, expected);
+}
+
+fn applied(plan: &Plan, before: &Standing) -> Standing {
+    let mut after = before.clone();
+    for bucket in &plan.buckets {
+        for (group, standing) in bucket.groups.iter().zip(&mut after.buckets[bucket.bucket]) {
+            standing.placeholders = group.want;
+        }
+    }
+    after
+}
+
+fn rules(window: u32, tolerance: f64, rate: Option<(u64, u32)>) -> ScalingRules {
+    let policies = rate.map(|(value, period_seconds)| ScalingPolicy { value, period_seconds });
+    ScalingRules { stabilization_window_seconds: window, tolerance, policies: policies.into_iter().collect() }
+}
+
+#[test]
+fn downscaling_is_deferred() {
+    let behavior = Behavior { scale_down: rules(300, 0.0, None), ..Behavior::default() };
+    let expected = [
+        (6, Reason::Forecast),
+        (6, Reason::ScaleDownWindow),
+        (6, Reason::ScaleDownWindow),
+        (2, Reason::ScaleDownWindow),
+        (1, Reason::Forecast),
+    ];
+    check_steady(behavior, &[(0, 6), (60, 2), (299, 1), (300, 1), (600, 1)], &expected);
+}
+
+#[test]
+fn decay_is_slow() {
+    let behavior = Behavior { scale_down: rules(0, 0.0, Some((2, 60))), ..Behavior::default() };
+    let expected =
+        [(8, Reason::Forecast), (6, Reason::ScaleDownRate), (6, Reason::ScaleDownRate), (4, Reason::ScaleDownRate)];
+    check_steady(behavior, &[(0, 8), (10, 0), (30, 0), (70, 0)], &expected);
+}
+
+#[test]
+fn growth_is_limited() {
+    let behavior = Behavior { scale_up: rules(0, 0.0, Some((3, 60))), ..Behavior::default() };
+    let expected =
+        [(3, Reason::ScaleUpRate), (3, Reason::ScaleUpRate), (6, Reason::ScaleUpRate), (0, Reason::Forecast)];
+    check_steady(behavior, &[(0, 8), (30, 8), (60, 8), (70, 0)], &expected);
+}
+
+#[test]
+fn small_changes_are_left_alone() {
+    let tolerant = || rules(0, 0.2, None);
+    let behavior = Behavior { scale_up: tolerant(), scale_down: tolerant() };
+    let expected =
+        [(5, Reason::Forecast), (5, Reason::SmallChange), (5, Reason::SmallChange), (7, Reason::Forecast)];
+    check_steady(behavior, &[(0, 5), (10, 6), (20, 4), (30, 7)], &expected);
+}
+
+#[test]
+fn faults_of_a_policy_name_their_fields() {
+    let mut policy = Policy { spend_cap: Some(-1.0), ..Policy::default() };
+    policy.behavior.scale_down = rules(90_000, 1.0, Some((1, 0)));
+    let faults = policy.faults();
+    for field in [
+        "spend_cap",
+        "behavior.scale_down.stabilization_window_seconds",
+        "behavior.scale_down.tolerance",
+        "behavior.scale_down.policies[0].period_seconds",
+    ] {
+        assert!(faults.iter().any(|fault| fault.starts_with(&format!("{field}:"))), "{field}: {faults:?}");
+    }
+    assert!(Policy::default().faults().is_empty());
+}
+
+fn any_standing() -> impl Strategy<Value = Standing> {
+    let group = || {
+        (0..8_u64, 0..8_u64, any::<bool>())
+            .prop_map(|(placeholders, occupied, backoff)| GroupStanding { placeholders, occupied, backoff })
+    };
+    (group(), group(), group()).prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
+}
+
+fn any_wants() -> impl Strategy<Value = Vec<Want>> {
+    let one = |bucket| {
+        (0..9_u64, 0..20_u64, prop::collection::vec(1..4_u64, 0..3)).prop_map(move |(announced, headroom, gangs)| {
+            Want { announced, gangs, ..want(bucket, headroom) }
+        })
+    };
+    (one(0), one(1)).prop_map(|(small, large)| vec![small, large])
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let rules = || (0..400_u32, prop::option::of((0..4_u64, 1..200_u32))).prop_map(|(w, rate)| rules(w, 0.1, rate));
+    (prop::option::of(0..12_u64), prop::option::of(0.0..30.0), rules(), rules()).prop_map(
+        |(total, spend_cap, scale_up, scale_down)| Policy {
+            limits: Limits { total, buckets: Default::default() },
+            spend_cap,
+            behavior: Behavior { scale_up, scale_down },
+            ..Policy::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_plan_applied_to_its_own_outcome_is_empty(
+        wants in any_wants(), standing in any_standing(), policy in any_policy(),
+    ) {
+        let (first, steady) = plan(&wants, &standing, &catalog(), &policy, &Steady::default(), at(0));
+        let (second, _) = plan(&wants, &applied(&first, &standing), &catalog(), &policy, &steady, at(0));
+        prop_assert!(second.is_empty(), "{}", second.describe(&catalog()));
+    }
+
+    #[test]
+    fn caps_hold_and_every_number_adds_up(
+        wants in any_wants(), standing in any_standing(), policy in any_policy(),
+    ) {
+        let catalog = catalog();
+        let (plan, _) = plan(&wants, &standing, &catalog, &policy, &Steady::default(), at(0));
+        let total: u64 = plan.buckets.iter().map(|bucket| bucket.target).sum();
+        let dollars: f64 =
+            plan.buckets.iter().map(|b| catalog.buckets()[b.bucket].hourly.times(b.target).dollars()).sum();
+        prop_assert!(policy.limits.total.is_none_or(|most| total <= most));
+        prop_assert!(policy.spend_cap.is_none_or(|cap| dollars <= cap + 1e-6));
+        for bucket in &plan.buckets {
+            prop_assert_eq!(bucket.groups.iter().map(|group| group.want).sum::<u64>(), bucket.target);
+            prop_assert_eq!(bucket.why.last().map(|step| step.target), Some(bucket.target));
+            let groups = catalog.buckets()[bucket.bucket].groups.iter().zip(&standing.buckets[bucket.bucket]);
+            for (change, (group, standing)) in bucket.groups.iter().zip(groups) {
+                prop_assert!(change.want + standing.occupied <= group.max || change.want == 0);
+                prop_assert!(!standing.backoff || change.want <= standing.placeholders);
+            }
+        }
+    }
+
+    #[test]
+    fn standing_ones_stay_while_more_are_wanted(a in 0..6_u64, b in 0..6_u64, more in 0..5_u64) {
+        let standing = standing(a, b, 0);
+        let (plan, _) = plan(&wants(a + b + more, 0), &standing, &catalog(), &Policy::default(), &Steady::default(), at(0));
+        prop_assert!(plan.buckets[0].groups.iter().all(|group| group.want >= group.have));
+    }
+
+    /// With time, any target is reached: nothing is held for ever.
+    #[test]
+    fn what_is_held_is_let_go(policy in any_policy(), first in 0..6_u64, then in 0..6_u64) {
+        let mut policy = policy;
+        policy.limits.total = None;
+        policy.spend_cap = None;
+        for rules in [&mut policy.behavior.scale_up, &mut policy.behavior.scale_down] {
+            rules.tolerance = 0.0;
+            rules.policies.retain(|policy| policy.value > 0);
+        }
+        let (mut steady, mut now) = (Steady::default(), at(0));
+        let mut target = 0;
+        for headroom in std::iter::once(first).chain(std::iter::repeat_n(then, 40)) {
+            let (plan, after) = plan(&wants(headroom, 0), &standing(0, 0, 0), &catalog(), &policy, &steady, now);
+            (steady, target) = (after, plan.buckets[0].target);
+            now += TimeDelta::seconds(200);
+        }
+        prop_assert_eq!(target, then);
+    }
+}
