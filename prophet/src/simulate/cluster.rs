@@ -53,6 +53,11 @@ impl Node {
     }
 
     #[cfg(test)]
+    pub(crate) fn has_placeholder(&self) -> bool {
+        self.placeholder
+    }
+
+    #[cfg(test)]
     pub(crate) fn free(&self) -> Resources {
         self.free
     }

@@ -21,6 +21,8 @@
 //! report/         tables, files and pictures of it
 //! ```
 
+#[cfg(test)]
+mod audit;
 mod autoscaler;
 mod cluster;
 mod compare;

@@ -76,11 +76,12 @@ fn open(waiting: Waiting, cluster: &mut Cluster<'_>, workload: &Workload, now: i
 impl Series {
     fn note(&mut self, time: i64, nodes: &[u64]) {
         for (steps, &nodes) in self.buckets.iter_mut().zip(nodes) {
-            match steps.last_mut() {
-                Some(last) if last.1 == nodes => {}
-                Some(last) if last.0 == time => last.1 = nodes,
-                None if nodes == 0 => {}
-                _ => steps.push((time, nodes)),
+            // Of a second, only what it ends with counts.
+            if steps.last().is_some_and(|last| last.0 == time) {
+                steps.pop();
+            }
+            if steps.last().map_or(0, |last| last.1) != nodes {
+                steps.push((time, nodes));
             }
         }
     }

@@ -13,6 +13,13 @@ pub(crate) struct Placements {
     by_job: HashMap<usize, Vec<(NodeId, ShapeId)>>,
 }
 
+impl Placements {
+    #[cfg(test)]
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<(NodeId, ShapeId)>)> {
+        self.by_job.iter()
+    }
+}
+
 /// One step of placing a gang, to be undone when a later one fails.
 struct Taken {
     node: NodeId,

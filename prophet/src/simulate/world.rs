@@ -68,11 +68,11 @@ pub fn simulate(world: World<'_>, contender: Contender, series: &Series, stop: &
     run.finish()
 }
 
-struct Run<'a> {
-    world: World<'a>,
-    cluster: Cluster<'a>,
+pub(super) struct Run<'a> {
+    pub(super) world: World<'a>,
+    pub(super) cluster: Cluster<'a>,
     queue: Queue,
-    placements: Placements,
+    pub(super) placements: Placements,
     autoscaler: Autoscaler,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     scheduled: u64,
@@ -86,7 +86,7 @@ struct Run<'a> {
     missing: BTreeMap<usize, u64>,
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
     single: HashMap<(i32, ShapeId), ClassId>,
-    workload: Cow<'a, Workload>,
+    pub(super) workload: Cow<'a, Workload>,
     counted: Vec<JobRecord>,
     /// Jobs that count and have not started.
     waiting: u64,
@@ -95,7 +95,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
+    pub(super) fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
         let World { workload, catalog, settings, window, replay, .. } = world;
         let cluster = Cluster::new(catalog, settings.scheduler, window);
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into());
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
     }
 
     /// Nodes that groups keep at the least are there from the start.
-    fn start_minimum(&mut self) {
+    pub(super) fn start_minimum(&mut self) {
         let now = self.next_tick;
         for (bucket, entry) in self.world.catalog.buckets().iter().enumerate() {
             for (at, group) in entry.groups.iter().enumerate() {
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
     }
 
     /// The next second in which something happens; `None` when all that counts is over.
-    fn next_moment(&self) -> Option<i64> {
+    pub(super) fn next_moment(&self) -> Option<i64> {
         let submit = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         let event = self.events.peek().map(|Reverse((time, ..))| *time);
         let next = submit.into_iter().chain(event).fold(self.next_tick, i64::min);
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         (!counted && !stuck).then_some(next)
     }
 
-    fn moment(&mut self, now: i64) {
+    pub(super) fn moment(&mut self, now: i64) {
         while self.workload.jobs.get(self.next_job).is_some_and(|job| job.submit == now) {
             self.submit(self.next_job, now);
             self.next_job += 1;
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(mut self) -> RunLog {
+    pub(super) fn finish(mut self) -> RunLog {
         let (from, until) = self.world.window;
         self.cluster.close(until);
         let within = |node: &super::cluster::Node| node.requested < until && node.gone > from;

@@ -1,0 +1,310 @@
+//! What must hold in any world, checked at every second of random small ones.
+
+use std::collections::HashMap;
+
+use embedder::{AcceleratorKind, Catalog, Resources, Split, UNLIMITED};
+use proptest::prelude::*;
+
+use super::cluster::Cluster;
+use super::contender::Contender;
+use super::log::RunLog;
+use super::offered::{Series, offered};
+use super::settings::{GangMode, LaunchLatency, SchedulerKind, Settings};
+use super::workload::Workload;
+use super::world::{Run, World, simulate};
+use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use crate::span::Span;
+use crate::trace::{Job, Work};
+
+impl Run<'_> {
+    /// No node over capacity, no pod on a node that is not ready, no job started before its submission, gangs whole.
+    fn audit(&self, now: i64) {
+        let mut used: HashMap<usize, Resources> = HashMap::new();
+        for (&job, pods) in self.placements.jobs() {
+            let entry = &self.workload.jobs[job];
+            assert!(entry.submit <= now, "job {job} runs before its submission");
+            for &(node, shape) in pods {
+                let sum = used.entry(node).or_default();
+                *sum = sum.give_back(self.workload.shapes[shape as usize].asks);
+            }
+            let placed = pods.len() as u64;
+            let whole: u64 = self.workload.classes[entry.class].pods.iter().map(|(_, n)| n).sum();
+            let by_pod = self.world.settings.gang == GangMode::PodByPod;
+            assert!(placed == whole || by_pod && placed < whole, "job {job} has {placed} of {whole} pods");
+        }
+        self.cluster.audit(&used);
+    }
+}
+
+impl Cluster<'_> {
+    fn audit(&self, used: &HashMap<usize, Resources>) {
+        for (id, node) in self.nodes.iter().enumerate() {
+            let allocatable = self.catalog.buckets()[node.bucket].allocatable;
+            let Some(&used) = used.get(&id) else {
+                assert!(!node.has_pods(), "node {id} counts pods that no job has");
+                continue;
+            };
+            assert!(node.is_ready(), "pods on node {id}, which is not ready");
+            assert!(!node.has_placeholder(), "pods beside a placeholder on node {id}");
+            assert_eq!(allocatable.take(used), Some(node.free()), "node {id} is over capacity or miscounted");
+        }
+        for (bucket, entry) in self.catalog.buckets().iter().enumerate() {
+            for (at, group) in entry.groups.iter().enumerate() {
+                assert!(self.nodes_in(bucket, at) <= group.max.max(group.min), "group {} is over its maximum", group.name);
+            }
+        }
+    }
+}
+
+fn job(submit: i64, runtime: i64, units: u64, unit: Resources, split: Option<Split>, priority: i32) -> Job {
+    let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split };
+    Job { name: "".into(), submit, runtime, priority, work }
+}
+
+fn cpus(millis: u64) -> Resources {
+    Resources { cpu_millis: millis, ..Resources::default() }
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    let unit = prop_oneof![
+        3 => Just(cpus(1_000)),
+        1 => Just(Resources { accelerators: 1, cpu_millis: 500, ..Resources::default() }),
+    ];
+    let split = prop_oneof![Just(None), Just(Some(Split::Full)), Just(Some(Split::Even))];
+    (0..6_000_i64, 1..2_500_i64, 1..14_u64, unit, split, -1..2_i32)
+        .prop_map(|(submit, runtime, units, unit, split, priority)| job(submit, runtime, units, unit, split, priority))
+}
+
+fn entry(name: &str, cpu_millis: u64, accelerators: u64, price: f64, groups: Vec<GroupEntry>) -> InstanceTypeEntry {
+    InstanceTypeEntry {
+        name: name.into(),
+        cpu_millis: Some(cpu_millis),
+        accelerators: (accelerators > 0).then_some(accelerators),
+        price_per_hour: price,
+        groups,
+        ..InstanceTypeEntry::default()
+    }
+}
+
+fn two_types(most: u64, least: u64) -> Catalog {
+    let group = |name: &str, max, min| GroupEntry { name: name.into(), placement_group: None, min, max: Some(max) };
+    let small = entry("small", 4_000, 0, 1.0, vec![group("a", most, least), group("b", most, 0)]);
+    let gpu = entry("gpu", 8_000, 4, 5.0, vec![group("c", most, 0)]);
+    CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let latency = prop_oneof![
+        Just(LaunchLatency::Constant(Span::seconds(300))),
+        Just(LaunchLatency::Constant(Span::seconds(0))),
+        Just("lognormal:4m:9m".parse().unwrap()),
+    ];
+    let scheduler = prop_oneof![Just(SchedulerKind::Pack), Just(SchedulerKind::Spread)];
+    let gang = prop_oneof![Just(GangMode::Whole), Just(GangMode::PodByPod)];
+    (latency, scheduler, gang, prop_oneof![Just(0.0), Just(0.3)], 0..700_u32, any::<u64>()).prop_map(
+        |(launch_latency, scheduler, gang, launch_failure_share, delay, seed)| Settings {
+            launch_latency,
+            scheduler,
+            gang,
+            launch_failure_share,
+            scale_down_delay_after_add: Span::seconds(delay),
+            seed,
+            ..Settings::default()
+        },
+    )
+}
+
+fn any_contender() -> impl Strategy<Value = Contender> {
+    prop_oneof![
+        Just(Contender::Reactive),
+        (0..5_u64).prop_map(Contender::Constant),
+        Just(Contender::Increments(Some(0.9))),
+        Just(Contender::StaticMax),
+        Just(Contender::Ladder),
+        Just(Contender::Oracle),
+    ]
+}
+
+fn sorted(mut jobs: Vec<Job>) -> Vec<Job> {
+    jobs.sort_by_key(|job| job.submit);
+    jobs
+}
+
+/// Runs a world and keeps ticks; `window` is all of it.
+fn run(jobs: &[Job], catalog: &Catalog, settings: &Settings, contender: Contender, window: (i64, i64)) -> RunLog {
+    let workload = Workload::new(jobs, catalog);
+    let series = offered(&workload, catalog, settings.scheduler);
+    let world = World { workload: &workload, catalog, settings, window, replay: 0, keep_ticks: true };
+    simulate(world, contender, &series, &|| false)
+}
+
+const ALL: (i64, i64) = (-1, 40_000);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_invariants_hold_at_every_second(
+        jobs in prop::collection::vec(any_job(), 1..40),
+        settings in any_settings(),
+        contender in any_contender(),
+        least in 0..3_u64,
+    ) {
+        let (jobs, catalog) = (sorted(jobs), two_types(12, least));
+        let workload = Workload::new(&jobs, &catalog);
+        let series = offered(&workload, &catalog, settings.scheduler);
+        let world = World { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
+        let mut run = Run::new(world, contender, &series);
+        run.start_minimum();
+        // Instance-hours, counted second by second as they pass.
+        let (mut ready_seconds, mut busy_seconds) = (0, 0);
+        let mut last = run.next_moment().unwrap_or(0).max(ALL.0);
+        while let Some(now) = run.next_moment() {
+            let ready = run.cluster.nodes.iter().filter(|node| node.is_ready()).count();
+            let busy = run.cluster.nodes.iter().filter(|node| node.has_pods()).count();
+            let passed = (now.min(ALL.1) - last).max(0);
+            ready_seconds += i64::try_from(ready).unwrap() * passed;
+            busy_seconds += i64::try_from(busy).unwrap() * passed;
+            last = last.max(now.min(ALL.1));
+            run.moment(now);
+            run.audit(now);
+        }
+        let log = run.finish();
+        // Every job starts once, after its submission, and none is lost.
+        prop_assert_eq!(log.jobs.len() as u64 + log.unfinished, workload.jobs.len() as u64);
+        prop_assert_eq!(log.unfinished, 0);
+        prop_assert!(log.jobs.iter().all(|job| job.submit <= job.start && job.start < job.end && job.instances > 0));
+        let mut indices: Vec<usize> = log.jobs.iter().map(|job| job.index).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        prop_assert_eq!(indices.len(), log.jobs.len());
+        let alive = |node: &super::log::NodeRecord| {
+            node.ready.map_or(0, |ready| node.gone.unwrap_or(last).min(last) - ready.max(ALL.0))
+        };
+        prop_assert_eq!(log.nodes.iter().map(alive).sum::<i64>(), ready_seconds);
+        prop_assert_eq!(log.nodes.iter().map(|node| node.busy_seconds).sum::<i64>(), busy_seconds);
+    }
+
+    #[test]
+    fn reactive_is_no_placeholders(
+        jobs in prop::collection::vec(any_job(), 1..40), settings in any_settings(),
+    ) {
+        let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
+        let bare = |contender| RunLog { ticks: vec![], ..run(&jobs, &catalog, &settings, contender, ALL) };
+        let reactive = bare(Contender::Reactive);
+        prop_assert_eq!(&reactive, &bare(Contender::Constant(0)));
+        // The paper's rule with the last value as its forecast.
+        prop_assert_eq!(&reactive, &bare(Contender::Paper));
+    }
+
+    #[test]
+    fn a_run_repeats_itself(
+        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), contender in any_contender(),
+    ) {
+        let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
+        let again = || run(&jobs, &catalog, &settings, contender, ALL);
+        prop_assert_eq!(again(), again());
+    }
+
+    #[test]
+    fn the_future_does_not_change_the_past(
+        past in prop::collection::vec(any_job(), 1..30),
+        future in prop::collection::vec(any_job(), 1..30),
+        other in prop::collection::vec(any_job(), 0..30),
+        settings in any_settings(),
+        contender in any_contender().prop_filter("knows the future", |c| *c != Contender::Oracle),
+    ) {
+        const NOW: i64 = 6_000;
+        // The constants of the catalog, not of the log: shapes come in the order in which they are seen.
+        let catalog = two_types(12, 1);
+        let later = |jobs: Vec<Job>| jobs.into_iter().map(|job| Job { submit: job.submit + NOW, ..job });
+        let world = |future: Vec<Job>| {
+            let jobs = sorted(past.iter().cloned().chain(later(future)).collect());
+            let log = run(&jobs, &catalog, &settings, contender, ALL);
+            let ticks: Vec<_> = log.ticks.into_iter().filter(|tick| tick.time < NOW).collect();
+            let starts: Vec<_> = log.jobs.into_iter().filter(|job| job.start < NOW).map(|job| (job.submit, job.start)).collect();
+            (ticks, starts)
+        };
+        prop_assert_eq!(world(future), world(other));
+    }
+
+    /// One bucket, one pod a node, equal jobs, constant latency, no failures, no limits.
+    #[test]
+    fn more_placeholders_never_make_the_sum_of_waits_worse(
+        submits in prop::collection::vec(0..9_000_i64, 1..40), runtime in 30..3_000_i64, fewer in 0..6_u64, more in 0..6_u64,
+    ) {
+        let jobs = sorted(submits.into_iter().map(|submit| job(submit, runtime, 1, cpus(1_000), None, 0)).collect());
+        let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }.catalog().unwrap();
+        let waits = |n| {
+            let log = run(&jobs, &catalog, &Settings::default(), Contender::Constant(n), ALL);
+            log.jobs.iter().map(|job| job.start - job.submit).sum::<i64>()
+        };
+        prop_assert!(waits(fewer + more) <= waits(fewer));
+    }
+
+    /// Offered demand is what a run without latency occupies.
+    #[test]
+    fn offered_demand_fits_all_jobs_at_once(jobs in prop::collection::vec(any_job(), 1..30)) {
+        let (jobs, catalog) = (sorted(jobs), two_types(UNLIMITED, 0));
+        let workload = Workload::new(&jobs, &catalog);
+        let Series { buckets } = offered(&workload, &catalog, SchedulerKind::Pack);
+        for steps in &buckets {
+            prop_assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 != pair[1].1));
+            prop_assert_eq!(steps.last().map_or(0, |&(_, nodes)| nodes), 0);
+        }
+        let gpus_at = |time: i64| -> u64 {
+            jobs.iter().filter(|j| (j.submit..j.submit + j.runtime).contains(&time)).map(|j| j.work.units * j.work.unit.accelerators).sum()
+        };
+        for job in &jobs {
+            let nodes = Series { buckets: buckets.clone() }.at(1, job.submit);
+            prop_assert!(4 * nodes >= gpus_at(job.submit));
+        }
+    }
+}
+
+#[test]
+fn a_group_at_its_maximum_leaves_jobs_waiting_and_says_so() {
+    let jobs: Vec<Job> = (0..3).map(|i| job(i, 100_000, 4, cpus(1_000), None, 0)).collect();
+    let catalog = {
+        let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(2) }];
+        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
+    };
+    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let starts: Vec<i64> = log.jobs.iter().map(|job| job.start).collect();
+    assert_eq!(starts, [310, 310, 100_310], "the third starts when the first has ended");
+    assert_eq!(log.nodes.len(), 2);
+}
+
+#[test]
+fn higher_priority_goes_first() {
+    let mut jobs: Vec<Job> = (0..2).map(|i| job(i, 1_000, 4, cpus(1_000), None, 0)).collect();
+    jobs[1].priority = 10;
+    let catalog = {
+        let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(1) }];
+        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
+    };
+    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let starts: Vec<i64> = log.jobs.iter().map(|job| job.start).collect();
+    assert_eq!(starts, [1_310, 310]);
+}
+
+#[test]
+fn nothing_is_removed_for_a_while_after_a_scale_up() {
+    // The first node is empty from 370 on; at 810 a second one is requested for a job that the first cannot take.
+    let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(800, 5_000, 1, Resources { accelerators: 1, ..Resources::default() }, None, 0)];
+    let gone = |delay| {
+        let settings = Settings { scale_down_delay_after_add: Span::seconds(delay), ..Settings::default() };
+        run(&jobs, &two_types(12, 0), &settings, Contender::Reactive, (0, 20_000)).nodes[0].gone
+    };
+    assert_eq!((gone(0), gone(600)), (Some(970), Some(1_410)));
+}
+
+#[test]
+fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
+    let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(900, 60, 4, cpus(1_000), None, 0)];
+    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }.catalog().unwrap();
+    let settings = Settings { scale_down_delay_after_add: Span::seconds(0), ..Settings::default() };
+    let log = run(&jobs, &catalog, &settings, Contender::Reactive, (0, 20_000));
+    // Empty at 370; used again from 900 to 960; gone at the first scan 600 s after.
+    assert_eq!(log.nodes.iter().map(|node| node.gone).collect::<Vec<_>>(), [Some(1_560)]);
+}
