@@ -4,15 +4,21 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use embedder::{
-    AcceleratorKind, Ask, Bucket, CapacityType, Catalog, Group, MicroDollars, Order, Resources, Room, Shape, UNLIMITED,
-    pack,
+    AcceleratorKind, Ask, Bucket, CapacityType, Catalog, Group, MicroDollars, Order, Resources, Room, Shape,
+    UNLIMITED, pack,
 };
 
 fn bucket(name: String, cpu_millis: u64, memory_bytes: u64, pods: u64) -> Bucket {
     Bucket {
         capacity_type: CapacityType::OnDemand,
         accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources { accelerators: 0, cpu_millis, memory_bytes, ephemeral_bytes: UNLIMITED, pods },
+        allocatable: Resources {
+            accelerators: 0,
+            cpu_millis,
+            memory_bytes,
+            ephemeral_bytes: UNLIMITED,
+            pods,
+        },
         hourly: MicroDollars(1_000_000),
         groups: vec![Group { name: name.clone(), placement_group: None, min: 0, max: UNLIMITED }],
         name,
@@ -30,7 +36,8 @@ fn ask(count: u64, cpu_millis: u64, memory_bytes: u64) -> Ask {
 
 /// A small linear congruential generator: the same sizes on every run.
 fn sizes(seed: u64, below: u64) -> impl Iterator<Item = u64> {
-    let step = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    let step =
+        |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     std::iter::successors(Some(seed), step).map(move |x| 1 + (x >> 33) % below)
 }
 
@@ -43,8 +50,11 @@ fn packing(c: &mut Criterion) {
     }
 
     let many = catalog((1..=50).map(|i| bucket(format!("b{i}"), i * 2_000, i * 8_000, 110)));
-    let shapes: Vec<Ask> =
-        sizes(1, 16_000).zip(sizes(2, 64_000)).take(200).map(|(cpu, memory)| ask(5_000, cpu, memory)).collect();
+    let shapes: Vec<Ask> = sizes(1, 16_000)
+        .zip(sizes(2, 64_000))
+        .take(200)
+        .map(|(cpu, memory)| ask(5_000, cpu, memory))
+        .collect();
     c.bench_function("1 M pods of 200 shapes over 50 buckets", |b| {
         b.iter(|| pack(black_box(&shapes), &[], &many, Order::Increasing));
     });
@@ -54,12 +64,21 @@ fn packing(c: &mut Criterion) {
         .take(15_000)
         .map(|(cpu_millis, memory_bytes)| Room {
             bucket: 49,
-            free: Resources { accelerators: 0, cpu_millis, memory_bytes, ephemeral_bytes: UNLIMITED, pods: 90 },
+            free: Resources {
+                accelerators: 0,
+                cpu_millis,
+                memory_bytes,
+                ephemeral_bytes: UNLIMITED,
+                pods: 90,
+            },
             nodes: 1,
         })
         .collect();
-    let distinct: Vec<Ask> =
-        sizes(5, 8_000).zip(sizes(6, 32_000)).take(100_000).map(|(cpu, memory)| ask(1, cpu, memory)).collect();
+    let distinct: Vec<Ask> = sizes(5, 8_000)
+        .zip(sizes(6, 32_000))
+        .take(100_000)
+        .map(|(cpu, memory)| ask(1, cpu, memory))
+        .collect();
     c.bench_function("100 k distinct pods on 15,000 partly used nodes", |b| {
         b.iter(|| pack(black_box(&distinct), &rooms, &many, Order::Increasing));
     });

@@ -43,7 +43,8 @@ pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
     if !announced.is_empty() {
         let all: Vec<Ask> = pending.iter().chain(announced).cloned().collect();
         let with = pack(&all, rooms, catalog, Order::Increasing);
-        let further = with.opened.iter().zip(&packed.opened).map(|(with, without)| with.saturating_sub(*without));
+        let further =
+            with.opened.iter().zip(&packed.opened).map(|(with, without)| with.saturating_sub(*without));
         demand.announced = further.collect();
     }
     for (present, opened) in demand.present.iter_mut().zip(&packed.opened) {

@@ -79,7 +79,8 @@ pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstanc
         }
     }
     let one_placement_group = gang.one_placement_group;
-    best.map(|(instances, _, bucket)| VirtualInstance { bucket, instances, one_placement_group }).ok_or(reason)
+    best.map(|(instances, _, bucket)| VirtualInstance { bucket, instances, one_placement_group })
+        .ok_or(reason)
 }
 
 fn unfit(shape: &Shape, id: BucketId, bucket: &Bucket) -> Option<Unfit> {

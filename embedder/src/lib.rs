@@ -25,7 +25,8 @@ mod share;
 
 pub use base::base;
 pub use bucket::{
-    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group, MicroDollars, Shape,
+    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group, MicroDollars,
+    Shape,
 };
 pub use demand::{Cluster, Demand, embed};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};

@@ -194,7 +194,14 @@ impl Runs {
     }
 
     /// Places up to `count` pods on what stands; returns how many are left over.
-    fn place(&mut self, ask: usize, asks: Resources, on: &BucketSet, count: u64, placed: &mut Vec<Placed>) -> u64 {
+    fn place(
+        &mut self,
+        ask: usize,
+        asks: Resources,
+        on: &BucketSet,
+        count: u64,
+        placed: &mut Vec<Placed>,
+    ) -> u64 {
         let mask = on.mask();
         let mut left = count;
         let mut at = 0;
@@ -240,7 +247,14 @@ impl Runs {
 }
 
 impl Block {
-    fn place(&mut self, ask: usize, asks: Resources, on: &BucketSet, count: u64, placed: &mut Vec<Placed>) -> u64 {
+    fn place(
+        &mut self,
+        ask: usize,
+        asks: Resources,
+        on: &BucketSet,
+        count: u64,
+        placed: &mut Vec<Placed>,
+    ) -> u64 {
         let mut left = count;
         let mut at = 0;
         while left > 0 && at < self.runs.len() {

@@ -84,7 +84,8 @@ impl Resources {
 
     /// What remains once `used` is taken, or `None` when it does not fit.
     pub fn take(self, used: Self) -> Option<Self> {
-        self.fits(used).then(|| self.zip(used, |have, take| if have == UNLIMITED { have } else { have - take }))
+        self.fits(used)
+            .then(|| self.zip(used, |have, take| if have == UNLIMITED { have } else { have - take }))
     }
 
     /// With `freed` given back. Saturates at unlimited, which only a caller that never took it can reach.

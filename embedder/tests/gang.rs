@@ -1,8 +1,10 @@
 //! Gangs and shares: the paper's tables, and jobs larger than an instance.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use embedder::{
-    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars, Resources, Shape, Split,
-    UNLIMITED, Unfit, share, split, virtual_instance,
+    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars, Resources,
+    Shape, Split, UNLIMITED, Unfit, share, split, virtual_instance,
 };
 
 const GIB: u64 = 1 << 30;
@@ -25,12 +27,14 @@ fn bucket(name: &str, accelerators: u64, cpu: u64, gib: u64) -> Bucket {
 }
 
 fn ask(count: u64, accelerators: u64, cpu: u64, gib: u64) -> Ask {
-    let asks = Resources { accelerators, cpu_millis: cpu * 1_000, memory_bytes: gib * GIB, ..Resources::default() };
+    let asks =
+        Resources { accelerators, cpu_millis: cpu * 1_000, memory_bytes: gib * GIB, ..Resources::default() };
     Ask { shape: Shape::new(asks, AcceleratorKind::default()), count }
 }
 
 fn gpus() -> Catalog {
-    Catalog::new(vec![bucket("gpu4", 4, 32, 128), bucket("gpu8", 8, 64, 256), bucket("cpu", 0, 16, 64)]).unwrap()
+    Catalog::new(vec![bucket("gpu4", 4, 32, 128), bucket("gpu8", 8, 64, 256), bucket("cpu", 0, 16, 64)])
+        .unwrap()
 }
 
 /// Tables 1 and 2, with the maximum of 2/1 and 3/2 where the paper prints 1.5.

@@ -1,8 +1,10 @@
 //! First-fit-increasing: cases, a naive oracle, and a brute-force optimum.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use embedder::{
-    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Group, MicroDollars, Order, Packing, Resource,
-    Resources, Room, Shape, Unfit, pack,
+    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Group, MicroDollars, Order, Packing,
+    Resource, Resources, Room, Shape, Unfit, pack,
 };
 use proptest::prelude::*;
 
@@ -60,7 +62,10 @@ fn small_pods_open_small_nodes() {
 
 #[test]
 fn free_room_comes_before_new_nodes() {
-    let rooms = [Room { bucket: 0, free: node(0, 500, 16), nodes: 1 }, Room { bucket: 0, free: node(0, 2_000, 16), nodes: 2 }];
+    let rooms = [
+        Room { bucket: 0, free: node(0, 500, 16), nodes: 1 },
+        Room { bucket: 0, free: node(0, 2_000, 16), nodes: 2 },
+    ];
     let packing = check(&[ask(5, r(0, 1_000, 4))], &rooms, Order::Increasing, [1, 0, 0, 0]);
     let went: Vec<_> = packing.placed.iter().map(|p| (p.node, p.nodes, p.pods_each)).collect();
     assert_eq!(went, [(1, 2, 2), (3, 1, 1)]);
@@ -68,7 +73,8 @@ fn free_room_comes_before_new_nodes() {
 
 #[test]
 fn kinds_of_accelerator_do_not_mix() {
-    let neuron = Ask { shape: Shape::new(r(1, 0, 0), AcceleratorKind::new(AcceleratorKind::NEURON)), count: 3 };
+    let neuron =
+        Ask { shape: Shape::new(r(1, 0, 0), AcceleratorKind::new(AcceleratorKind::NEURON)), count: 3 };
     check(&[ask(3, r(1, 0, 0)), neuron], &[], Order::Increasing, [0, 0, 2, 1]);
 }
 
@@ -81,9 +87,11 @@ fn a_shape_goes_only_where_it_is_admitted() {
 
 #[test]
 fn what_fits_nowhere_says_why() {
-    let packing = check(&[ask(2, r(9, 0, 0)), ask(1, r(0, 4_000, 999))], &[], Order::Increasing, [0, 0, 0, 0]);
+    let packing =
+        check(&[ask(2, r(9, 0, 0)), ask(1, r(0, 4_000, 999))], &[], Order::Increasing, [0, 0, 0, 0]);
     let reasons: Vec<_> = packing.unplaced.iter().map(|u| (u.ask, u.count, u.reason)).collect();
-    let expected = [(1, 1, Unfit::TooLarge(Resource::Memory)), (0, 2, Unfit::TooLarge(Resource::Accelerators))];
+    let expected =
+        [(1, 1, Unfit::TooLarge(Resource::Memory)), (0, 2, Unfit::TooLarge(Resource::Accelerators))];
     assert_eq!(reasons, expected);
     let amd = Ask { shape: Shape::new(r(1, 0, 0), AcceleratorKind::new(AcceleratorKind::AMD)), count: 1 };
     let packing = check(&[amd], &[], Order::Increasing, [0, 0, 0, 0]);
@@ -93,7 +101,13 @@ fn what_fits_nowhere_says_why() {
 /// The benchmark of cluster-autoscaler's estimator, at its size.
 #[test]
 fn the_estimator_benchmark_needs_the_nodes_that_cluster_autoscaler_counts() {
-    let template = Resources { cpu_millis: 1_000, memory_bytes: 5_000, pods: 100, accelerators: 0, ephemeral_bytes: u64::MAX };
+    let template = Resources {
+        cpu_millis: 1_000,
+        memory_bytes: 5_000,
+        pods: 100,
+        accelerators: 0,
+        ephemeral_bytes: u64::MAX,
+    };
     let catalog = Catalog::new(vec![bucket("template", AcceleratorKind::NVIDIA, template)]).unwrap();
     let asks = [ask(50_000, r(0, 50, 100)), ask(1_000, r(0, 95, 190))];
     assert_eq!(pack(&asks, &[], &catalog, Order::Decreasing).opened, [2_595]);
@@ -130,7 +144,8 @@ fn naive(asks: &[Ask], rooms: &[Room], catalog: &Catalog, order: Order) -> Naive
 impl Naive {
     fn place(&mut self, index: usize, shape: &Shape, asks: usize, catalog: &Catalog) {
         let buckets = catalog.buckets();
-        let fits = |&(id, free): &(usize, Resources)| shape.admitted_by(id, &buckets[id]) && free.fits(shape.asks);
+        let fits =
+            |&(id, free): &(usize, Resources)| shape.admitted_by(id, &buckets[id]) && free.fits(shape.asks);
         let at = self.nodes.iter().position(fits).or_else(|| {
             let id = (0..buckets.len()).find(|&id| fits(&(id, buckets[id].allocatable)))?;
             self.nodes.push((id, buckets[id].allocatable));

@@ -66,7 +66,9 @@ impl<'a> Deal<'a> {
         let mut surplus = total.saturating_sub(most);
         while surplus > 0 {
             let full = |at: usize| (self.wants[at] + kept[at], at);
-            let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at)) else { break };
+            let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at)) else {
+                break;
+            };
             kept[at] -= 1;
             surplus -= 1;
         }
@@ -81,7 +83,8 @@ impl<'a> Deal<'a> {
             let open = (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]);
             let Some(at) = open.min_by_key(|&at| (self.wants[at], at)) else { break };
             // Alone, a group takes all at once.
-            let n = if self.wants.len() == 1 { (most - added).min(self.room[at] - self.wants[at]) } else { 1 };
+            let n =
+                if self.wants.len() == 1 { (most - added).min(self.room[at] - self.wants[at]) } else { 1 };
             self.wants[at] += n;
             added += n;
         }
@@ -93,6 +96,10 @@ impl<'a> Deal<'a> {
     }
 
     fn why_full(&self) -> Reason {
-        if self.standing.iter().any(|group| group.backoff) { Reason::GroupBackoff } else { Reason::GroupsFull }
+        if self.standing.iter().any(|group| group.backoff) {
+            Reason::GroupBackoff
+        } else {
+            Reason::GroupsFull
+        }
     }
 }

@@ -8,7 +8,13 @@ use crate::reason::Reason;
 use crate::spend::{Offer, spend, worth};
 
 /// Caps targets; each cap that held one adds its step.
-pub(crate) fn limit(targets: &mut [u64], wants: &[Want], catalog: &Catalog, policy: &Policy, why: &mut [Vec<Step>]) {
+pub(crate) fn limit(
+    targets: &mut [u64],
+    wants: &[Want],
+    catalog: &Catalog,
+    policy: &Policy,
+    why: &mut [Vec<Step>],
+) {
     let Limits { total, buckets } = &policy.limits;
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let bucket = &catalog.buckets()[want.bucket];
@@ -17,12 +23,16 @@ pub(crate) fn limit(targets: &mut [u64], wants: &[Want], catalog: &Catalog, poli
             why[want.bucket].push(Step { reason: Reason::BucketLimit, target: most });
         }
     }
-    if let Some(most) = total.filter(|&most| targets.iter().fold(0_u64, |sum, &t| sum.saturating_add(t)) > most) {
+    if let Some(most) =
+        total.filter(|&most| targets.iter().fold(0_u64, |sum, &t| sum.saturating_add(t)) > most)
+    {
         let mut offers = offers(targets, wants, catalog);
         offers.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket)));
         offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         let mut kept = vec![0; targets.len()];
-        offers.iter().for_each(|offer| kept[offer.bucket] += 1);
+        for offer in &offers {
+            kept[offer.bucket] += 1;
+        }
         settle(targets, &kept, Reason::TotalLimit, why);
     }
     if let Some(cap) = policy.spend_cap.and_then(MicroDollars::from_dollars) {

@@ -138,8 +138,9 @@ impl ScalingRules {
         }
         for (i, ScalingPolicy { value: _, period_seconds }) in policies.iter().enumerate() {
             if !(1..=WINDOW_SECONDS_MAX).contains(period_seconds) {
-                faults
-                    .push(format!("{path}.policies[{i}].period_seconds: {period_seconds} is not in 1 to 86400"));
+                faults.push(format!(
+                    "{path}.policies[{i}].period_seconds: {period_seconds} is not in 1 to 86400"
+                ));
             }
         }
     }

@@ -70,7 +70,8 @@ impl Memory {
         now: DateTime<Utc>,
         why: &mut Vec<Step>,
     ) -> u64 {
-        let highest = extreme(&mut self.highs, (now, asked), down.stabilization_window_seconds, |a, b| a <= b);
+        let highest =
+            extreme(&mut self.highs, (now, asked), down.stabilization_window_seconds, |a, b| a <= b);
         let lowest = extreme(&mut self.lows, (now, asked), up.stabilization_window_seconds, |a, b| a >= b);
         let have = self.target;
         let target = if asked < have { highest.min(have) } else { lowest.max(have) };

@@ -1,9 +1,14 @@
 //! Plans as text that a person can read, and what must hold of any plan.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
-    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing, Steady, Want, plan,
+    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing, Steady,
+    Want, plan,
 };
 use proptest::prelude::*;
 
@@ -197,7 +202,8 @@ fn limits_hold_buckets_and_the_total() {
 fn too_little_history_is_said() {
     let mut cold = wants(1, 0);
     cold[0].basis = Reason::TooLittleHistory;
-    let (plan, _) = plan(&cold, &standing(0, 0, 0), &catalog(), &Policy::default(), &Steady::default(), at(0));
+    let (plan, _) =
+        plan(&cold, &standing(0, 0, 0), &catalog(), &Policy::default(), &Steady::default(), at(0));
     assert_eq!(plan.buckets[0].why[0].reason, Reason::TooLittleHistory);
 }
 
@@ -246,8 +252,12 @@ fn downscaling_is_deferred() {
 #[test]
 fn decay_is_slow() {
     let behavior = Behavior { scale_down: rules(0, 0.0, Some((2, 60))), ..Behavior::default() };
-    let expected =
-        [(8, Reason::Forecast), (6, Reason::ScaleDownRate), (6, Reason::ScaleDownRate), (4, Reason::ScaleDownRate)];
+    let expected = [
+        (8, Reason::Forecast),
+        (6, Reason::ScaleDownRate),
+        (6, Reason::ScaleDownRate),
+        (4, Reason::ScaleDownRate),
+    ];
     check_steady(behavior, &[(0, 8), (10, 0), (30, 0), (70, 0)], &expected);
 }
 
@@ -286,26 +296,29 @@ fn faults_of_a_policy_name_their_fields() {
 
 fn any_standing() -> impl Strategy<Value = Standing> {
     let group = || {
-        (0..8_u64, 0..8_u64, any::<bool>())
-            .prop_map(|(placeholders, occupied, backoff)| GroupStanding { placeholders, occupied, backoff })
+        (0..8_u64, 0..8_u64, any::<bool>()).prop_map(|(placeholders, occupied, backoff)| GroupStanding {
+            placeholders,
+            occupied,
+            backoff,
+        })
     };
     (group(), group(), group()).prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
 }
 
 fn any_wants() -> impl Strategy<Value = Vec<Want>> {
     let one = |bucket| {
-        (0..9_u64, 0..20_u64, prop::collection::vec(1..4_u64, 0..3)).prop_map(move |(announced, headroom, gangs)| {
-            Want { announced, gangs, ..want(bucket, headroom) }
-        })
+        (0..9_u64, 0..20_u64, prop::collection::vec(1..4_u64, 0..3))
+            .prop_map(move |(announced, headroom, gangs)| Want { announced, gangs, ..want(bucket, headroom) })
     };
     (one(0), one(1)).prop_map(|(small, large)| vec![small, large])
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    let rules = || (0..400_u32, prop::option::of((0..4_u64, 1..200_u32))).prop_map(|(w, rate)| rules(w, 0.1, rate));
+    let rules =
+        || (0..400_u32, prop::option::of((0..4_u64, 1..200_u32))).prop_map(|(w, rate)| rules(w, 0.1, rate));
     (prop::option::of(0..12_u64), prop::option::of(0.0..30.0), rules(), rules()).prop_map(
         |(total, spend_cap, scale_up, scale_down)| Policy {
-            limits: Limits { total, buckets: Default::default() },
+            limits: Limits { total, buckets: BTreeMap::new() },
             spend_cap,
             behavior: Behavior { scale_up, scale_down },
             ..Policy::default()

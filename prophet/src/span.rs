@@ -42,7 +42,10 @@ impl FromStr for Span {
             return Err(expected());
         }
         let total = digits.parse::<i64>().ok().and_then(|n| n.checked_mul(seconds));
-        total.filter(|total| *total <= SECONDS_MAX).map(Self).ok_or_else(|| format!("{text} is above 1000 years"))
+        total
+            .filter(|total| *total <= SECONDS_MAX)
+            .map(Self)
+            .ok_or_else(|| format!("{text} is above 1000 years"))
     }
 }
 
@@ -62,7 +65,8 @@ impl From<Span> for String {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, seconds) = UNITS.into_iter().find(|&(_, seconds)| self.0 % seconds == 0 && self.0 > 0).unwrap_or(UNITS[3]);
+        let (unit, seconds) =
+            UNITS.into_iter().find(|&(_, seconds)| self.0 % seconds == 0 && self.0 > 0).unwrap_or(UNITS[3]);
         write!(f, "{}{unit}", self.0 / seconds)
     }
 }

@@ -1,1 +1,28 @@
-//! End-to-end tests live in `tests/tests/`; this crate has no code of its own.
+//! End-to-end tests of the `prophet` binary, as a user runs it. The tests live in `tests/tests/`.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The binary that was built beside this test.
+///
+/// # Panics
+/// Where there is none: `cargo build` makes it.
+pub fn prophet(arguments: &[&str]) -> Command {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let folder: PathBuf = test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").into();
+    let binary = folder.join("prophet");
+    assert!(binary.exists(), "{} is missing: run cargo build first", binary.display());
+    let mut command = Command::new(binary);
+    command.args(arguments);
+    command
+}
+
+/// Runs it to its end: exit code, standard output, standard error.
+///
+/// # Panics
+/// Where it cannot be started.
+pub fn run(arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = prophet(arguments).output().expect("prophet starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}

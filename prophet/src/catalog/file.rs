@@ -153,7 +153,9 @@ impl InstanceTypeEntry {
         }
         let less = |field, have: Option<u64>, reserved: u64| match have {
             None => Ok(UNLIMITED),
-            Some(have) => have.checked_sub(reserved).ok_or_else(|| (field, format!("reserves {reserved} of {have}"))),
+            Some(have) => {
+                have.checked_sub(reserved).ok_or_else(|| (field, format!("reserves {reserved} of {have}")))
+            }
         };
         Ok(Resources {
             accelerators: accelerators.unwrap_or(0),
@@ -196,8 +198,14 @@ mod tests {
         check("instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n", &["line 3", "cpuMilli"]);
         check("instanceTypes:\n- name: a\n  cpuMillis: 1\n", &["line", "pricePerHour"]);
         check("instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n", &["line 3"]);
-        check("instanceTypes:\n- {name: a, pricePerHour: 1}\n", &["instanceTypes[0].cpuMillis", "at least one"]);
-        check("instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: -1}\n", &["instanceTypes[0].pricePerHour", "-1"]);
+        check(
+            "instanceTypes:\n- {name: a, pricePerHour: 1}\n",
+            &["instanceTypes[0].cpuMillis", "at least one"],
+        );
+        check(
+            "instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: -1}\n",
+            &["instanceTypes[0].pricePerHour", "-1"],
+        );
         check("instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: .nan}\n", &["pricePerHour"]);
         check(
             "instanceTypes:\n- {name: a, cpuMillis: 1, reserved: {cpuMillis: 2}, pricePerHour: 1}\n",
@@ -212,7 +220,8 @@ mod tests {
 
     #[test]
     fn an_absent_resource_is_unlimited() {
-        let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
+        let text =
+            "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
         let catalog = CatalogFile::parse(text).unwrap().catalog().unwrap();
         let bucket = &catalog.buckets()[0];
         let expected = Resources { accelerators: 0, cpu_millis: 7_900, ..Resources::UNLIMITED };

@@ -70,7 +70,8 @@ pub fn instance_type(name: &str) -> Option<InstanceTypeEntry> {
 }
 
 /// The CPU types that a log may be put on by default: the smallest that takes its largest pod is.
-const CPU_DEFAULTS: [&str; 6] = ["m5.2xlarge", "m5.4xlarge", "m5.8xlarge", "m5.12xlarge", "m5.16xlarge", "m5.24xlarge"];
+const CPU_DEFAULTS: [&str; 6] =
+    ["m5.2xlarge", "m5.4xlarge", "m5.8xlarge", "m5.12xlarge", "m5.16xlarge", "m5.24xlarge"];
 
 /// The type for jobs that ask for GPUs: eight of them, as in most GPU clusters.
 const GPU_DEFAULT: &str = "g5.48xlarge";
@@ -87,7 +88,8 @@ pub fn default_types(jobs: &[Job]) -> Vec<InstanceTypeEntry> {
     }
     let takes = |name: &&&str, largest: Resources| {
         instance_type(name).is_some_and(|entry| {
-            entry.cpu_millis.unwrap_or(0) >= largest.cpu_millis && entry.memory_bytes.unwrap_or(0) >= largest.memory_bytes
+            entry.cpu_millis.unwrap_or(0) >= largest.cpu_millis
+                && entry.memory_bytes.unwrap_or(0) >= largest.memory_bytes
         })
     };
     let smallest = |largest| CPU_DEFAULTS.iter().find(|name| takes(name, largest)).unwrap_or(&"m5.24xlarge");

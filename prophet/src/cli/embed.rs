@@ -1,5 +1,6 @@
 //! `prophet embed`: how many instances do these pods need?
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -124,10 +125,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Table => {
             let mut text = format!("{:<20} {:>9} {:>12}\n", "instance type", "instances", "dollars/hour");
             for (bucket, n) in needed {
-                text += &format!("{:<20} {n:>9} {:>12.3}\n", bucket.name, bucket.hourly.times(*n).dollars());
+                let _ =
+                    writeln!(text, "{:<20} {n:>9} {:>12.3}", bucket.name, bucket.hourly.times(*n).dollars());
             }
             for Left { name, count, reason } in &left {
-                text += &format!("{count} of {name} fit nowhere: {reason}\n");
+                let _ = writeln!(text, "{count} of {name} fit nowhere: {reason}");
             }
             output::print(&text)
         }
@@ -154,7 +156,8 @@ fn rows(path: &Path) -> anyhow::Result<Vec<(String, Ask)>> {
         let line = record.position().map_or(0, csv::Position::line);
         let row: Row =
             record.deserialize(Some(&header)).map_err(|error| fault(path, line, &header, &record, &error))?;
-        let Row { name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, accelerator_kind } = row;
+        let Row { name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, accelerator_kind } =
+            row;
         let kind = accelerator_kind.filter(|kind| !kind.is_empty());
         let kind = kind.as_deref().map_or_else(AcceleratorKind::default, AcceleratorKind::new);
         let asks = Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
@@ -177,7 +180,10 @@ fn fault(
     let place = at.and_then(|at| Some((header.get(at)?, record.get(at)?)));
     match place {
         Some((column, value)) => {
-            anyhow::anyhow!("{}:{line}: column {column}: expected a whole number, got {value:?}", path.display())
+            anyhow::anyhow!(
+                "{}:{line}: column {column}: expected a whole number, got {value:?}",
+                path.display()
+            )
         }
         None => anyhow::anyhow!(
             "{}:{line}: the columns must be name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optional, accelerator_kind: {error}",

@@ -20,7 +20,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Replay a job log: how long would jobs have waited for nodes, and what would it have cost?
-    Simulate(simulate::Args),
+    Simulate(Box<simulate::Args>),
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Describe a job log, or generate one.
@@ -31,7 +31,7 @@ enum Command {
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let result = match Args::parse().command {
-        Command::Simulate(args) => simulate::run(args),
+        Command::Simulate(args) => simulate::run(*args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),
     };

@@ -29,7 +29,10 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 }
 
 /// Writes a file that is whole or not there, whatever happens.
-pub(super) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+pub(super) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();

@@ -13,8 +13,8 @@ use placeholders::Objective;
 use super::output::{self, Format};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::simulate::{
-    Contender, GangMode, LaunchLatency, Moment, Progress, SchedulerKind, Settings, Workload, compare, write_report,
-    write_table,
+    Contender, GangMode, LaunchLatency, Moment, Progress, SchedulerKind, Settings, Workload, compare,
+    write_report, write_table,
 };
 use crate::span::Span;
 use crate::trace::{self, Recipe, Trace};
@@ -123,6 +123,7 @@ fn price(text: &str) -> Result<f64, String> {
 const SYNTHETIC_FROM: &str = "14d";
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let stop = stop_on_interrupt()?;
     let (lenient, out, format) = (args.lenient, args.out.clone(), args.output);
     let mut settings = effective(args)?;
     let trace = load(&mut settings, lenient)?;
@@ -133,10 +134,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let workload = Workload::new(&trace.jobs, &catalog);
     for unplaceable in &workload.unplaceable {
         let crate::simulate::Unplaceable { first, jobs, reason } = unplaceable;
-        eprintln!("note: {jobs} jobs fit on no instance type and are left out ({reason}; the first is job {first})");
+        eprintln!(
+            "note: {jobs} jobs fit on no instance type and are left out ({reason}; the first is job {first})"
+        );
     }
     let window = window(&settings, &trace)?;
-    let stop = stop_on_interrupt()?;
     let bar = progress_bar();
     let progress = Progress {
         planned: &|runs| bar.inc_length(runs as u64),
@@ -148,7 +150,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     };
     let comparison = compare(&workload, &catalog, &settings, window, out.is_some(), &progress);
     bar.finish_and_clear();
-    let Some(comparison) = comparison else { bail!("interrupted; nothing was written") };
+    let comparison = comparison.context("interrupted; nothing was written")?;
     if let Some(folder) = out {
         std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let write = |name: &str, write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
@@ -169,13 +171,16 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
 fn effective(args: Args) -> anyhow::Result<Settings> {
     let mut settings = match &args.settings {
         None => Settings::default(),
-        Some(path) => Settings::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?,
+        Some(path) => {
+            Settings::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?
+        }
     };
     if let Some(trace) = args.trace {
         settings.trace = Some(trace.display().to_string());
     }
     if let Some(path) = &args.catalog {
-        let file = CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?;
+        let file =
+            CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?;
         file.catalog().with_context(|| path.display().to_string())?;
         settings.catalog = Some(file);
     } else if !args.instance_type.is_empty() {
@@ -193,11 +198,6 @@ fn effective(args: Args) -> anyhow::Result<Settings> {
     }
     settings.from = args.from.or(settings.from);
     settings.until = args.until.or(settings.until);
-    fn set<T>(field: &mut T, typed: Option<T>) {
-        if let Some(value) = typed {
-            *field = value;
-        }
-    }
     set(&mut settings.tick, args.tick);
     set(&mut settings.launch_latency, args.launch_latency);
     set(&mut settings.launch_failure_share, args.launch_failure_share);
@@ -207,9 +207,18 @@ fn effective(args: Args) -> anyhow::Result<Settings> {
     set(&mut settings.replays, args.replays);
     set(&mut settings.jitter, args.jitter);
     set(&mut settings.seed, args.seed);
-    let named = args.settings.as_deref().map_or("the options make no sense".into(), |path| path.display().to_string());
+    let named = args
+        .settings
+        .as_deref()
+        .map_or("the options make no sense".into(), |path| path.display().to_string());
     settings.check().context(named)?;
     Ok(settings)
+}
+
+fn set<T>(field: &mut T, typed: Option<T>) {
+    if let Some(value) = typed {
+        *field = value;
+    }
 }
 
 fn load(settings: &mut Settings, lenient: bool) -> anyhow::Result<Trace> {
@@ -238,18 +247,29 @@ fn window(settings: &Settings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
         bail!("no job counts: --until is not after --from");
     }
     if from > last {
-        bail!("no job counts: --from is {} after the last job", Span::try_from(format!("{}s", from - last)).unwrap_or_default());
+        bail!(
+            "no job counts: --from is {} after the last job",
+            Span::try_from(format!("{}s", from - last)).unwrap_or_default()
+        );
     }
     if from <= first {
-        eprintln!("note: nothing precedes --from: policies that learn start with nothing learnt, static-max holds nothing");
+        eprintln!(
+            "note: nothing precedes --from: policies that learn start with nothing learnt, static-max holds nothing"
+        );
     }
     Ok((from, until))
 }
 
+/// The first Ctrl-C ends the runs, the second the program.
 fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("failed to watch for Ctrl-C")?;
+    let stop_or_exit = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(1);
+        }
+    };
+    ctrlc::set_handler(stop_or_exit).context("failed to watch for Ctrl-C")?;
     Ok(stop)
 }
 

@@ -77,7 +77,8 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
-    let recipe = Recipe { days: *days, jobs_per_day: (*jobs_per_day).into(), gpu_share: *gpu_share, seed: *seed };
+    let recipe =
+        Recipe { days: *days, jobs_per_day: (*jobs_per_day).into(), gpu_share: *gpu_share, seed: *seed };
     let jobs = trace::generate(&recipe);
     match out {
         Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
@@ -88,21 +89,27 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let trace = trace::read(&args.trace, args.lenient)?;
     let file = match &args.catalog {
-        Some(path) => CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?,
+        Some(path) => {
+            CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?
+        }
         None => CatalogFile { instance_types: default_types(&trace.jobs) },
     };
     let catalog = file.catalog().context("the catalog makes no sense")?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let series = offered(&workload, &catalog, SchedulerKind::Pack);
-    let names = catalog.buckets().iter().map(|bucket| bucket.name.clone());
-    let named: Vec<_> = names.zip(series.buckets).collect();
-    let description = describe(&trace, &named, args.tick.as_seconds());
+    let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
+    let demand: Vec<_> = buckets.zip(series.buckets).collect();
+    let description = describe(&trace, &demand, args.tick.as_seconds());
     match args.output {
         Format::Json => output::print_json(&description),
         Format::Table => {
             let mut text = table(&description, args.tick);
             for unplaceable in &workload.unplaceable {
-                let _ = writeln!(text, "{} jobs fit on no instance type: {}", unplaceable.jobs, unplaceable.reason);
+                let _ = writeln!(
+                    text,
+                    "{} jobs fit on no instance type: {}",
+                    unplaceable.jobs, unplaceable.reason
+                );
             }
             output::print(&text)
         }
@@ -110,11 +117,17 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
 }
 
 fn table(description: &Description, tick: Span) -> String {
-    let Description { trace, format, jobs, days, notes, demand, arrivals_by_hour, autocorrelation, tail, .. } = description;
+    let Description {
+        trace, format, jobs, days, notes, demand, arrivals_by_hour, autocorrelation, tail, ..
+    } = description;
     let mut text = format!("{trace}: {format}, {jobs} jobs in {days:.1} days; {notes}\n\n");
     let _ = writeln!(text, "{:<22} {:>10} {:>8} {:>8}", "offered demand", "mean", "p95", "peak");
     for bucket in demand {
-        let _ = writeln!(text, "{:<22} {:>10.1} {:>8} {:>8}", bucket.bucket, bucket.mean, bucket.p95, bucket.peak);
+        let _ = writeln!(
+            text,
+            "{:<22} {:>10.1} {:>8} {:>8}",
+            bucket.bucket, bucket.mean, bucket.p95, bucket.peak
+        );
     }
     let most = arrivals_by_hour.iter().copied().max().unwrap_or(0).max(1);
     let bars = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -3,7 +3,7 @@
 //! At each tick the need of the window that has just closed becomes known: D = the largest demand within it, less the
 //! demand at its start. A histogram of D with exponentially decaying weights is the forecast, whatever the state. Where
 //! a bucket has seen little, the histogram over all buckets stands in; where all have, the normal approximation of
-//! compound arrivals does: D is at most z_q sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
+//! compound arrivals does: D is at most `z_q` sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
 //! within a tick, and rate in nodes a second.
 
 use std::collections::BTreeMap;
@@ -56,10 +56,9 @@ impl Increments {
         let seen = [own, &self.pooled].into_iter().find(|needs| needs.windows >= WINDOWS_MIN);
         match seen {
             Some(needs) => BucketOutlook { new_nodes: needs.distribution(), basis: Reason::Forecast },
-            None => BucketOutlook {
-                new_nodes: own.rule_of_thumb(self.lead),
-                basis: Reason::TooLittleHistory,
-            },
+            None => {
+                BucketOutlook { new_nodes: own.rule_of_thumb(self.lead), basis: Reason::TooLittleHistory }
+            }
         }
     }
 }
@@ -71,7 +70,9 @@ impl Forecaster for Increments {
         let Some((start, rest)) = ticks.split_first() else { return };
         for (id, needs) in self.buckets.iter_mut().enumerate() {
             let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
-            if let Some((last, before)) = rest.split_last().map(|(last, before)| (last, before.last().unwrap_or(start))) {
+            if let Some((last, before)) =
+                rest.split_last().map(|(last, before)| (last, before.last().unwrap_or(start)))
+            {
                 needs.rise(at(last).demand_max.saturating_sub(at(before).demand));
             }
             if rest.len() == window {
@@ -139,7 +140,9 @@ impl Needs {
 fn normal_cdf(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
-    let poly = t * (0.254_829_592 + t * (-0.284_496_736 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
+    let poly = t
+        * (0.254_829_592
+            + t * (-0.284_496_736 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
     let erf = 1.0 - poly * (-x * x).exp();
     if z >= 0.0 { 0.5 * (1.0 + erf) } else { 0.5 * (1.0 - erf) }
 }

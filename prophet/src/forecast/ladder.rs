@@ -23,7 +23,10 @@ pub struct Ladder {
 impl Default for Ladder {
     /// One spare node to begin with, a tenth at ten, less than that in a large cluster, whose jobs come more evenly.
     fn default() -> Self {
-        Self { cores_to_replicas: Vec::new(), nodes_to_replicas: vec![(0, 1), (10, 2), (40, 3), (100, 4), (400, 8)] }
+        Self {
+            cores_to_replicas: Vec::new(),
+            nodes_to_replicas: vec![(0, 1), (10, 2), (40, 3), (100, 4), (400, 8)],
+        }
     }
 }
 
@@ -69,8 +72,10 @@ mod tests {
 
     #[test]
     fn the_larger_of_the_two_steps_counts() {
-        let ladder = Ladder { cores_to_replicas: vec![(1, 1), (64, 3)], nodes_to_replicas: vec![(0, 0), (6, 1)] };
-        let check = |cores, nodes, replicas| assert_eq!(ladder.replicas(cores, nodes), replicas, "{cores}, {nodes}");
+        let ladder =
+            Ladder { cores_to_replicas: vec![(1, 1), (64, 3)], nodes_to_replicas: vec![(0, 0), (6, 1)] };
+        let check =
+            |cores, nodes, replicas| assert_eq!(ladder.replicas(cores, nodes), replicas, "{cores}, {nodes}");
         check(0, 0, 0);
         check(1, 1, 1);
         check(63, 6, 1);

@@ -107,7 +107,8 @@ impl Lead {
 
 /// The same expectation for each bucket of a catalog.
 fn each(catalog_len: usize, new_nodes: impl Fn(usize) -> u64) -> Outlook {
-    let bucket = |id| BucketOutlook { new_nodes: Distribution::certain(new_nodes(id)), basis: Reason::Forecast };
+    let bucket =
+        |id| BucketOutlook { new_nodes: Distribution::certain(new_nodes(id)), basis: Reason::Forecast };
     Outlook { buckets: (0..catalog_len).map(bucket).collect() }
 }
 

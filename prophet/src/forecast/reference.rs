@@ -35,7 +35,10 @@ impl StaticMax {
 impl Forecaster for StaticMax {
     fn learn(&mut self, history: &History) {
         if let Some(tick) = history.last().filter(|tick| tick.time <= self.until) {
-            self.most.iter_mut().zip(&tick.buckets).for_each(|(most, bucket)| *most = bucket.demand_max.max(*most));
+            self.most
+                .iter_mut()
+                .zip(&tick.buckets)
+                .for_each(|(most, bucket)| *most = bucket.demand_max.max(*most));
         }
     }
 

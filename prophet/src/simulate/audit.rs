@@ -50,7 +50,11 @@ impl Cluster<'_> {
         }
         for (bucket, entry) in self.catalog.buckets().iter().enumerate() {
             for (at, group) in entry.groups.iter().enumerate() {
-                assert!(self.nodes_in(bucket, at) <= group.max.max(group.min), "group {} is over its maximum", group.name);
+                assert!(
+                    self.nodes_in(bucket, at) <= group.max.max(group.min),
+                    "group {} is over its maximum",
+                    group.name
+                );
             }
         }
     }
@@ -71,11 +75,18 @@ fn any_job() -> impl Strategy<Value = Job> {
         1 => Just(Resources { accelerators: 1, cpu_millis: 500, ..Resources::default() }),
     ];
     let split = prop_oneof![Just(None), Just(Some(Split::Full)), Just(Some(Split::Even))];
-    (0..6_000_i64, 1..2_500_i64, 1..14_u64, unit, split, -1..2_i32)
-        .prop_map(|(submit, runtime, units, unit, split, priority)| job(submit, runtime, units, unit, split, priority))
+    (0..6_000_i64, 1..2_500_i64, 1..14_u64, unit, split, -1..2_i32).prop_map(
+        |(submit, runtime, units, unit, split, priority)| job(submit, runtime, units, unit, split, priority),
+    )
 }
 
-fn entry(name: &str, cpu_millis: u64, accelerators: u64, price: f64, groups: Vec<GroupEntry>) -> InstanceTypeEntry {
+fn entry(
+    name: &str,
+    cpu_millis: u64,
+    accelerators: u64,
+    price: f64,
+    groups: Vec<GroupEntry>,
+) -> InstanceTypeEntry {
     InstanceTypeEntry {
         name: name.into(),
         cpu_millis: Some(cpu_millis),
@@ -87,7 +98,8 @@ fn entry(name: &str, cpu_millis: u64, accelerators: u64, price: f64, groups: Vec
 }
 
 fn two_types(most: u64, least: u64) -> Catalog {
-    let group = |name: &str, max, min| GroupEntry { name: name.into(), placement_group: None, min, max: Some(max) };
+    let group =
+        |name: &str, max, min| GroupEntry { name: name.into(), placement_group: None, min, max: Some(max) };
     let small = entry("small", 4_000, 0, 1.0, vec![group("a", most, least), group("b", most, 0)]);
     let gpu = entry("gpu", 8_000, 4, 5.0, vec![group("c", most, 0)]);
     CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
@@ -131,7 +143,13 @@ fn sorted(mut jobs: Vec<Job>) -> Vec<Job> {
 }
 
 /// Runs a world and keeps ticks; `window` is all of it.
-fn run(jobs: &[Job], catalog: &Catalog, settings: &Settings, contender: Contender, window: (i64, i64)) -> RunLog {
+fn run(
+    jobs: &[Job],
+    catalog: &Catalog,
+    settings: &Settings,
+    contender: Contender,
+    window: (i64, i64),
+) -> RunLog {
     let workload = Workload::new(jobs, catalog);
     let series = offered(&workload, catalog, settings.scheduler);
     let world = World { workload: &workload, catalog, settings, window, replay: 0, keep_ticks: true };
@@ -291,7 +309,10 @@ fn higher_priority_goes_first() {
 #[test]
 fn nothing_is_removed_for_a_while_after_a_scale_up() {
     // The first node is empty from 370 on; at 810 a second one is requested for a job that the first cannot take.
-    let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(800, 5_000, 1, Resources { accelerators: 1, ..Resources::default() }, None, 0)];
+    let jobs = vec![
+        job(0, 60, 4, cpus(1_000), None, 0),
+        job(800, 5_000, 1, Resources { accelerators: 1, ..Resources::default() }, None, 0),
+    ];
     let gone = |delay| {
         let settings = Settings { scale_down_delay_after_add: Span::seconds(delay), ..Settings::default() };
         run(&jobs, &two_types(12, 0), &settings, Contender::Reactive, (0, 20_000)).nodes[0].gone
@@ -302,7 +323,8 @@ fn nothing_is_removed_for_a_while_after_a_scale_up() {
 #[test]
 fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
     let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(900, 60, 4, cpus(1_000), None, 0)];
-    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }.catalog().unwrap();
+    let catalog =
+        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }.catalog().unwrap();
     let settings = Settings { scale_down_delay_after_add: Span::seconds(0), ..Settings::default() };
     let log = run(&jobs, &catalog, &settings, Contender::Reactive, (0, 20_000));
     // Empty at 370; used again from 900 to 960; gone at the first scan 600 s after.

@@ -49,7 +49,8 @@ pub(crate) struct Launch {
 
 impl Autoscaler {
     pub(crate) fn new(settings: &Settings, cluster: &Cluster<'_>, random: Pcg64Mcg) -> Self {
-        let backoffs = cluster.catalog.buckets().iter().map(|bucket| vec![Backoff::default(); bucket.groups.len()]);
+        let backoffs =
+            cluster.catalog.buckets().iter().map(|bucket| vec![Backoff::default(); bucket.groups.len()]);
         Self {
             latency: settings.launch_latency,
             failure_share: settings.launch_failure_share,
@@ -116,7 +117,8 @@ impl Autoscaler {
         workload: &Workload,
         now: i64,
     ) -> (Packing, Vec<NodeId>) {
-        let open = BucketSet::only((0..self.backoffs.len()).filter(|&b| self.group_for(b, cluster, now).is_some()));
+        let open =
+            BucketSet::only((0..self.backoffs.len()).filter(|&b| self.group_for(b, cluster, now).is_some()));
         let mut pending: Vec<Ask> = Vec::new();
         for (class, jobs) in queue.runs() {
             pending.extend(asks(class, jobs, workload));
@@ -142,7 +144,8 @@ impl Autoscaler {
             }
         }
         let used = packing.placed.iter().flat_map(|placed| placed.node..placed.node + placed.nodes);
-        let index = |node: u64| usize::try_from(node.checked_sub(ready)?).ok().filter(|&at| at < under_way.len());
+        let index =
+            |node: u64| usize::try_from(node.checked_sub(ready)?).ok().filter(|&at| at < under_way.len());
         let mut spoken_for: Vec<NodeId> = used.filter_map(index).map(|at| under_way[at]).collect();
         spoken_for.sort_unstable();
         spoken_for.dedup();
@@ -162,13 +165,21 @@ impl Autoscaler {
         if waiting == 0 || self.backs_off(bucket, group, now) {
             return 0;
         }
-        let under_way = cluster.launching(bucket, group).filter(|id| spoken_for.binary_search(id).is_err()).count();
+        let under_way =
+            cluster.launching(bucket, group).filter(|id| spoken_for.binary_search(id).is_err()).count();
         let most = cluster.catalog.buckets()[bucket].groups[group].max;
         let room = most.saturating_sub(cluster.nodes_in(bucket, group));
         waiting.saturating_sub(under_way as u64).min(room)
     }
 
-    fn launch(&mut self, bucket: BucketId, group: usize, waited_for: bool, cluster: &mut Cluster<'_>, now: i64) -> Launch {
+    fn launch(
+        &mut self,
+        bucket: BucketId,
+        group: usize,
+        waited_for: bool,
+        cluster: &mut Cluster<'_>,
+        now: i64,
+    ) -> Launch {
         let node = cluster.launch(bucket, group, waited_for, now);
         self.launches += 1;
         let fails = self.failure_share > 0.0 && self.random.random_bool(self.failure_share);

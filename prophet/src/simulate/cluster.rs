@@ -177,7 +177,8 @@ impl<'a> Cluster<'a> {
             SchedulerKind::Spread => (0, Resources::default(), 0),
         };
         let candidates = self.index.range(from..);
-        let fitting = candidates.filter(|(_, free, id)| free.fits(asks) && fits.contains(self.nodes[*id].bucket));
+        let fitting =
+            candidates.filter(|(_, free, id)| free.fits(asks) && fits.contains(self.nodes[*id].bucket));
         fitting.map(|&(_, _, id)| id).next()
     }
 
@@ -307,7 +308,12 @@ impl<'a> Cluster<'a> {
     pub(crate) fn counts(&self, bucket: BucketId) -> (u64, u64, u64, u64) {
         self.groups[bucket].iter().fold((0, 0, 0, 0), |(wanted, placed, ready, launching), group| {
             let under_way = group.launching.len() as u64;
-            (wanted + group.wanted, placed + group.placed, ready + group.nodes - under_way, launching + under_way)
+            (
+                wanted + group.wanted,
+                placed + group.placed,
+                ready + group.nodes - under_way,
+                launching + under_way,
+            )
         })
     }
 

@@ -39,6 +39,11 @@ pub struct PolicyResult {
     pub logs: Vec<RunLog>,
 }
 
+/// A comparison was stopped before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped before its end")]
+pub struct Stopped;
+
 /// Whom to tell how far a comparison has come, and who may stop it.
 pub struct Progress<'a> {
     /// Called with the runs that were added to the plan.
@@ -56,6 +61,9 @@ const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 /// No constant above this is looked for: a policy that such a one does not beat is hidden from all waiting.
 const CONSTANT_MAX: u64 = 1 << 14;
 
+/// The figures of a policy's replays, and their logs where they are kept.
+type Runs = (Vec<Figures>, Vec<RunLog>);
+
 struct Arena<'a> {
     settings: &'a Settings,
     catalog: &'a Catalog,
@@ -67,7 +75,8 @@ struct Arena<'a> {
 
 /// Runs all policies of the settings. With `keep`, logs and a frontier are kept for a report.
 ///
-/// Returns `None` when it was stopped.
+/// # Errors
+/// It was stopped.
 pub fn compare(
     workload: &Workload,
     catalog: &Catalog,
@@ -75,9 +84,9 @@ pub fn compare(
     window: (i64, i64),
     keep: bool,
     progress: &Progress<'_>,
-) -> Option<Comparison> {
+) -> Result<Comparison, Stopped> {
     let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
-    let replays = parallel((0..settings.replays).collect(), |replay| {
+    let replays = parallel(&(0..settings.replays).collect::<Vec<_>>(), |replay| {
         let jittered = workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
         let series = offered(&jittered, catalog, settings.scheduler);
         (jittered, series)
@@ -90,18 +99,17 @@ pub fn compare(
         }
     }
     let searched = contenders.contains(&Contender::BestConstant);
-    let mut run: Vec<Contender> = contenders.iter().copied().filter(|c| *c != Contender::BestConstant).collect();
+    let mut run: Vec<Contender> =
+        contenders.iter().copied().filter(|c| *c != Contender::BestConstant).collect();
     if searched && !run.contains(&Contender::DEFAULT) {
         run.push(Contender::DEFAULT);
     }
     let mut policies = arena.run(&run, keep)?;
-    let reactive: Vec<Figures> = policies.first()?.0.clone();
+    let reactive: Vec<Figures> = policies.first().map(|(figures, _)| figures.clone()).unwrap_or_default();
     let mut best = None;
-    if searched {
-        let target = run.iter().position(|c| *c == Contender::DEFAULT).map(|at| pending(&policies[at].0))?;
-        let found = arena.best_constant(target, pending(&reactive))?;
-        best = found;
-        if let Some(n) = found {
+    if let Some(default) = run.iter().position(|c| *c == Contender::DEFAULT).filter(|_| searched) {
+        best = arena.best_constant(pending(&policies[default].0), pending(&reactive))?;
+        if let Some(n) = best {
             policies.extend(arena.run(&[Contender::Constant(n)], keep)?);
             run.push(Contender::BestConstant);
         }
@@ -113,7 +121,8 @@ pub fn compare(
         Some(PolicyResult { contender: *contender, figures, stderr, logs: logs.clone() })
     };
     let results = contenders.iter().filter_map(result).collect();
-    let mut comparison = Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
+    let mut comparison =
+        Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
     if keep {
         let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Increments(Some(q))).collect();
         let swept = arena.run(&sweep, false)?;
@@ -124,11 +133,12 @@ pub fn compare(
         comparison.constants =
             CONSTANTS.into_iter().zip(held.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();
     }
-    Some(comparison)
+    Ok(comparison)
 }
 
 fn summary(runs: &[Figures], reactive: &[Figures]) -> (Figures, Option<Figures>) {
-    let paired: Vec<Figures> = runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive)).collect();
+    let paired: Vec<Figures> =
+        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive)).collect();
     Figures::summary(&paired)
 }
 
@@ -138,14 +148,14 @@ fn pending(runs: &[Figures]) -> f64 {
 
 impl Arena<'_> {
     /// Runs each policy in each replay, on all cores; figures and logs by policy, then by replay.
-    fn run(&self, contenders: &[Contender], keep: bool) -> Option<Vec<(Vec<Figures>, Vec<RunLog>)>> {
+    fn run(&self, contenders: &[Contender], keep: bool) -> Result<Vec<Runs>, Stopped> {
         let tasks: Vec<(Contender, usize)> = contenders
             .iter()
             .flat_map(|&contender| (0..self.replays.len()).map(move |replay| (contender, replay)))
             .collect();
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
-        let runs = parallel(tasks, |&(contender, replay)| {
+        let runs = parallel(&tasks, |&(contender, replay)| {
             let (workload, series) = &self.replays[replay];
             let world = World {
                 workload,
@@ -160,30 +170,30 @@ impl Arena<'_> {
             (Figures::of(&log, self.catalog, scan), keep.then_some(log))
         });
         if self.progress.stop.load(Ordering::Relaxed) {
-            return None;
+            return Err(Stopped);
         }
         let mut runs = runs.into_iter();
         let policies = contenders.iter().map(|_| {
             let (figures, logs): (Vec<_>, Vec<_>) = runs.by_ref().take(self.replays.len()).unzip();
             (figures, logs.into_iter().flatten().collect())
         });
-        Some(policies.collect())
+        Ok(policies.collect())
     }
 
     /// The smallest constant whose mean pending minutes are at most `target`: doubled until it is enough, then halved
-    /// towards. The outer `None` says that it was stopped, the inner that no constant is enough.
-    fn best_constant(&self, target: f64, reactive: f64) -> Option<Option<u64>> {
+    /// towards. `None` where no constant is enough.
+    fn best_constant(&self, target: f64, reactive: f64) -> Result<Option<u64>, Stopped> {
         let enough = |n: u64| {
             let runs = self.run(&[Contender::Constant(n)], false)?;
-            Some(runs.first().is_some_and(|(figures, _)| pending(figures) <= target))
+            Ok(runs.first().is_some_and(|(figures, _)| pending(figures) <= target))
         };
         if reactive <= target {
-            return Some(Some(0));
+            return Ok(Some(0));
         }
         let (mut low, mut high) = (0, 1);
         while !enough(high)? {
             if high >= CONSTANT_MAX {
-                return Some(None);
+                return Ok(None);
             }
             (low, high) = (high, 2 * high);
         }
@@ -195,19 +205,21 @@ impl Arena<'_> {
                 low = middle;
             }
         }
-        Some(Some(high))
+        Ok(Some(high))
     }
 }
 
 /// Runs tasks on all cores; results in the order of the tasks.
-fn parallel<T: Sync, R: Send>(tasks: Vec<T>, run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(tasks.len()));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((at, task)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, tasks.get(at)?))) {
+                while let Some((at, task)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, tasks.get(at)?)))
+                {
                     let result = run(task);
                     results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
                 }

@@ -94,7 +94,7 @@ impl FromStr for Contender {
             ("constant", Some(n)) => n.parse().ok().map(Self::Constant),
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
-            ("paper", None) | ("paper(last-value)", None) => Some(Self::Paper),
+            ("paper" | "paper(last-value)", None) => Some(Self::Paper),
             ("increments", None) => Some(Self::Increments(None)),
             ("increments", Some(q)) => {
                 q.parse().ok().filter(|q| *q > 0.0 && *q < 1.0).map(|q| Self::Increments(Some(q)))

@@ -77,10 +77,17 @@ impl<'a> Control<'a> {
         self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
     }
 
-    pub(crate) fn tick(&mut self, demand: &Demand, cluster: &Cluster<'_>, workload: &Workload, time: DateTime<Utc>) -> Tick {
+    pub(crate) fn tick(
+        &mut self,
+        demand: &Demand,
+        cluster: &Cluster<'_>,
+        workload: &Workload,
+        time: DateTime<Utc>,
+    ) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
         let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
-        let buckets = pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
+        let buckets =
+            pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
         // Free room changes only when a pod comes or goes.
         if self.room.0 != cluster.changes + 1 {
             let rooms = cluster.occupied_rooms();
@@ -142,7 +149,8 @@ impl Frequent {
             self.shapes.push(shape);
             return;
         }
-        let rarest = self.shapes.iter_mut().min_by_key(|shape| (self.arrivals[**shape as usize], Reverse(**shape)));
+        let rarest =
+            self.shapes.iter_mut().min_by_key(|shape| (self.arrivals[**shape as usize], Reverse(**shape)));
         if let Some(rarest) = rarest.filter(|rarest| self.arrivals[**rarest as usize] < self.arrivals[at]) {
             *rarest = shape;
         }

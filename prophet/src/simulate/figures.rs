@@ -66,6 +66,7 @@ pub struct PendingMinutes {
 }
 
 /// Whole numbers without a fraction, others to nine significant digits: more would be noise.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]

@@ -38,7 +38,7 @@ mod settings;
 mod workload;
 mod world;
 
-pub use compare::{Comparison, PolicyResult, Progress, compare};
+pub use compare::{Comparison, PolicyResult, Progress, Stopped, compare};
 pub use contender::Contender;
 pub use figures::{Figures, PendingMinutes};
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};

@@ -32,7 +32,11 @@ pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind)
     let mut placements = Placements::default();
     let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
     let mut series = Series { buckets: vec![Vec::new(); catalog.len()] };
-    let end = |time: i64, job: usize, cluster: &mut Cluster<'_>, placements: &mut Placements, series: &mut Series| {
+    let end = |time: i64,
+               job: usize,
+               cluster: &mut Cluster<'_>,
+               placements: &mut Placements,
+               series: &mut Series| {
         scheduler::finish(job, cluster, placements, workload, time);
         for id in std::mem::take(&mut cluster.newly_unneeded) {
             if cluster.nodes[id].is_unneeded() {
@@ -42,7 +46,8 @@ pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind)
         series.note(time, &cluster.occupied());
     };
     for (at, job) in workload.jobs.iter().enumerate() {
-        while let Some(&Reverse((time, ended))) = ends.peek().filter(|Reverse((time, _))| *time <= job.submit) {
+        while let Some(&Reverse((time, ended))) = ends.peek().filter(|Reverse((time, _))| *time <= job.submit)
+        {
             ends.pop();
             end(time, ended, &mut cluster, &mut placements, &mut series);
         }

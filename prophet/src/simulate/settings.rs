@@ -181,12 +181,16 @@ impl FromStr for LaunchLatency {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(parameters) = text.strip_prefix("lognormal:") else { return text.parse().map(Self::Constant) };
+        let Some(parameters) = text.strip_prefix("lognormal:") else {
+            return text.parse().map(Self::Constant);
+        };
         let expected = || format!("expected lognormal:MEDIAN:P95 such as lognormal:4m:9m, got {text:?}");
         let (median, p95) = parameters.split_once(':').ok_or_else(expected)?;
         let (median, p95): (Span, Span) = (median.parse()?, p95.parse()?);
         if median.as_seconds() == 0 || p95 < median {
-            return Err(format!("the 95th percentile must not be below the median, nor the median 0, in {text:?}"));
+            return Err(format!(
+                "the 95th percentile must not be below the median, nor the median 0, in {text:?}"
+            ));
         }
         Ok(Self::LogNormal { median, p95 })
     }
@@ -243,10 +247,14 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let date = || text.parse::<NaiveDate>().ok().and_then(|date| date.and_hms_opt(0, 0, 0)).map(|t| t.and_utc());
+        let date =
+            || text.parse::<NaiveDate>().ok().and_then(|date| date.and_hms_opt(0, 0, 0)).map(|t| t.and_utc());
         let time = || {
             let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
-            formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok()).map(|t| t.and_utc())
+            formats
+                .iter()
+                .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
+                .map(|t| t.and_utc())
         };
         let zoned = || DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc());
         let at = match zoned().or_else(date).or_else(time) {

@@ -83,7 +83,10 @@ impl Workload {
                 },
             }
         }
-        let fits = builder.shapes.iter().map(|shape| catalog.buckets_for(shape).unwrap_or_else(|_| BucketSet::none()));
+        let fits = builder
+            .shapes
+            .iter()
+            .map(|shape| catalog.buckets_for(shape).unwrap_or_else(|_| BucketSet::none()));
         let fits = fits.collect();
         let Builder { classes, shapes, .. } = builder;
         Self { jobs: kept, classes, shapes, fits, unplaceable }
@@ -158,7 +161,8 @@ fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String>
     let Work { units, unit, accelerator_kind, split: how } = work;
     let one = shape(*unit, accelerator_kind, catalog);
     let fits = catalog.buckets_for(&one).map_err(|unfit| unfit.label().to_string())?;
-    let buckets = catalog.buckets().iter().enumerate().filter(|&(id, _)| fits.contains(id)).map(|(_, bucket)| bucket);
+    let buckets =
+        catalog.buckets().iter().enumerate().filter(|&(id, _)| fits.contains(id)).map(|(_, bucket)| bucket);
     // Of those that hold as many units, the smallest.
     let largest = buckets.rev().max_by_key(|bucket| bucket.allocatable.holds(*unit));
     let pods = match (how, largest) {

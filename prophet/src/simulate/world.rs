@@ -217,7 +217,9 @@ impl<'a> Run<'a> {
         let class = self.workload.jobs[at].class;
         let Class { pods, priority } = self.workload.classes[class].clone();
         self.control.due = true;
-        pods.iter().for_each(|&(shape, count)| self.control.arrived(shape, count));
+        for &(shape, count) in &pods {
+            self.control.arrived(shape, count);
+        }
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
         match self.world.settings.gang {
@@ -226,7 +228,9 @@ impl<'a> Run<'a> {
                 self.missing.insert(at, pods.iter().map(|(_, count)| count).sum());
                 for (shape, count) in pods {
                     let class = self.single[&(priority, shape)];
-                    (0..count).for_each(|_| self.enqueue(Waiting { job: at, class }, now));
+                    for _ in 0..count {
+                        self.enqueue(Waiting { job: at, class }, now);
+                    }
                 }
             }
         }
@@ -249,7 +253,9 @@ impl<'a> Run<'a> {
             let mut placed = Vec::new();
             let Self { queue, cluster, placements, workload, .. } = self;
             scheduler::pass(queue, cluster, placements, workload, now, |job| placed.push(job));
-            placed.into_iter().for_each(|job| self.placed(job, now));
+            for job in placed {
+                self.placed(job, now);
+            }
         }
         self.cluster.settle_placeholders();
         self.note_unneeded(now);
@@ -291,7 +297,8 @@ impl<'a> Run<'a> {
 
     /// A node goes at the first scan at which it has been unneeded for long enough, and no scale-up was too recent.
     fn may_go(&mut self, node: NodeId, idle_count: u64, now: i64) {
-        let Some(entry) = Some(&self.cluster.nodes[node]).filter(|n| n.is_unneeded() && n.idle_count == idle_count)
+        let Some(entry) =
+            Some(&self.cluster.nodes[node]).filter(|n| n.is_unneeded() && n.idle_count == idle_count)
         else {
             return;
         };
@@ -300,7 +307,9 @@ impl<'a> Run<'a> {
         let allowed = self.scan_at_or_after(self.autoscaler.last_scale_up.saturating_add(delay));
         if allowed > now {
             self.schedule(allowed, Event::MayGo(node, idle_count));
-        } else if self.cluster.nodes_in(bucket, group) > self.world.catalog.buckets()[bucket].groups[group].min {
+        } else if self.cluster.nodes_in(bucket, group)
+            > self.world.catalog.buckets()[bucket].groups[group].min
+        {
             self.cluster.remove(node, now);
         }
     }
@@ -361,7 +370,8 @@ impl<'a> Run<'a> {
         let mut cluster = embedder::Cluster { occupied: self.cluster.occupied(), ..Default::default() };
         if !self.queue.is_empty() {
             cluster.rooms = self.cluster.occupied_rooms();
-            let waiting = self.queue.counts().flat_map(|(class, jobs)| scheduler::asks(class, jobs, &self.workload));
+            let waiting =
+                self.queue.counts().flat_map(|(class, jobs)| scheduler::asks(class, jobs, &self.workload));
             cluster.pending = waiting.collect::<Vec<Ask>>();
         }
         embed(&cluster, self.world.catalog)
@@ -369,7 +379,9 @@ impl<'a> Run<'a> {
 
     fn actuate(&mut self, plan: &Plan, counts: bool) {
         for bucket in &plan.buckets {
-            for (group, change) in bucket.groups.iter().enumerate().filter(|(_, group)| group.have != group.want) {
+            for (group, change) in
+                bucket.groups.iter().enumerate().filter(|(_, group)| group.have != group.want)
+            {
                 self.cluster.want(bucket.bucket, group, change.want);
                 self.stirred = true;
                 self.control.writes += u64::from(counts);

@@ -64,8 +64,8 @@ impl Reader for Borg {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let event: Event =
-            serde_json::from_str(line).map_err(|_| Fault::new("(line)", "expected an event as a JSON object", line))?;
+        let event: Event = serde_json::from_str(line)
+            .map_err(|_| Fault::new("(line)", "expected an event as a JSON object", line))?;
         let Some(index) = integer("instance_index", &event.instance_index)? else {
             // A row of collection_events: it carries no request.
             return Ok(Row::NotAJob);
@@ -73,7 +73,8 @@ impl Reader for Borg {
         if integer("alloc_collection_id", &event.alloc_collection_id)?.is_some_and(|id| id != 0) {
             return Ok(Row::NotAJob);
         }
-        let required = |column, value: Option<i64>| value.ok_or_else(|| Fault::new(column, "is missing", line));
+        let required =
+            |column, value: Option<i64>| value.ok_or_else(|| Fault::new(column, "is missing", line));
         let time = required("time", integer("time", &event.time)?)?;
         let id = required("collection_id", integer("collection_id", &event.collection_id)?)?;
         if time == AFTER {
@@ -138,9 +139,8 @@ fn kind(value: &Value) -> Result<Kind, Fault> {
         ("SUBMIT", _) | (_, Some(0)) => Ok(Kind::Submit),
         ("ENABLE", _) | (_, Some(2)) => Ok(Kind::Enable),
         ("FAIL" | "FINISH" | "KILL" | "LOST", _) | (_, Some(5..=8)) => Ok(Kind::End),
-        ("QUEUE" | "SCHEDULE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _) | (_, Some(1 | 3 | 4 | 9 | 10)) => {
-            Ok(Kind::Other)
-        }
+        ("QUEUE" | "SCHEDULE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _)
+        | (_, Some(1 | 3 | 4 | 9 | 10)) => Ok(Kind::Other),
         _ => Err(Fault::new("type", "expected an event type, 0 to 10 or its name", &value.to_string())),
     }
 }

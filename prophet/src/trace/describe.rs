@@ -86,10 +86,12 @@ pub fn describe(trace: &Trace, offered: &[(String, Vec<(i64, u64)>)], tick_secon
     let accelerators = jobs.iter().any(|job| job.work.unit.accelerators > 0);
     let size = |job: &Job| {
         let unit = job.work.unit;
-        job.work.units as f64 * if accelerators { unit.accelerators as f64 } else { unit.cpu_millis as f64 / 1_000.0 }
+        job.work.units as f64
+            * if accelerators { unit.accelerators as f64 } else { unit.cpu_millis as f64 / 1_000.0 }
     };
     let usage = usage(jobs, size, first, last, tick_seconds);
-    let lag = |seconds: i64| autocorrelation(&usage, usize::try_from((seconds / tick_seconds).max(1)).unwrap_or(1));
+    let lag =
+        |seconds: i64| autocorrelation(&usage, usize::try_from((seconds / tick_seconds).max(1)).unwrap_or(1));
     Description {
         trace: trace.source.clone(),
         format: trace.format.label().into(),
@@ -101,7 +103,9 @@ pub fn describe(trace: &Trace, offered: &[(String, Vec<(i64, u64)>)], tick_secon
         demand,
         arrivals_by_hour,
         autocorrelation: Autocorrelation { tick: lag(tick_seconds), hour: lag(3_600), day: lag(86_400) },
-        tail: Tail::of(jobs.iter().map(|job| size(job) * job.runtime as f64 / 3_600.0).filter(|x| *x > 0.0).collect()),
+        tail: Tail::of(
+            jobs.iter().map(|job| size(job) * job.runtime as f64 / 3_600.0).filter(|x| *x > 0.0).collect(),
+        ),
     }
 }
 
@@ -227,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_daily_wave_resembles_itself_after_a_day() {
-        let wave: Vec<f64> = (0..24 * 60).map(|hour| (f64::from(hour) / 24.0 * std::f64::consts::TAU).sin()).collect();
+        let wave: Vec<f64> =
+            (0..24 * 60).map(|hour| (f64::from(hour) / 24.0 * std::f64::consts::TAU).sin()).collect();
         assert!(autocorrelation(&wave, 24) > 0.95);
         assert!(autocorrelation(&wave, 12) < -0.95);
         assert!(autocorrelation(&wave[..24], 24).is_nan());

@@ -89,9 +89,12 @@ pub fn generate(recipe: &Recipe) -> Vec<Job> {
 
 fn session(start: f64, end: f64, gpu: bool, random: &mut Pcg64Mcg, jobs: &mut Vec<Job>) {
     let law = |mean: f64, sigma: f64| LogNormal::new(mean.ln(), sigma);
-    let (Ok(batch), Ok(gap), Ok(typical), Ok(spread)) =
-        (Pareto::new(2.0, BATCH_SHAPE), Exp::new(1.0 / 20.0), law(if gpu { 2_400.0 } else { 600.0 }, 1.4), law(1.0, 0.4))
-    else {
+    let (Ok(batch), Ok(gap), Ok(typical), Ok(spread)) = (
+        Pareto::new(2.0, BATCH_SHAPE),
+        Exp::new(1.0 / 20.0),
+        law(if gpu { 2_400.0 } else { 600.0 }, 1.4),
+        law(1.0, 0.4),
+    ) else {
         return;
     };
     let work = if gpu { gpu_work(random) } else { cpu_work(random) };
@@ -118,7 +121,8 @@ fn pick(choices: &[u64], random: &mut Pcg64Mcg) -> u64 {
 /// Training: mostly one GPU, some of eight, now and then a gang of several nodes.
 fn gpu_work(random: &mut Pcg64Mcg) -> Work {
     let units = pick(&[1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32], random);
-    let unit = Resources { accelerators: 1, cpu_millis: 8_000, memory_bytes: 48 << 30, ..Resources::default() };
+    let unit =
+        Resources { accelerators: 1, cpu_millis: 8_000, memory_bytes: 48 << 30, ..Resources::default() };
     Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) }
 }
 

@@ -19,8 +19,11 @@ impl Lines {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
         let gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-        let source: Box<dyn BufRead> =
-            if gzip { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))) } else { Box::new(file) };
+        let source: Box<dyn BufRead> = if gzip {
+            Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file)))
+        } else {
+            Box::new(file)
+        };
         Ok(Self { source, number: 0, bytes: Vec::new() })
     }
 

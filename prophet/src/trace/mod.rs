@@ -310,5 +310,9 @@ fn place(columns: &[&str], name: &str) -> usize {
 
 /// The field of a row at a place.
 fn field<'a>(fields: &[&'a str], at: usize, column: &'static str) -> Result<&'a str, Fault> {
-    fields.get(at).copied().map(str::trim).ok_or_else(|| Fault::new(column, "the line has too few columns", ""))
+    fields
+        .get(at)
+        .copied()
+        .map(str::trim)
+        .ok_or_else(|| Fault::new(column, "the line has too few columns", ""))
 }

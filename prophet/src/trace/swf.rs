@@ -26,7 +26,8 @@ impl Reader for Swf {
     fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, Fault> {
         let line = line.trim();
         if let Some(header) = line.strip_prefix(';') {
-            if let Some((_, start)) = header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime") {
+            if let Some((_, start)) = header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime")
+            {
                 self.start = seconds("UnixStartTime", start)?.max(0);
             }
             return Ok(Row::Blank);
@@ -40,7 +41,11 @@ impl Reader for Swf {
         let processors = |at, column| count(column, field(&fields, at, column)?, UNITS_MAX);
         let allocated = processors(ALLOCATED, "5 (allocated processors)")?;
         let requested = processors(REQUESTED, "8 (requested processors)")?;
-        let kilobytes = count("10 (requested memory)", field(&fields, MEMORY, "10 (requested memory)")?, AMOUNT_MAX / 1024.0)?;
+        let kilobytes = count(
+            "10 (requested memory)",
+            field(&fields, MEMORY, "10 (requested memory)")?,
+            AMOUNT_MAX / 1024.0,
+        )?;
         let status = seconds("11 (status)", field(&fields, STATUS, "11 (status)")?)?;
         // 2, 3 and 4 are parts of a job that was swapped out; its whole has a line of its own.
         if (2..=4).contains(&status) {
@@ -54,7 +59,8 @@ impl Reader for Swf {
             return Ok(Row::NoSize);
         }
         let unit = Resources { cpu_millis: 1_000, memory_bytes: kilobytes * 1_024, ..Resources::default() };
-        let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) };
+        let work =
+            Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) };
         Ok(Row::Job(Job { name: fields[0].into(), submit: self.start + submit, runtime, priority: 0, work }))
     }
 }

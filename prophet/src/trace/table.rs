@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use chrono::{DateTime, NaiveDateTime};
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::{AMOUNT_MAX, Fault, Job, Notes, Reader, Row, SECONDS_MAX, UNITS_MAX, Work, count, field, number, seconds};
+use super::{
+    AMOUNT_MAX, Fault, Job, Notes, Reader, Row, SECONDS_MAX, UNITS_MAX, Work, count, field, number, seconds,
+};
 
 /// The columns, in the order in which they are written.
 const COLUMNS: [&str; 12] = [
@@ -81,7 +83,13 @@ impl Reader for Table {
         }
         let kind = get("accelerator_kind")?.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
         let name = get("job")?.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
-        Ok(Row::Job(Job { name, submit, runtime, priority, work: Work { units, unit, accelerator_kind: kind, split } }))
+        Ok(Row::Job(Job {
+            name,
+            submit,
+            runtime,
+            priority,
+            work: Work { units, unit, accelerator_kind: kind, split },
+        }))
     }
 }
 
@@ -90,11 +98,17 @@ fn time(text: &str) -> Result<i64, Fault> {
     let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
     let plain = || {
         let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
-        formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok()).map(|t| t.and_utc().timestamp())
+        formats
+            .iter()
+            .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
+            .map(|t| t.and_utc().timestamp())
     };
     let time = zoned.ok().or_else(plain).filter(|time| (*time as f64).abs() <= SECONDS_MAX);
     time.map_or_else(
-        || seconds("submit", text).map_err(|_| Fault::new("submit", "expected seconds or an RFC 3339 time", text)),
+        || {
+            seconds("submit", text)
+                .map_err(|_| Fault::new("submit", "expected seconds or an RFC 3339 time", text))
+        },
         Ok,
     )
 }

@@ -33,15 +33,36 @@ pub(super) fn nodes<'a>(
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(to);
-    csv.write_record(["policy", "node", "bucket", "group", "requested", "ready", "gone", "busy_s", "waited_for"])?;
+    csv.write_record([
+        "policy",
+        "node",
+        "bucket",
+        "group",
+        "requested",
+        "ready",
+        "gone",
+        "busy_s",
+        "waited_for",
+    ])?;
     for (policy, log) in logs {
         for node in &log.nodes {
             let &NodeRecord { id, bucket, group, requested, ready, gone, busy_seconds, waited_for } = node;
             let bucket = &catalog.buckets()[bucket];
-            let numbers = [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds].map(|n| n.to_string());
+            let numbers =
+                [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds].map(|n| n.to_string());
             let [requested, ready, gone, busy] = &numbers;
             let (id, waited) = (id.to_string(), if waited_for { "true" } else { "false" });
-            csv.write_record([&policy, &id, &bucket.name, &bucket.groups[group].name, requested, ready, gone, busy, waited])?;
+            csv.write_record([
+                &policy,
+                &id,
+                &bucket.name,
+                &bucket.groups[group].name,
+                requested,
+                ready,
+                gone,
+                busy,
+                waited,
+            ])?;
         }
     }
     csv.flush()
@@ -54,13 +75,31 @@ pub(super) fn ticks<'a>(
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(to);
-    csv.write_record(["policy", "tick", "bucket", "demand", "headroom", "placeholders", "ready", "launching"])?;
+    csv.write_record([
+        "policy",
+        "tick",
+        "bucket",
+        "demand",
+        "headroom",
+        "placeholders",
+        "ready",
+        "launching",
+    ])?;
     for (policy, log) in logs {
         for &TickRecord { time, bucket, demand, headroom, placeholders, ready, launching } in &log.ticks {
             let numbers = [demand, headroom, placeholders, ready, launching].map(|n| n.to_string());
             let [demand, headroom, placeholders, ready, launching] = &numbers;
             let bucket = &catalog.buckets()[bucket].name;
-            csv.write_record([&policy, &time.to_string(), bucket, demand, headroom, placeholders, ready, launching])?;
+            csv.write_record([
+                &policy,
+                &time.to_string(),
+                bucket,
+                demand,
+                headroom,
+                placeholders,
+                ready,
+                launching,
+            ])?;
         }
     }
     csv.flush()

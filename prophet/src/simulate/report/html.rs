@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use embedder::Catalog;
 
 use super::plot::{Axis, Layer, Mark, Plot, escape};
+use super::table::{COLUMNS, cell, name};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::contender::Contender;
 use crate::simulate::figures::Figures;
@@ -16,7 +17,8 @@ const STYLE: &str = include_str!("report.css");
 
 /// The page.
 pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, catalog: &Catalog) -> String {
-    let mut body = format!("<h1>Would Prophet have helped?</h1><p class=\"lead\">{}</p>", headline(comparison));
+    let mut body =
+        format!("<h1>Would Prophet have helped?</h1><p class=\"lead\">{}</p>", headline(comparison));
     let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
     let _ = write!(
         body,
@@ -39,7 +41,11 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
         }
     }
     let options = serde_json::to_string_pretty(settings).unwrap_or_default();
-    let _ = write!(body, "<details><summary>All options of this run</summary><pre>{}</pre></details>", escape(&options));
+    let _ = write!(
+        body,
+        "<details><summary>All options of this run</summary><pre>{}</pre></details>",
+        escape(&options)
+    );
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Prophet: {}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n",
         escape(&trace.source)
@@ -54,12 +60,17 @@ fn section(body: &mut String, title: &str, note: &str, content: &str) {
 
 /// The policy that the page is about: the default one, else the first that is no reference.
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
-    let of = |wanted: fn(Contender) -> bool| comparison.policies.iter().find(|policy| wanted(policy.contender));
-    of(|c| c == Contender::DEFAULT).or_else(|| of(|c| matches!(c, Contender::Increments(_)))).or(comparison.policies.last())
+    let of =
+        |wanted: fn(Contender) -> bool| comparison.policies.iter().find(|policy| wanted(policy.contender));
+    of(|c| c == Contender::DEFAULT)
+        .or_else(|| of(|c| matches!(c, Contender::Increments(_))))
+        .or(comparison.policies.last())
 }
 
 fn headline(comparison: &Comparison) -> String {
-    let (Some(reactive), Some(policy)) = (comparison.policies.first(), shown(comparison)) else { return String::new() };
+    let (Some(reactive), Some(policy)) = (comparison.policies.first(), shown(comparison)) else {
+        return String::new();
+    };
     let less = 1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum;
     let more = policy.figures.dollars / reactive.figures.dollars - 1.0;
     format!(
@@ -71,33 +82,20 @@ fn headline(comparison: &Comparison) -> String {
 }
 
 fn table(comparison: &Comparison) -> String {
-    let columns: [(&str, fn(&Figures) -> f64, usize); 9] = [
-        ("pending minutes", |f| f.pending_minutes.sum, 0),
-        ("p95 min", |f| f.pending_minutes.p95, 1),
-        ("p99 min", |f| f.pending_minutes.p99, 1),
-        ("jobs hidden %", |f| 100.0 * f.jobs_hidden_share, 1),
-        ("launches hidden %", |f| 100.0 * f.launches_hidden_share, 1),
-        ("instance-hours", |f| f.instance_hours, 0),
-        ("idle hours", |f| f.idle_instance_hours, 0),
-        ("extra idle %", |f| 100.0 * f.extra_idle, 2),
-        ("dollars", |f| f.dollars, 0),
-    ];
-    let head: String = columns.iter().map(|(name, ..)| format!("<th>{name}</th>")).collect();
-    let rows = comparison.policies.iter().map(|policy| {
-        let cells = columns.iter().map(|(_, value, decimals)| {
-            let value = value(&policy.figures);
-            if value.is_finite() { format!("<td>{value:.decimals$}</td>") } else { "<td>–</td>".into() }
-        });
-        let name = match (policy.contender, comparison.best_constant) {
-            (Contender::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
-            _ => policy.name(),
-        };
-        format!("<tr><th>{}</th>{}</tr>", escape(&name), cells.collect::<String>())
-    });
-    format!(
-        "<div class=\"wide\"><table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{}</tbody></table></div>",
-        rows.collect::<String>()
-    )
+    let mut rows = String::from("<tr><th>policy</th>");
+    for (first, second, ..) in COLUMNS {
+        let _ = write!(rows, "<th>{first}<br>{second}</th>");
+    }
+    rows += "</tr></thead><tbody>";
+    for policy in &comparison.policies {
+        let _ = write!(rows, "<tr><th>{}</th>", escape(&name(comparison, policy.contender)));
+        for (_, _, value, decimals) in COLUMNS {
+            let error = policy.stderr.map(|stderr| value(&stderr));
+            let _ = write!(rows, "<td>{}</td>", cell(value(&policy.figures), error, decimals));
+        }
+        rows += "</tr>";
+    }
+    format!("<div class=\"wide\"><table><thead>{rows}</tbody></table></div>")
 }
 
 fn frontier(comparison: &Comparison) -> String {
@@ -125,7 +123,11 @@ fn frontier(comparison: &Comparison) -> String {
         x: Axis::Number,
         layers: vec![
             layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
-            layer("increments:Q", "c0", line(&mut comparison.frontier.iter().map(|(_, figures)| at(figures)))),
+            layer(
+                "increments:Q",
+                "c0",
+                line(&mut comparison.frontier.iter().map(|(_, figures)| at(figures))),
+            ),
             layer("other policies", "c2", Mark::Points(others)),
             layer("", "c1", Mark::Points(held)),
             layer("", "c0", Mark::Points(swept)),
@@ -145,13 +147,20 @@ fn waits(comparison: &Comparison) -> String {
             policy.logs.iter().flat_map(|log| &log.jobs).map(|job| job.start - job.submit).collect();
         waits.sort_unstable();
         let most = waits.get(waits.len() * 999 / 1_000).copied().unwrap_or(0);
-        let share = |limit: i64| 100.0 * (1.0 - waits.partition_point(|wait| *wait <= limit) as f64 / waits.len() as f64);
+        let share = |limit: i64| {
+            100.0 * (1.0 - waits.partition_point(|wait| *wait <= limit) as f64 / waits.len() as f64)
+        };
         let step = (most / i64::try_from(WAIT_POINTS).unwrap_or(1)).max(1);
         let limits = (0..).map(|k| k * step).take_while(|limit| *limit <= most + step);
         let points = limits.map(|limit| (limit as f64 / 60.0, share(limit))).collect();
         layers.push(Layer { name: policy.name(), class: format!("c{}", i % 8), mark: Mark::Line(points) });
     }
-    let plot = Plot { x_label: "minutes".into(), y_label: "% of jobs that waited longer".into(), x: Axis::Number, layers };
+    let plot = Plot {
+        x_label: "minutes".into(),
+        y_label: "% of jobs that waited longer".into(),
+        x: Axis::Number,
+        layers,
+    };
     plot.svg("The share of jobs that waited longer than so many minutes, by policy")
 }
 

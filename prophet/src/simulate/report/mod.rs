@@ -36,7 +36,12 @@ pub fn write_report(
     let replays = comparison.policies.first().map_or(0, |policy| policy.logs.len());
     for replay in 0..replays {
         let folder = if replays > 1 { format!("replay-{}/", replay + 1) } else { String::new() };
-        let logs = || comparison.policies.iter().filter_map(move |policy| Some((policy.name(), policy.logs.get(replay)?)));
+        let logs = || {
+            comparison
+                .policies
+                .iter()
+                .filter_map(move |policy| Some((policy.name(), policy.logs.get(replay)?)))
+        };
         write(&format!("{folder}jobs.csv"), &mut |to| files::jobs(logs(), trace, to))?;
         write(&format!("{folder}nodes.csv"), &mut |to| files::nodes(logs(), catalog, to))?;
         write(&format!("{folder}ticks.csv"), &mut |to| files::ticks(logs(), catalog, to))?;

@@ -81,7 +81,9 @@ impl Plot {
     pub(super) fn svg(&self, alt: &str) -> String {
         let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
         let range = |values: &mut dyn Iterator<Item = f64>| {
-            values.filter(|v| v.is_finite()).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
+            values
+                .filter(|v| v.is_finite())
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
         };
         let (x_low, x_high) = range(&mut points.iter().map(|p| p.0));
         let (y_low, y_high) = range(&mut points.iter().map(|p| p.1));
@@ -89,9 +91,14 @@ impl Plot {
             return "<p>Nothing to draw.</p>".into();
         }
         let number = self.x == Axis::Number;
-        let x = if number { (x_low.min(0.0), x_high + 0.04 * (x_high - x_low.min(0.0))) } else { (x_low, x_high) };
+        let x = if number {
+            (x_low.min(0.0), x_high + 0.04 * (x_high - x_low.min(0.0)))
+        } else {
+            (x_low, x_high)
+        };
         let scale = Scale { x, y: (y_low.min(0.0), y_high * 1.05) };
-        let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(alt));
+        let mut svg =
+            format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(alt));
         self.axes(&scale, &mut svg);
         let mut labels = Vec::new();
         for layer in &self.layers {
@@ -104,8 +111,18 @@ impl Plot {
     fn axes(&self, scale: &Scale, svg: &mut String) {
         for y in ticks(scale.y, 5) {
             let (left, at) = scale.at(scale.x.0, y);
-            let _ = write!(svg, "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", WIDTH - RIGHT);
-            let _ = write!(svg, "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", left - 6.0, at + 4.0, short(y));
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
+                WIDTH - RIGHT
+            );
+            let _ = write!(
+                svg,
+                "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                left - 6.0,
+                at + 4.0,
+                short(y)
+            );
         }
         let (xs, label): (Vec<f64>, fn(f64) -> String) = match self.x {
             Axis::Number => (ticks(scale.x, 9), short),
@@ -113,18 +130,40 @@ impl Plot {
         };
         for x in xs {
             let (at, bottom) = scale.at(x, scale.y.0);
-            let _ = write!(svg, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>", bottom + 4.0);
-            let _ = write!(svg, "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>", bottom + 17.0, label(x));
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>",
+                bottom + 4.0
+            );
+            let _ = write!(
+                svg,
+                "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
+                bottom + 17.0,
+                label(x)
+            );
         }
         let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2.0;
-        let _ = write!(svg, "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>", escape(&self.y_label));
+        let _ = write!(
+            svg,
+            "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>",
+            escape(&self.y_label)
+        );
         let centre = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
-        let _ = write!(svg, "<text class=\"axis\" text-anchor=\"middle\" x=\"{centre:.1}\" y=\"{:.1}\">{}</text>", HEIGHT - 6.0, escape(&self.x_label));
+        let _ = write!(
+            svg,
+            "<text class=\"axis\" text-anchor=\"middle\" x=\"{centre:.1}\" y=\"{:.1}\">{}</text>",
+            HEIGHT - 6.0,
+            escape(&self.x_label)
+        );
     }
 
     fn legend(&self) -> String {
         let entries = self.layers.iter().filter(|layer| !layer.name.is_empty()).map(|layer| {
-            format!("<span class=\"key\"><i class=\"swatch {}\"></i>{}</span>", layer.class, escape(&layer.name))
+            format!(
+                "<span class=\"key\"><i class=\"swatch {}\"></i>{}</span>",
+                layer.class,
+                escape(&layer.name)
+            )
         });
         format!("<p class=\"legend\">{}</p>", entries.collect::<String>())
     }
@@ -146,7 +185,11 @@ impl Layer {
                 let low: Vec<_> = points.iter().map(|&(x, low, _)| (x, low)).collect();
                 let high: Vec<_> = points.iter().map(|&(x, _, high)| (x, high)).collect();
                 let around = steps(&high).into_iter().chain(steps(&low).into_iter().rev());
-                write!(svg, "<path class=\"band {class}\" d=\"{}Z\"/>", path(around.map(|(x, y)| scale.at(x, y))))
+                write!(
+                    svg,
+                    "<path class=\"band {class}\" d=\"{}Z\"/>",
+                    path(around.map(|(x, y)| scale.at(x, y)))
+                )
             }
             Mark::Points(points) => points.iter().try_for_each(|(x, y, label)| {
                 let (x, y) = scale.at(*x, *y);
@@ -157,7 +200,12 @@ impl Layer {
                     return Ok(());
                 }
                 labels.push((x, y));
-                write!(svg, "<text class=\"tick\" text-anchor=\"{anchor}\" x=\"{beside:.1}\" y=\"{:.1}\">{}</text>", y - 5.0, escape(label))
+                write!(
+                    svg,
+                    "<text class=\"tick\" text-anchor=\"{anchor}\" x=\"{beside:.1}\" y=\"{:.1}\">{}</text>",
+                    y - 5.0,
+                    escape(label)
+                )
             }),
         };
     }
@@ -187,14 +235,24 @@ fn ticks((low, high): (f64, f64), n: u32) -> Vec<f64> {
         return vec![low];
     }
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
     let first = (low / step).ceil() * step;
     (0..50).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
 }
 
 /// Midnights, or so many days apart that at most nine fit; hours where the range is short.
 fn time_ticks((low, high): (f64, f64)) -> Vec<f64> {
-    let steps = [3_600.0, 6.0 * 3_600.0, 86_400.0, 2.0 * 86_400.0, 7.0 * 86_400.0, 28.0 * 86_400.0, 91.0 * 86_400.0, 364.0 * 86_400.0];
+    let steps = [
+        3_600.0,
+        6.0 * 3_600.0,
+        86_400.0,
+        2.0 * 86_400.0,
+        7.0 * 86_400.0,
+        28.0 * 86_400.0,
+        91.0 * 86_400.0,
+        364.0 * 86_400.0,
+    ];
     let step = steps.into_iter().find(|step| (high - low) / step <= 9.0).unwrap_or((high - low) / 6.0);
     let first = (low / step).ceil() * step;
     (0..20).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
@@ -245,7 +303,11 @@ mod tests {
             x_label: "<x>".into(),
             y_label: String::new(),
             x: Axis::Number,
-            layers: vec![Layer { name: "<script>".into(), class: "a".into(), mark: Mark::Line(vec![(0.0, 1.0)]) }],
+            layers: vec![Layer {
+                name: "<script>".into(),
+                class: "a".into(),
+                mark: Mark::Line(vec![(0.0, 1.0)]),
+            }],
         };
         let svg = plot.svg("\"><script>");
         assert!(!svg.contains("<script>") && !svg.contains("<x>"));

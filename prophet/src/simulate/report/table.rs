@@ -9,9 +9,9 @@ use crate::simulate::settings::Settings;
 use crate::trace::Trace;
 
 /// A column: its two header lines, its value, and how many decimals it has.
-type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
+pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
-const COLUMNS: [Column; 12] = [
+pub(super) const COLUMNS: [Column; 12] = [
     ("pending", "minutes", |f| f.pending_minutes.sum, 0),
     ("mean", "min/job", |f| f.pending_minutes.mean, 2),
     ("p95", "min", |f| f.pending_minutes.p95, 1),
@@ -46,29 +46,35 @@ pub fn write_table(comparison: &Comparison, settings: &Settings, trace: &Trace) 
         let cells = rows.iter().map(|(_, cells)| cells[i].chars().count());
         cells.chain([COLUMNS[i].0.len(), COLUMNS[i].1.len()]).max().unwrap_or(0)
     };
-    for header in [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)] {
-        let _ = write!(text, "{:first$}", "");
-        header.iter().enumerate().for_each(|(i, head)| text += &format!("  {head:>w$}", w = width(i)));
+    let mut line = |first_cell: &str, cells: &[&str]| {
+        let _ = write!(text, "{first_cell:first$}");
+        for (i, cell) in cells.iter().enumerate() {
+            let _ = write!(text, "  {cell:>width$}", width = width(i));
+        }
         text.push('\n');
-    }
+    };
+    line("", &COLUMNS.map(|column| column.0));
+    line("", &COLUMNS.map(|column| column.1));
     for (name, cells) in &rows {
-        let _ = write!(text, "{name:first$}");
-        cells.iter().enumerate().for_each(|(i, cell)| text += &format!("  {cell:>w$}", w = width(i)));
-        text.push('\n');
+        line(name, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     }
     text.push('\n');
-    notes(comparison, settings).iter().for_each(|note| text += &format!("{note}\n"));
+    for note in notes(comparison, settings) {
+        let _ = writeln!(text, "{note}");
+    }
     text
 }
 
-fn name(comparison: &Comparison, contender: Contender) -> String {
+/// The name of a policy, with what it stands for.
+pub(super) fn name(comparison: &Comparison, contender: Contender) -> String {
     match (contender, comparison.best_constant) {
         (Contender::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
         _ => contender.to_string(),
     }
 }
 
-fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
+/// A value with its standard error.
+pub(super) fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
     match stderr {
         _ if !value.is_finite() => "-".into(),
         Some(error) => format!("{value:.decimals$}±{error:.decimals$}"),
@@ -86,7 +92,10 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
         ));
     }
     if has(Contender::Paper) {
-        notes.push("paper(last-value): the paper's rule; until a network forecasts for it, it equals reactive.".into());
+        notes.push(
+            "paper(last-value): the paper's rule; until a network forecasts for it, it equals reactive."
+                .into(),
+        );
     }
     if settings.policies.contains(&Contender::BestConstant) && comparison.best_constant.is_none() {
         notes.push("best-constant: no constant lets jobs wait as little as increments does.".into());
@@ -94,9 +103,12 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
     if has(Contender::Oracle) {
         notes.push("oracle: knows the demand to come; a reference, not a bound.".into());
     }
-    let stranded = comparison.policies.iter().map(|policy| policy.figures.jobs_never_started).fold(0.0, f64::max);
+    let stranded =
+        comparison.policies.iter().map(|policy| policy.figures.jobs_never_started).fold(0.0, f64::max);
     if stranded > 0.0 {
-        notes.push(format!("Up to {stranded:.0} jobs never started: no group had room. They are not in the waits."));
+        notes.push(format!(
+            "Up to {stranded:.0} jobs never started: no group had room. They are not in the waits."
+        ));
     }
     notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
     notes.push("extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into());

@@ -1,0 +1,47 @@
+//! Simulation over sizes, and a decision: `cargo bench -p prophet`.
+//!
+//! One pass each, so that a million jobs are bearable; what counts is the growth from row to row.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use prophet::catalog::{CatalogFile, default_types};
+use prophet::simulate::{Contender, Settings, Workload, World, offered, simulate};
+use prophet::trace::{Recipe, generate};
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn seconds(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64()
+}
+
+fn main() {
+    // `cargo test --benches` asks only whether it runs.
+    let sizes: &[u32] = if std::env::args().any(|a| a == "--bench") { &[7, 70, 700] } else { &[1] };
+    println!("{:>9} {:>7} {:>12} {:>12} {:>12}", "jobs", "days", "policy", "seconds", "µs per job");
+    for &days in sizes {
+        let jobs = generate(&Recipe { days, ..Recipe::default() });
+        let types = CatalogFile { instance_types: default_types(&jobs) };
+        let catalog = types.catalog().expect("the table's types make a catalog");
+        let settings = Settings::default();
+        let workload = Workload::new(&jobs, &catalog);
+        let series = offered(&workload, &catalog, settings.scheduler);
+        let window = (jobs[0].submit, jobs[jobs.len() - 1].submit + 1);
+        let world = World {
+            workload: &workload,
+            catalog: &catalog,
+            settings: &settings,
+            window,
+            replay: 0,
+            keep_ticks: false,
+        };
+        for contender in [Contender::Reactive, Contender::Increments(None), Contender::Oracle] {
+            let took = seconds(|| {
+                black_box(simulate(world, contender, &series, &|| false));
+            });
+            let each = 1e6 * took / jobs.len() as f64;
+            println!("{:>9} {days:>7} {:>12} {took:>12.2} {each:>12.2}", jobs.len(), contender.to_string());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A small world, event by event: starts and nodes as an independent replay had them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use prophet::catalog::{CatalogFile, InstanceTypeEntry};
+use prophet::simulate::{Contender, Settings, Workload, World, offered, simulate};
+use prophet::span::Span;
+
+type Rows = Vec<Vec<i64>>;
+
+fn rows(text: &str) -> Rows {
+    let numbers = |line: &str| line.split(',').map(|n| n.trim().parse().unwrap()).collect();
+    text.lines().skip(1).map(numbers).collect()
+}
+
+#[track_caller]
+fn check(contender: Contender, starts: &str, nodes: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
+    let trace = prophet::trace::read(&path, false).unwrap();
+    let eight = InstanceTypeEntry {
+        name: "eight-units".into(),
+        cpu_millis: Some(8_000),
+        price_per_hour: 1.0,
+        ..InstanceTypeEntry::default()
+    };
+    let catalog = CatalogFile { instance_types: vec![eight] }.catalog().unwrap();
+    let settings = Settings { scale_down_delay_after_add: Span::seconds(0), ..Settings::default() };
+    let workload = Workload::new(&trace.jobs, &catalog);
+    let series = offered(&workload, &catalog, settings.scheduler);
+    let world = World {
+        workload: &workload,
+        catalog: &catalog,
+        settings: &settings,
+        window: (0, 20_000),
+        replay: 0,
+        keep_ticks: false,
+    };
+    let log = simulate(world, contender, &series, &|| false);
+    let name = |index: usize| trace.jobs[index].name.parse().unwrap();
+    let mut got: Rows = log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();
+    got.sort();
+    assert_eq!(got, rows(starts));
+    let mut got: Rows = log
+        .nodes
+        .iter()
+        .map(|node| vec![node.requested, node.ready.unwrap(), node.gone.unwrap_or(-1)])
+        .collect();
+    let mut expected: Rows = rows(nodes).into_iter().map(|row| row[1..].to_vec()).collect();
+    got.sort();
+    expected.sort();
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn reactive_starts_and_launches_as_the_reference_does() {
+    let (starts, nodes) =
+        (include_str!("data/small-reactive-starts.csv"), include_str!("data/small-reactive-nodes.csv"));
+    check(Contender::Reactive, starts, nodes);
+}
+
+#[test]
+fn two_placeholders_start_and_launch_as_the_reference_does() {
+    let (starts, nodes) =
+        (include_str!("data/small-constant-2-starts.csv"), include_str!("data/small-constant-2-nodes.csv"));
+    check(Contender::Constant(2), starts, nodes);
+}

@@ -1,0 +1,207 @@
+//! Readers of job logs: what each makes of a line, and what it says of a bad one.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write as _;
+
+use embedder::{Resources, Split};
+use flate2::write::GzEncoder;
+use prophet::trace::{Format, Recipe, Trace, generate, read, write_table};
+
+fn load(text: &str, lenient: bool) -> Result<Trace, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().display().to_string();
+    read(file.path(), lenient).map_err(|error| error.to_string().replace(&path, "FILE"))
+}
+
+/// (name, submit, runtime, units, accelerators, cpu, memory, priority) of each job.
+type Row<'a> = (&'a str, i64, i64, u64, u64, u64, u64, i32);
+
+#[track_caller]
+fn check(text: &str, format: Format, expected: &[Row<'_>]) -> Trace {
+    let trace = load(text, false).unwrap();
+    assert_eq!(trace.format, format);
+    let rows: Vec<Row<'_>> = trace
+        .jobs
+        .iter()
+        .map(|job| {
+            let Resources { accelerators, cpu_millis, memory_bytes, .. } = job.work.unit;
+            let (name, units) = (job.name.as_ref(), job.work.units);
+            (name, job.submit, job.runtime, units, accelerators, cpu_millis, memory_bytes, job.priority)
+        })
+        .collect();
+    assert_eq!(rows, expected);
+    trace.clone()
+}
+
+const PHILLY: &str = "timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-01 00:01:00,90.4,20,1808.0,a
+2017-10-01 00:00:00,60.0,1,60.0,b
+2017-10-01 00:02:00,0.0,4,0.0,b
+";
+
+#[test]
+fn philly() {
+    let base = 1_506_816_000;
+    let jobs = [("2", base, 60, 1, 1, 0, 0, 0), ("1", base + 60, 90, 20, 1, 0, 0, 0)];
+    let trace = check(PHILLY, Format::Philly, &jobs);
+    assert_eq!((trace.notes.never_ran, trace.jobs[0].work.split), (1, Some(Split::Full)));
+}
+
+const SWF: &str = "; Version: 2.2
+; UnixStartTime: 1000
+;
+  1 10 500 100 4 50.5 -1 8 600 2048 1 1 1 1 1 1 -1 -1
+  2 20  -1  -1 4   -1 -1 8 600 2048 5 1 1 1 1 1 -1 -1
+  3 30   5  60 2   -1 -1 -1 -1   -1 0 1 1 1 1 1 -1 -1
+  4 40   5  60 2   -1 -1 -1 -1   -1 3 1 1 1 1 1 -1 -1
+  5 50   5  60 -1  -1 -1 -1 -1   -1 1 1 1 1 1 1 -1 -1
+";
+
+#[test]
+fn the_standard_workload_format_ignores_waits() {
+    let jobs = [("1", 1_010, 100, 8, 0, 1_000, 2 << 20, 0), ("3", 1_030, 60, 2, 0, 1_000, 0, 0)];
+    let trace = check(SWF, Format::Swf, &jobs);
+    let notes = &trace.notes;
+    assert_eq!((notes.never_ran, notes.not_jobs, notes.no_size), (1, 1, 1));
+}
+
+const OPENB: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+p0,12000,16384,1,1000,,LS,Running,0,100,40
+p1,6000,12288,1,460,,LS,Running,5,65,5
+p2,6000,12288,0,0,,LS,Pending,9,70,
+";
+
+#[test]
+fn a_share_of_a_gpu_counts_as_a_whole_one() {
+    let jobs = [("p0", 0, 60, 1, 1, 12_000, 16_384 << 20, 0), ("p1", 5, 60, 1, 1, 6_000, 12_288 << 20, 0)];
+    let trace = check(OPENB, Format::Openb, &jobs);
+    assert_eq!((trace.notes.rounded_up, trace.notes.never_ran), (1, 1));
+    assert!(trace.notes.to_string().contains("1 shares of an accelerator counted as whole ones"));
+}
+
+const BORG: &str = r#"{"time":"0","type":0,"collection_id":"7","collection_type":0,"priority":200,"scheduler":null}
+{"time":"1000000","type":"SUBMIT","collection_id":"7","instance_index":"0","priority":"200","resource_request":{"cpus":0.5,"memory":0.25}}
+{"time":"2000000","type":"ENABLE","collection_id":"7","instance_index":"0","priority":"200"}
+{"time":3000000,"type":3,"collection_id":7,"instance_index":0,"priority":200}
+{"time":4000000,"type":4,"collection_id":7,"instance_index":0,"priority":200}
+{"time":5000000,"type":0,"collection_id":7,"instance_index":0,"priority":200,"resource_request":{"cpus":0.9,"memory":0.9}}
+{"time":5000000,"type":0,"collection_id":8,"instance_index":1,"alloc_collection_id":"9","priority":0,"resource_request":{"cpus":0.1,"memory":0.1}}
+{"time":6000000,"type":0,"collection_id":9,"instance_index":0,"alloc_collection_id":"0","priority":0,"resource_request":{"cpus":0.1,"memory":0.1}}
+{"time":62000000,"type":6,"collection_id":7,"instance_index":0,"priority":200}
+{"time":9223372036854775807,"type":6,"collection_id":9,"instance_index":0,"priority":0}
+"#;
+
+#[test]
+fn borg_demand_runs_from_enable_to_finish_and_an_evicted_task_is_not_new() {
+    let gib = 1_u64 << 30;
+    let jobs = [("7/0", 2, 60, 1, 0, 48_000, 96 * gib, 200), ("9/0", 6, 56, 1, 0, 9_600, 41_231_686_042, 0)];
+    let trace = check(BORG, Format::Borg, &jobs);
+    assert_eq!(trace.notes.not_jobs, 2);
+}
+
+const TABLE: &str = "submit,runtime,units,accelerators,priority,job
+60,100,20,1,3,big
+1970-01-01T00:00:30Z,50,2,,,cpus
+";
+
+#[test]
+fn our_own_table() {
+    check(TABLE, Format::Table, &[("cpus", 30, 50, 2, 0, 1_000, 0, 0), ("big", 60, 100, 20, 1, 0, 0, 3)]);
+    let pods = "submit,runtime,pods,cpu_millis,split\n0,1,3,500,\n";
+    let trace = check(pods, Format::Table, &[("1", 0, 1, 3, 0, 500, 0, 0)]);
+    assert_eq!(trace.jobs[0].work.split, None);
+}
+
+#[track_caller]
+fn check_bad(text: &str, expected: &str) {
+    let error = load(text, false).unwrap_err();
+    assert!(error.contains(expected), "{expected:?} is not in {error:?}");
+}
+
+#[test]
+fn a_bad_line_names_file_line_column_and_value() {
+    check_bad(
+        &PHILLY.replace("60.0,1,", "sixty,1,"),
+        "FILE:3: column duration: expected a number, got \"sixty\"",
+    );
+    check_bad(
+        &PHILLY.replace("2017-10-01 00:00:00", "yesterday"),
+        "FILE:3: column timestamp: expected a time",
+    );
+    check_bad(&PHILLY.replace(",20,1808.0,a", ""), "FILE:2: column num_gpus: the line has too few columns");
+    check_bad(&PHILLY.replace("90.4,20", "90.4,2e9"), "column num_gpus: out of range, got \"2e9\"");
+    check_bad(&PHILLY.replace("90.4", "nan"), "column duration: out of range, got \"nan\"");
+    check_bad(&SWF.replace("100 4", "x 4"), "FILE:4: column 4 (run time): expected a number, got \"x\"");
+    check_bad(&SWF.replace("UnixStartTime: 1000", "UnixStartTime: never"), "FILE:2: column UnixStartTime");
+    check_bad(&OPENB.replace("12000", "-"), "FILE:2: column cpu_milli: expected a number, got \"-\"");
+    check_bad(&BORG.replace("\"type\":3", "\"type\":33"), "FILE:4: column type: expected an event type");
+    check_bad(&BORG.replace("\"cpus\":0.5", "\"cpus\":-1"), "column resource_request.cpus");
+    check_bad(&TABLE.replace("60,100", ",100"), "FILE:2: column submit: is missing");
+    check_bad(
+        "submit,runtime,pods,units,cpu_millis\n0,1,1,1,1\n",
+        "column units: give pods or units, not both",
+    );
+    check_bad("submit,runtime,units,split\n0,1,1,odd\n", "column split: expected full or even, got \"odd\"");
+}
+
+#[test]
+fn what_is_no_log_is_said_to_be_none() {
+    for text in ["", "hello world\n", "a,b,c\n1,2,3\n", "submit,runtime,colour\n0,1,red\n", "\u{0}\u{1}\u{2}"]
+    {
+        check_bad(text, "not a known format");
+    }
+    check_bad("submit,runtime,units\n0,0,1\n", "no job that ran (1 never ran)");
+}
+
+#[test]
+fn a_lenient_reader_counts_bad_lines() {
+    let trace = load(&PHILLY.replace("60.0,1,", "sixty,1,"), true).unwrap();
+    assert_eq!((trace.jobs.len(), trace.notes.bad_lines), (1, 1));
+    assert!(trace.notes.first_bad.unwrap().contains("column duration"));
+}
+
+#[test]
+fn gzip_is_read_as_it_is() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(SWF.as_bytes()).unwrap();
+    let bytes = encoder.finish().unwrap();
+    file.write_all(&bytes).unwrap();
+    assert_eq!(read(file.path(), false).unwrap().jobs.len(), 2);
+    // Cut off in the middle: an error that names the file.
+    let cut = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(cut.path(), &bytes[..bytes.len() / 2]).unwrap();
+    assert!(read(cut.path(), false).unwrap_err().to_string().contains("failed to read"));
+}
+
+#[test]
+fn a_line_without_an_end_does_not_fill_memory() {
+    let text = format!("submit,runtime,units\n{}", "9".repeat(3 << 20));
+    let error = load(&text, true).unwrap_err();
+    assert!(error.contains("failed to read"), "{error}");
+}
+
+#[test]
+fn a_synthetic_log_survives_its_own_table() {
+    let jobs = generate(&Recipe { days: 2, ..Recipe::default() });
+    assert!(jobs.len() > 100);
+    let mut text = Vec::new();
+    write_table(&jobs, &mut text).unwrap();
+    assert_eq!(load(std::str::from_utf8(&text).unwrap(), false).unwrap().jobs, jobs);
+}
+
+#[test]
+fn a_recipe_repeats_itself_and_follows_its_season() {
+    let recipe = Recipe { days: 28, ..Recipe::default() };
+    let jobs = generate(&recipe);
+    assert_eq!(jobs, generate(&recipe));
+    assert_ne!(jobs, generate(&Recipe { seed: 2, ..recipe }));
+    let per_day = jobs.len() as f64 / 28.0 / recipe.jobs_per_day;
+    assert!((0.6..1.5).contains(&per_day), "{per_day} of the jobs asked for");
+    let by_day = |weekend: bool| {
+        jobs.iter().filter(|job| ((job.submit - 1_704_067_200) / 86_400 % 7 >= 5) == weekend).count() as f64
+    };
+    assert!(by_day(false) / 5.0 > 1.5 * by_day(true) / 2.0, "weekdays are busier");
+}

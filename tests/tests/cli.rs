@@ -1,0 +1,262 @@
+//! The commands of the README, and what users do wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tests::{prophet, run};
+
+fn json(arguments: &[&str]) -> Value {
+    let (code, out, error) = run(arguments);
+    assert_eq!(code, 0, "{error}");
+    serde_json::from_str(&out).expect("JSON")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// A week of a synthetic log, small enough for many runs.
+fn log(folder: &Path) -> String {
+    let path = folder.join("jobs.csv").display().to_string();
+    let (code, _, error) =
+        run(&["trace", "generate", "--days", "7", "--jobs-per-day", "300", "--out", &path]);
+    assert_eq!(code, 0, "{error}");
+    path
+}
+
+#[test]
+fn the_main_command_compares_all_policies_on_a_synthetic_log() {
+    let (code, out, error) = run(&["simulate"]);
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("this is a synthetic log"), "{error}");
+    let policies = [
+        "reactive",
+        "static-max",
+        "constant:4",
+        "best-constant",
+        "ladder",
+        "paper(last-value)",
+        "increments",
+        "oracle",
+    ];
+    for policy in policies {
+        assert!(out.lines().any(|line| line.starts_with(policy)), "{policy} is not in\n{out}");
+    }
+}
+
+#[test]
+fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
+    let folder = folder();
+    let log = log(folder.path());
+    let first = json(&["simulate", "--trace", &log, "--from", "3d", "--replays", "2", "--output", "json"]);
+    let keys = [
+        "name",
+        "jobs",
+        "jobs_hidden_share",
+        "launches",
+        "launches_hidden_share",
+        "instance_hours",
+        "launching_instance_hours",
+        "idle_instance_hours",
+        "extra_idle",
+        "dollars",
+        "placeholder_writes",
+        "stderr",
+    ];
+    let policies = first["policies"].as_array().expect("policies");
+    assert_eq!(policies.len(), 8);
+    for policy in policies {
+        for key in keys {
+            assert!(policy.get(key).is_some(), "{key} is missing in {policy}");
+        }
+        for key in ["sum", "mean", "p50", "p95", "p99"] {
+            assert!(policy["pending_minutes"][key].is_number(), "{key}");
+            assert!(policy["stderr"]["pending_minutes"][key].is_number(), "{key}");
+        }
+    }
+    let file = folder.path().join("settings.json").display().to_string();
+    fs::write(&file, first["settings"].to_string()).expect("settings are written");
+    assert_eq!(json(&["simulate", "--settings", &file, "--output", "json"]), first);
+}
+
+#[test]
+fn the_figures_can_be_recomputed_from_the_files() {
+    let folder = folder();
+    let log = log(folder.path());
+    let out = folder.path().join("out");
+    let out_text = out.display().to_string();
+    let object = json(&[
+        "simulate",
+        "--trace",
+        &log,
+        "--from",
+        "2d",
+        "--until",
+        "6d",
+        "--policies",
+        "reactive,increments",
+        "--out",
+        &out_text,
+        "--output",
+        "json",
+        "--launch-latency",
+        "lognormal:4m:9m",
+        "--instance-type",
+        "g5.48xlarge",
+    ]);
+    let rows = |name: &str| -> Vec<BTreeMap<String, String>> {
+        let text = fs::read_to_string(out.join(name)).expect(name);
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_string));
+        let header: Vec<String> = lines.next().expect("a header").collect();
+        lines.map(|row| header.iter().cloned().zip(row).collect()).collect()
+    };
+    let number = |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().expect("a number");
+    let (jobs, nodes, ticks) = (rows("jobs.csv"), rows("nodes.csv"), rows("ticks.csv"));
+    let first = fs::read_to_string(&log)
+        .expect("the log")
+        .lines()
+        .nth(1)
+        .and_then(|l| l.split(',').nth(1).map(str::to_string));
+    let first: f64 = first.and_then(|submit| submit.parse().ok()).expect("the first submission");
+    let (from, until) = (first + 2.0 * 86_400.0, first + 6.0 * 86_400.0);
+    for policy in object["policies"].as_array().expect("policies") {
+        let name = policy["name"].as_str().expect("a name");
+        let near = |key: &str, value: f64| {
+            let said = key.split('.').fold(policy, |value, key| &value[key]).as_f64().expect("a figure");
+            assert!((said - value).abs() < 1e-6 * (1.0 + value.abs()), "{name} {key}: {said} is not {value}");
+        };
+        let own = |rows: &[BTreeMap<String, String>]| -> Vec<BTreeMap<String, String>> {
+            rows.iter().filter(|row| row["policy"] == name).cloned().collect()
+        };
+        let waits: Vec<f64> = own(&jobs).iter().map(|row| number(row, "wait_s")).collect();
+        near("jobs", waits.len() as f64);
+        near("pending_minutes.sum", waits.iter().sum::<f64>() / 60.0);
+        near(
+            "jobs_hidden_share",
+            waits.iter().filter(|wait| **wait <= 10.0).count() as f64 / waits.len() as f64,
+        );
+        let (mut alive, mut busy, mut paid) = (0.0, 0.0, 0.0);
+        for node in own(&nodes) {
+            let gone = if node["gone"] == "-1" { until } else { number(&node, "gone").min(until) };
+            let since = |key: &str| if node[key] == "-1" { gone } else { number(&node, key).max(from) };
+            alive += (gone - since("ready")).max(0.0);
+            paid += (gone - since("requested")).max(0.0);
+            busy += number(&node, "busy_s");
+        }
+        near("instance_hours", alive / 3_600.0);
+        near("idle_instance_hours", (alive - busy) / 3_600.0);
+        near("dollars", paid / 3_600.0 * 16.288);
+        assert_eq!(own(&ticks).len(), 4 * 1_440);
+    }
+    let page = fs::read_to_string(out.join("report.html")).expect("report.html");
+    assert!(
+        page.matches("<svg").count() >= 3 && !page.contains("http"),
+        "one self-contained page with plots"
+    );
+}
+
+#[test]
+fn embed_counts_instances() {
+    let folder = folder();
+    let shapes = folder.path().join("shapes.csv").display().to_string();
+    let catalog = folder.path().join("catalog.yaml").display().to_string();
+    let header = "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes,accelerator_kind\n";
+    fs::write(&shapes, format!("{header}web,10,0,1000,1,0,\ntrain,3,4,0,0,0,\nodd,2,1,0,0,0,amd.com/gpu\n"))
+        .expect("shapes");
+    let types = "instanceTypes:\n- {name: cpu, cpuMillis: 4000, pricePerHour: 1}\n- {name: gpu, accelerators: 8, pricePerHour: 9}\n";
+    fs::write(&catalog, types).expect("catalog");
+    let object = json(&["embed", "--shapes", &shapes, "--catalog", &catalog, "--output", "json"]);
+    assert_eq!(object["instances"], serde_json::json!({"cpu": 3, "gpu": 2}));
+    assert_eq!(
+        object["unplaced"],
+        serde_json::json!([{"name": "odd", "count": 2, "reason": "no_bucket_admits"}])
+    );
+    let share =
+        json(&["embed", "--shapes", &shapes, "--catalog", &catalog, "--mode", "share", "--output", "json"]);
+    assert_eq!(share["instances"], serde_json::json!({"cpu": 3, "gpu": 2}));
+    let (code, out, _) = run(&["embed", "--shapes", &shapes]);
+    assert!(code == 0 && out.contains("2 of odd fit nowhere: no_bucket_admits"), "{out}");
+
+    fs::write(&shapes, format!("{header}web,ten,0,1000,1,0,\n")).expect("shapes");
+    let (code, _, error) = run(&["embed", "--shapes", &shapes]);
+    assert_eq!(code, 1);
+    assert!(error.contains("shapes.csv:2: column count: expected a whole number, got \"ten\""), "{error}");
+}
+
+#[test]
+fn describe_tells_what_a_log_is_like() {
+    let folder = folder();
+    let log = log(folder.path());
+    let object = json(&["trace", "describe", &log, "--output", "json"]);
+    assert!(object["jobs"].as_u64().expect("jobs") > 500);
+    assert_eq!(object["arrivals_by_hour"].as_array().map(Vec::len), Some(24));
+    let (code, out, _) = run(&["trace", "describe", &log]);
+    for part in ["offered demand", "arrivals by hour", "autocorrelation", "Pareto index"] {
+        assert!(code == 0 && out.contains(part), "{part} is not in\n{out}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_failure_with_1() {
+    let check = |arguments: &[&str], code: i32, expected: &str| {
+        let (got, _, error) = run(arguments);
+        assert!(got == code && error.contains(expected), "{arguments:?}: {got}, {error}");
+    };
+    check(&["simulat"], 2, "simulat");
+    check(&["simulate", "--quantile", "1.5"], 2, "between 0 and 1");
+    check(&["simulate", "--policies", "magic"], 2, "unknown policy");
+    check(&["simulate", "--tick", "soon"], 2, "90s, 5m, 2h or 8d");
+    check(&["simulate", "--wait-cost", "9"], 2, "--idle-cost");
+    check(&["simulate", "--instance-type", "z9.huge"], 2, "z9.huge");
+    check(&["simulate", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
+    check(&["simulate", "--settings", "/no/such/file"], 1, "failed to read /no/such/file");
+    check(&["simulate", "--from", "2030-01-01", "--policies", "reactive"], 1, "no job counts");
+    check(&["trace", "describe", "/no/such/log"], 1, "failed to read /no/such/log");
+    let (code, out, _) = run(&["simulate", "--help"]);
+    assert!(code == 0 && out.contains("Examples:") && out.contains("What each policy knows:"));
+}
+
+#[test]
+fn a_bad_catalog_names_file_line_and_field() {
+    let folder = folder();
+    let path = folder.path().join("catalog.yaml").display().to_string();
+    fs::write(&path, "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n").expect("catalog");
+    let (code, _, error) = run(&["simulate", "--catalog", &path]);
+    assert!(
+        code == 1 && error.contains("catalog.yaml") && error.contains("line 3") && error.contains("cpuMilli"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_half_written_file() {
+    let folder = folder();
+    let out = folder.path().join("out");
+    let out_text = out.display().to_string();
+    let log = folder.path().join("jobs.csv").display().to_string();
+    assert_eq!(run(&["trace", "generate", "--days", "400", "--jobs-per-day", "3000", "--out", &log]).0, 0);
+    let mut command = prophet(&["simulate", "--trace", &log, "--from", "1d", "--out", &out_text]);
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("prophet starts");
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.is_ok_and(|status| status.success()));
+    assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(1));
+    let left = fs::read_dir(&out).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "files were left in {out_text}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = prophet(&["trace", "generate", "--days", "30"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("prophet starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(0));
+}
