@@ -11,7 +11,7 @@ use crate::pack::{Ask, Order, Room, Unplaced, pack};
 pub struct Cluster {
     /// Nodes per bucket of the catalog on which batch pods run or are nominated.
     pub occupied: Vec<u64>,
-    /// The free room on those of them that are Ready and schedulable; needed only where something waits.
+    /// The free room on those of them that are Ready and schedulable, in the order in which the scheduler fills it.
     pub rooms: Vec<Room>,
     /// Ungated pending pods.
     pub pending: Vec<Ask>,
@@ -26,6 +26,8 @@ pub struct Demand {
     pub present: Vec<u64>,
     /// Announced: further ones for pods that will be released within the launch latency.
     pub announced: Vec<u64>,
+    /// The free room on occupied nodes, and on new ones for pods that wait, once those are placed.
+    pub rooms: Vec<Room>,
     /// Pods that wait and fit nowhere, by their place in [`Cluster::pending`].
     pub unplaced: Vec<Unplaced>,
 }
@@ -35,8 +37,10 @@ pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
     let Cluster { occupied, rooms, pending, announced } = cluster;
     let mut present = occupied.clone();
     present.resize(catalog.len(), 0);
-    let mut demand = Demand { present, announced: vec![0; catalog.len()], unplaced: Vec::new() };
+    let announced_nodes = vec![0; catalog.len()];
+    let mut demand = Demand { present, announced: announced_nodes, rooms: Vec::new(), unplaced: Vec::new() };
     if pending.is_empty() && announced.is_empty() {
+        demand.rooms.clone_from(rooms);
         return demand;
     }
     let packed = pack(pending, rooms, catalog, Order::Increasing);
@@ -51,5 +55,6 @@ pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
         *present += opened;
     }
     demand.unplaced = packed.unplaced;
+    demand.rooms = packed.rooms;
     demand
 }

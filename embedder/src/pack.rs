@@ -100,6 +100,8 @@ pub struct Packing {
     pub placed: Vec<Placed>,
     /// What fits nowhere.
     pub unplaced: Vec<Unplaced>,
+    /// The free room that is left, on given nodes and on new ones, in the order of the nodes.
+    pub rooms: Vec<Room>,
 }
 
 /// Packs `asks` onto the free room of `rooms`, then onto new instances of the catalog's buckets.
@@ -113,20 +115,63 @@ pub fn pack(asks: &[Ask], rooms: &[Room], catalog: &Catalog, order: Order) -> Pa
         if *count == 0 {
             continue;
         }
-        // A node may be larger than its bucket says: free room is offered even to what no empty instance takes.
-        let left = runs.place(index, shape.asks, &admitted(shape, catalog), *count, &mut packing.placed);
-        match catalog.buckets_for(shape) {
-            _ if left == 0 => {}
-            Ok(fitting) => runs.open(index, shape.asks, left, &fitting, catalog, &mut packing),
-            Err(reason) => packing.unplaced.push(Unplaced { ask: index, count: left, reason }),
+        let shape = PackShape::new(shape, catalog);
+        let Packing { opened, placed, unplaced, .. } = &mut packing;
+        let left = runs.fill(&shape, *count, catalog, opened, &mut |node, nodes, pods_each| {
+            placed.push(Placed { ask: index, node, nodes, pods_each });
+        });
+        if let (Err(reason), true) = (shape.opens, left > 0) {
+            unplaced.push(Unplaced { ask: index, count: left, reason });
         }
     }
+    packing.rooms = runs.rooms();
     packing
 }
 
-fn admitted(shape: &Shape, catalog: &Catalog) -> BucketSet {
-    let buckets = catalog.buckets().iter().enumerate();
-    BucketSet::only(buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id))
+/// A shape made ready for a catalog, to be packed many times.
+#[derive(Clone, Debug)]
+pub struct PackShape {
+    asks: Resources,
+    admitted: BucketSet,
+    /// The bucket of which a new instance is opened for it.
+    opens: Result<BucketId, Unfit>,
+}
+
+impl PackShape {
+    /// Looks up where the shape may go.
+    pub fn new(shape: &Shape, catalog: &Catalog) -> Self {
+        let buckets = catalog.buckets().iter().enumerate();
+        let admitted = buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id);
+        let opens = catalog.buckets_for(shape).map(|fitting| fitting.first().unwrap_or(0));
+        Self { asks: shape.asks, admitted: BucketSet::only(admitted), opens }
+    }
+
+    /// The bucket of which a new instance is opened for it, and what it asks for.
+    pub fn opens(&self) -> Option<(BucketId, Resources)> {
+        self.opens.ok().map(|bucket| (bucket, self.asks))
+    }
+}
+
+/// Free room that is packed onto again and again, each time anew.
+#[derive(Clone)]
+pub struct FreeRoom(Runs);
+
+impl FreeRoom {
+    /// The free room of nodes, in the order in which they are filled.
+    pub fn new(rooms: &[Room]) -> Self {
+        Self(Runs::new(rooms))
+    }
+
+    /// The new instances per bucket that pods need beyond this room, shapes in the order given. What fits nowhere is
+    /// passed over.
+    pub fn opened<'a>(&self, pods: impl Iterator<Item = (&'a PackShape, u64)>, catalog: &Catalog) -> Vec<u64> {
+        let mut opened = vec![0; catalog.len()];
+        let mut runs = self.0.clone();
+        for (shape, count) in pods.filter(|(_, count)| *count > 0) {
+            runs.fill(shape, count, catalog, &mut opened, &mut |_, _, _| {});
+        }
+        opened
+    }
 }
 
 fn sorted(asks: &[Ask], order: Order) -> Vec<usize> {
@@ -143,12 +188,13 @@ fn sorted(asks: &[Ask], order: Order) -> Vec<usize> {
 const BLOCK_RUNS_MAX: usize = 128;
 
 /// Nodes in their order, in runs of the same bucket and free room, in blocks that can be skipped as a whole.
+#[derive(Clone)]
 struct Runs {
     blocks: Vec<Block>,
     nodes: u64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Block {
     runs: Vec<Run>,
     /// The component-wise maximum of the free room of all runs.
@@ -193,22 +239,35 @@ impl Runs {
         }
     }
 
-    /// Places up to `count` pods on what stands; returns how many are left over.
-    fn place(
+    /// Places pods on what stands, then on new instances; returns how many fit nowhere.
+    fn fill(
         &mut self,
-        ask: usize,
-        asks: Resources,
-        on: &BucketSet,
+        shape: &PackShape,
         count: u64,
-        placed: &mut Vec<Placed>,
+        catalog: &Catalog,
+        opened: &mut [u64],
+        placed: &mut impl FnMut(u64, u64, u64),
     ) -> u64 {
-        let mask = on.mask();
+        // A node may be larger than its bucket says: free room is offered even to what no empty instance takes.
+        let left = self.place(shape, count, placed);
+        match shape.opens {
+            Ok(bucket) if left > 0 => {
+                opened[bucket] += self.open(bucket, shape.asks, left, catalog, placed);
+                0
+            }
+            _ => left,
+        }
+    }
+
+    /// Places up to `count` pods on what stands; returns how many are left over.
+    fn place(&mut self, shape: &PackShape, count: u64, placed: &mut impl FnMut(u64, u64, u64)) -> u64 {
+        let mask = shape.admitted.mask();
         let mut left = count;
         let mut at = 0;
         while left > 0 && at < self.blocks.len() {
             let block = &mut self.blocks[at];
-            if block.mask & mask != 0 && block.roof.fits(asks) {
-                left = block.place(ask, asks, on, left, placed);
+            if block.mask & mask != 0 && block.roof.fits(shape.asks) {
+                left = block.place(shape, left, placed);
                 if block.runs.len() > BLOCK_RUNS_MAX {
                     let tail = block.split_off();
                     self.blocks.insert(at + 1, tail);
@@ -221,51 +280,48 @@ impl Runs {
         left
     }
 
-    /// Opens as many bins of the first fitting bucket as `count` pods need.
+    /// Opens as many instances of a bucket as `count` pods need; returns how many.
     fn open(
         &mut self,
-        ask: usize,
+        bucket: BucketId,
         asks: Resources,
         count: u64,
-        fitting: &BucketSet,
         catalog: &Catalog,
-        packing: &mut Packing,
-    ) {
-        let Some(id) = fitting.first() else { return };
-        let allocatable = catalog.buckets()[id].allocatable;
+        placed: &mut impl FnMut(u64, u64, u64),
+    ) -> u64 {
+        let allocatable = catalog.buckets()[bucket].allocatable;
         let each = allocatable.holds(asks).min(count);
         for (nodes, pods_each) in [(count / each, each), (1, count % each)] {
             if nodes == 0 || pods_each == 0 {
                 continue;
             }
             let free = allocatable.take(asks.times(pods_each)).unwrap_or_default();
-            packing.placed.push(Placed { ask, node: self.nodes, nodes, pods_each });
-            packing.opened[id] += nodes;
-            self.append(id, free, nodes);
+            placed(self.nodes, nodes, pods_each);
+            self.append(bucket, free, nodes);
         }
+        count.div_ceil(each)
+    }
+
+    fn rooms(&self) -> Vec<Room> {
+        let runs = self.blocks.iter().flat_map(|block| &block.runs);
+        runs.map(|&Run { bucket, free, nodes, .. }| Room { bucket, free, nodes }).collect()
     }
 }
 
 impl Block {
-    fn place(
-        &mut self,
-        ask: usize,
-        asks: Resources,
-        on: &BucketSet,
-        count: u64,
-        placed: &mut Vec<Placed>,
-    ) -> u64 {
+    fn place(&mut self, shape: &PackShape, count: u64, placed: &mut impl FnMut(u64, u64, u64)) -> u64 {
+        let asks = shape.asks;
         let mut left = count;
         let mut at = 0;
         while left > 0 && at < self.runs.len() {
             let run = self.runs[at];
-            if !(on.contains(run.bucket) && run.free.fits(asks)) {
+            if !(run.free.fits(asks) && shape.admitted.contains(run.bucket)) {
                 at += 1;
                 continue;
             }
             let each = run.free.holds(asks).min(left);
             let nodes = (left / each).min(run.nodes);
-            placed.push(Placed { ask, node: run.first, nodes, pods_each: each });
+            placed(run.first, nodes, each);
             left -= nodes * each;
             let free = run.free.take(asks.times(each)).unwrap_or_default();
             self.runs[at] = Run { nodes, free, ..run };

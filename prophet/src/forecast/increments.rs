@@ -90,7 +90,7 @@ impl Forecaster for Increments {
         }
     }
 
-    fn forecast(&self, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
         for (minute, demand) in demand.enumerate() {
             let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
             let bucket = BucketTick { demand, demand_max: demand, announced: 0 };
-            history.record(Tick { time, buckets: vec![bucket], room: vec![], arrivals: vec![] });
+            history.record(Tick { time, buckets: vec![bucket], room: vec![], first_seen: vec![], arrivals: vec![] });
             increments.learn(&history);
         }
         increments

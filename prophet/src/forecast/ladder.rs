@@ -58,7 +58,7 @@ impl LadderForecaster {
 impl Forecaster for LadderForecaster {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(self.cores.len(), |id| {
             let nodes = demand.present[id];
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)

@@ -14,7 +14,7 @@ pub struct LastValue;
 impl Forecaster for LastValue {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(demand.present.len(), |_| 0)
     }
 }

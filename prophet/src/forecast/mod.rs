@@ -8,6 +8,7 @@
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
+//! scenario.rs       past windows of arrivals, packed onto the free room of the moment
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
 
@@ -16,6 +17,7 @@ mod increments;
 mod ladder;
 mod last_value;
 mod reference;
+mod scenario;
 
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
@@ -26,6 +28,7 @@ pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use reference::{Constant, Oracle, StaticMax};
+pub use scenario::Scenario;
 
 use crate::record::{History, Tick};
 
@@ -58,8 +61,8 @@ pub trait Forecaster: Send {
     /// Learns from the last tick of `history`, which is new.
     fn learn(&mut self, history: &History);
 
-    /// What is expected now. `demand` is present demand; nothing after `now` may be used, but for what `known` says.
-    fn forecast(&self, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook;
+    /// What is expected now. `history` is what was learnt from; `demand` is present demand; nothing after `now` may be used, but for what `known` says.
+    fn forecast(&self, history: &History, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook;
 }
 
 /// What has been learnt. Rebuilt by replaying the history.
@@ -83,7 +86,7 @@ impl Learners {
     }
 
     pub(crate) fn forecast(&self, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
-        self.forecaster.forecast(demand, known, now)
+        self.forecaster.forecast(&self.history, demand, known, now)
     }
 }
 

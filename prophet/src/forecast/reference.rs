@@ -13,7 +13,7 @@ pub struct Constant(pub u64);
 impl Forecaster for Constant {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(demand.present.len(), |_| self.0)
     }
 }
@@ -42,7 +42,7 @@ impl Forecaster for StaticMax {
         }
     }
 
-    fn forecast(&self, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(self.most.len(), |id| self.most[id].saturating_sub(demand.present[id]))
     }
 }
@@ -54,7 +54,7 @@ pub struct Oracle;
 impl Forecaster for Oracle {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, demand: &Demand, known: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, demand: &Demand, known: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(demand.present.len(), |id| known.rise.get(id).copied().unwrap_or(0))
     }
 }

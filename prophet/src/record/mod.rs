@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
-use embedder::Resources;
+use embedder::{Resources, Shape};
 
 /// A shape of pod by its place in the shapes of a run, in the order in which they were first seen.
 pub type ShapeId = u32;
@@ -17,6 +17,8 @@ pub struct Tick {
     pub buckets: Vec<BucketTick>,
     /// For the shapes that arrive most, how many more pods fit on occupied nodes.
     pub room: Vec<(ShapeId, u64)>,
+    /// Shapes that arrived for the first time since the last tick.
+    pub first_seen: Vec<(ShapeId, Shape)>,
     /// Pods submitted since the last tick, by shape.
     pub arrivals: Vec<(ShapeId, u64)>,
 }
@@ -63,6 +65,11 @@ impl History {
         self.ticks.is_empty()
     }
 
+    /// A tick by its place, oldest first.
+    pub fn get(&self, at: usize) -> Option<&Tick> {
+        self.ticks.get(at)
+    }
+
     /// The last tick.
     pub fn last(&self) -> Option<&Tick> {
         self.ticks.back()
@@ -88,7 +95,7 @@ mod tests {
         let mut history = History::default();
         for seconds in [60, 120, 120, 60, 180] {
             let time = DateTime::from_timestamp(seconds, 0).unwrap();
-            history.record(Tick { time, buckets: vec![], room: vec![], arrivals: vec![] });
+            history.record(Tick { time, buckets: vec![], room: vec![], first_seen: vec![], arrivals: vec![] });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();
         assert_eq!(times, [60, 120, 180]);

@@ -9,7 +9,9 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::forecast::{Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, StaticMax};
+use crate::forecast::{
+    Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, Scenario, StaticMax,
+};
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,13 @@ pub enum Contender {
     Paper,
     /// A quantile of the needs seen so far; the objective's where none is given. Knows the past.
     Increments(Option<f64>),
+    /// A quantile of the new nodes that past windows of arrivals would need now. Knows the past.
+    Scenario {
+        /// The objective's quantile where none is given.
+        quantile: Option<f64>,
+        /// Whether windows are weighed by what arrived just before them, too.
+        like_arrivals: bool,
+    },
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -67,6 +76,9 @@ impl Contender {
             Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
             Self::Paper => Some(Box::new(LastValue)),
             Self::Increments(_) => Some(Box::new(Increments::new(catalog.len(), settings.lead()))),
+            Self::Scenario { like_arrivals, .. } => {
+                Some(Box::new(Scenario::new(catalog, settings.lead(), like_arrivals)))
+            }
             Self::Oracle => Some(Box::new(Oracle)),
         }
     }
@@ -74,7 +86,7 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Increments(quantile) => {
+            Self::Increments(quantile) | Self::Scenario { quantile, .. } => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -88,6 +100,10 @@ impl FromStr for Contender {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let quantile = |text: Option<&str>| match text {
+            None => Some(None),
+            Some(text) => text.parse().ok().filter(|q: &f64| *q > 0.0 && *q < 1.0).map(Some),
+        };
         let contender = match (name, parameter) {
             ("reactive", None) => Some(Self::Reactive),
             ("static-max", None) => Some(Self::StaticMax),
@@ -95,16 +111,15 @@ impl FromStr for Contender {
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
-            ("increments", None) => Some(Self::Increments(None)),
-            ("increments", Some(q)) => {
-                q.parse().ok().filter(|q| *q > 0.0 && *q < 1.0).map(|q| Self::Increments(Some(q)))
-            }
+            ("increments", q) => quantile(q).map(Self::Increments),
+            ("scenario", q) => quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: false }),
+            ("scenario+arrivals", q) => quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true }),
             ("oracle", None) => Some(Self::Oracle),
             _ => None,
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N, best-constant, ladder, paper, increments, increments:Q with Q between 0 and 1, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N, best-constant, ladder, paper, increments, scenario, scenario+arrivals (these three with :Q, between 0 and 1, or without), or oracle"
             )
         })
     }
@@ -121,6 +136,10 @@ impl fmt::Display for Contender {
             Self::Paper => f.write_str("paper(last-value)"),
             Self::Increments(None) => f.write_str("increments"),
             Self::Increments(Some(q)) => write!(f, "increments:{q}"),
+            Self::Scenario { quantile, like_arrivals } => {
+                f.write_str(if *like_arrivals { "scenario+arrivals" } else { "scenario" })?;
+                quantile.iter().try_for_each(|q| write!(f, ":{q}"))
+            }
             Self::Oracle => f.write_str("oracle"),
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Control<'a> {
     steady: Steady,
     ahead: Option<Vec<LookAhead<'a>>>,
     lead_seconds: i64,
+    /// Before this it only learns.
+    decides_from: i64,
     demand_max: Vec<u64>,
     arrivals: BTreeMap<ShapeId, u64>,
     frequent: Frequent,
@@ -37,6 +39,9 @@ pub(crate) struct Control<'a> {
     pub(crate) ticks: Vec<TickRecord>,
 }
 
+/// Placeholders stand from a day before the window on: what they do to a cluster is over in an hour.
+const SETTLE_SECONDS: i64 = 86_400;
+
 /// Shapes whose free room is recorded: those that arrive most.
 const FREQUENT_SHAPES_MAX: usize = 8;
 
@@ -44,6 +49,8 @@ const FREQUENT_SHAPES_MAX: usize = 8;
 struct Frequent {
     arrivals: Vec<u64>,
     shapes: Vec<ShapeId>,
+    /// Shapes that arrived for the first time since the last tick.
+    first_seen: Vec<ShapeId>,
 }
 
 impl<'a> Control<'a> {
@@ -57,9 +64,10 @@ impl<'a> Control<'a> {
             steady: Steady::default(),
             ahead: oracle.then(|| series.buckets.iter().map(|steps| LookAhead::new(steps)).collect()),
             lead_seconds: settings.lead().seconds,
+            decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             demand_max: vec![0; catalog.len()],
             arrivals: BTreeMap::new(),
-            frequent: Frequent { arrivals: vec![0; workload.shapes.len()], shapes: Vec::new() },
+            frequent: Frequent { arrivals: vec![0; workload.shapes.len()], ..Frequent::default() },
             room: (0, Vec::new()),
             due: false,
             headroom: vec![0; catalog.len()],
@@ -98,7 +106,9 @@ impl<'a> Control<'a> {
             self.room = (cluster.changes + 1, room.collect());
         }
         let arrivals = std::mem::take(&mut self.arrivals).into_iter().collect();
-        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), arrivals }
+        let first_seen = std::mem::take(&mut self.frequent.first_seen);
+        let first_seen = first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
+        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
     }
 
     /// The three functions that decide; `None` for a policy that holds no placeholders.
@@ -115,6 +125,9 @@ impl<'a> Control<'a> {
             learn(learners, tick);
         }
         let (at, lead) = (now.timestamp(), self.lead_seconds);
+        if at < self.decides_from {
+            return None;
+        }
         let rise = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
         let outlook = forecast(learners, demand, &KnownFuture { rise }, now);
         let quantile = self.policy.objective.quantile();
@@ -140,6 +153,9 @@ impl Frequent {
         let at = shape as usize;
         if self.arrivals.len() <= at {
             self.arrivals.resize(at + 1, 0);
+        }
+        if self.arrivals[at] == 0 {
+            self.first_seen.push(shape);
         }
         self.arrivals[at] += count;
         if self.shapes.contains(&shape) {

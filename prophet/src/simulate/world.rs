@@ -367,9 +367,9 @@ impl<'a> Run<'a> {
     }
 
     fn observe(&self) -> Demand {
-        let mut cluster = embedder::Cluster { occupied: self.cluster.occupied(), ..Default::default() };
+        let (occupied, rooms) = (self.cluster.occupied(), self.cluster.occupied_rooms());
+        let mut cluster = embedder::Cluster { occupied, rooms, ..Default::default() };
         if !self.queue.is_empty() {
-            cluster.rooms = self.cluster.occupied_rooms();
             let waiting =
                 self.queue.counts().flat_map(|(class, jobs)| scheduler::asks(class, jobs, &self.workload));
             cluster.pending = waiting.collect::<Vec<Ask>>();
