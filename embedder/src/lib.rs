@@ -30,6 +30,6 @@ pub use bucket::{
 };
 pub use demand::{Cluster, Demand, embed};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};
-pub use pack::{Ask, FreeRoom, Order, PackShape, Packing, Placed, Room, Unfit, Unplaced, pack};
+pub use pack::{Ask, FreeRoom, Order, PackShape, Packing, Placed, Room, Unfit, Unplaced, pack, pack_within};
 pub use resources::{Resource, Resources, UNLIMITED};
 pub use share::{Share, share};

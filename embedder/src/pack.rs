@@ -6,8 +6,6 @@
 //! runs, not with pods. Where every pod differs, blocks of runs carry the roof of their free room, and a search skips
 //! those that cannot fit.
 
-use serde::Serialize;
-
 use crate::bucket::{BucketId, BucketSet, Catalog, Shape};
 use crate::resources::{Resource, Resources};
 
@@ -57,8 +55,7 @@ pub struct Placed {
 }
 
 /// Why pods fit nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unfit {
     /// No bucket admits them: selectors, taints, architecture or kind of accelerator.
     NoBucketAdmits,
@@ -108,6 +105,17 @@ pub struct Packing {
 ///
 /// The order of shapes is total: what they ask for, then kind, then admitted buckets, then their place in the input.
 pub fn pack(asks: &[Ask], rooms: &[Room], catalog: &Catalog, order: Order) -> Packing {
+    pack_within(asks, rooms, catalog, &BucketSet::all(), order)
+}
+
+/// The same, where new instances can be had only of `open` buckets. What would need another one fits nowhere.
+pub fn pack_within(
+    asks: &[Ask],
+    rooms: &[Room],
+    catalog: &Catalog,
+    open: &BucketSet,
+    order: Order,
+) -> Packing {
     let mut packing = Packing { opened: vec![0; catalog.len()], ..Packing::default() };
     let mut runs = Runs::new(rooms);
     for index in sorted(asks, order) {
@@ -115,7 +123,7 @@ pub fn pack(asks: &[Ask], rooms: &[Room], catalog: &Catalog, order: Order) -> Pa
         if *count == 0 {
             continue;
         }
-        let shape = PackShape::new(shape, catalog);
+        let shape = PackShape::within(shape, catalog, open);
         let Packing { opened, placed, unplaced, .. } = &mut packing;
         let left = runs.fill(&shape, *count, catalog, opened, &mut |node, nodes, pods_each| {
             placed.push(Placed { ask: index, node, nodes, pods_each });
@@ -140,9 +148,17 @@ pub struct PackShape {
 impl PackShape {
     /// Looks up where the shape may go.
     pub fn new(shape: &Shape, catalog: &Catalog) -> Self {
+        Self::within(shape, catalog, &BucketSet::all())
+    }
+
+    /// The same, where new instances can be had only of `open` buckets.
+    fn within(shape: &Shape, catalog: &Catalog, open: &BucketSet) -> Self {
         let buckets = catalog.buckets().iter().enumerate();
         let admitted = buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id);
-        let opens = catalog.buckets_for(shape).map(|fitting| fitting.first().unwrap_or(0));
+        let opens = catalog.buckets_for(shape).and_then(|fitting| {
+            let open = (0..catalog.len()).find(|&id| fitting.contains(id) && open.contains(id));
+            open.ok_or(Unfit::NoBucketAdmits)
+        });
         Self { asks: shape.asks, admitted: BucketSet::only(admitted), opens }
     }
 
@@ -164,7 +180,11 @@ impl FreeRoom {
 
     /// The new instances per bucket that pods need beyond this room, shapes in the order given. What fits nowhere is
     /// passed over.
-    pub fn opened<'a>(&self, pods: impl Iterator<Item = (&'a PackShape, u64)>, catalog: &Catalog) -> Vec<u64> {
+    pub fn opened<'a>(
+        &self,
+        pods: impl Iterator<Item = (&'a PackShape, u64)>,
+        catalog: &Catalog,
+    ) -> Vec<u64> {
         let mut opened = vec![0; catalog.len()];
         let mut runs = self.0.clone();
         for (shape, count) in pods.filter(|(_, count)| *count > 0) {
@@ -225,13 +245,15 @@ impl Runs {
         if nodes == 0 {
             return;
         }
-        self.nodes += nodes;
+        self.nodes = self.nodes.saturating_add(nodes);
         if self.blocks.last().is_none_or(|block| block.runs.len() >= BLOCK_RUNS_MAX) {
             self.blocks.push(Block::default());
         }
         if let Some(block) = self.blocks.last_mut() {
             match block.runs.last_mut() {
-                Some(last) if last.bucket == bucket && last.free == free => last.nodes += nodes,
+                Some(last) if last.bucket == bucket && last.free == free => {
+                    last.nodes = last.nodes.saturating_add(nodes);
+                }
                 _ => block.runs.push(Run { first, nodes, bucket, free }),
             }
             block.roof = block.roof.roof(free);
@@ -252,7 +274,8 @@ impl Runs {
         let left = self.place(shape, count, placed);
         match shape.opens {
             Ok(bucket) if left > 0 => {
-                opened[bucket] += self.open(bucket, shape.asks, left, catalog, placed);
+                let nodes = self.open(bucket, shape.asks, left, catalog, placed);
+                opened[bucket] = opened[bucket].saturating_add(nodes);
                 0
             }
             _ => left,

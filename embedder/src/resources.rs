@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// One component of [`Resources`], in the order of its cost factor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Whole accelerators.
     Accelerators,

@@ -1,6 +1,6 @@
 //! The paper's Algorithm 2: sums per bucket, and the ceiling of the dominant share.
 //!
-//! A lower bound of what packing needs, and fast. As printed, the algorithm walks vectors and buckets in lexicographic
+//! Fast, and where there is one bucket a lower bound of what packing needs. As printed, the algorithm walks vectors and buckets in lexicographic
 //! order with a strict `<`; its own Table 2 needs `<=`, and a vector that is less in that order need not fit. Here a
 //! vector counts towards the first bucket, ascending, that admits it and fits, component by component. Table 2's
 //! count of 1.5 ought to be the maximum of its shares, 2.

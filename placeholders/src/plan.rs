@@ -24,7 +24,7 @@ pub struct Want {
     pub headroom: u64,
     /// What the quantile rests on: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub basis: Reason,
-    /// The chance that at least n new nodes are needed, for n = 1 and on; what is not listed counts as the last.
+    /// The chance that at least n new nodes are needed, for n = 1 and on; 0 for what is not listed.
     pub chances: Vec<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Want {
             return 1.0;
         }
         let at = usize::try_from(n - 1).unwrap_or(usize::MAX);
-        self.chances.get(at).or(self.chances.last()).copied().unwrap_or(0.0)
+        self.chances.get(at).copied().unwrap_or(0.0)
     }
 }
 
@@ -139,17 +139,19 @@ pub fn plan(
         .map(|(want, why)| steady.settle(want.bucket, why[0].target, &policy.behavior, now, why))
         .collect();
     limit(&mut targets, wants, catalog, policy, &mut why);
-    let buckets = wants.iter().zip(targets).zip(why).map(|((want, target), mut why)| {
+    let mut buckets = Vec::with_capacity(wants.len());
+    for ((want, target), mut why) in wants.iter().zip(targets).zip(why) {
         let groups = &catalog.buckets()[want.bucket].groups;
         let have = &standing.buckets[want.bucket];
         let (dealt, held) = balance(target, &want.gangs, groups, have);
         let target = dealt.iter().fold(0_u64, |sum, &n| sum.saturating_add(n));
         why.extend(held.map(|reason| Step { reason, target }));
+        steady.remember(want.bucket, target, now);
         let pairs = have.iter().zip(dealt);
         let groups = pairs.map(|(have, want)| GroupPlan { have: have.placeholders, want }).collect();
-        BucketPlan { bucket: want.bucket, target, why, groups }
-    });
-    (Plan { buckets: buckets.collect() }, steady)
+        buckets.push(BucketPlan { bucket: want.bucket, target, why, groups });
+    }
+    (Plan { buckets }, steady)
 }
 
 fn first_step(want: &Want) -> Step {

@@ -80,7 +80,7 @@ pub struct ScalingRules {
     pub stabilization_window_seconds: u32,
     /// Changes of no more than this share of what stands are left alone, in [0, 1).
     pub tolerance: f64,
-    /// No more than so many in a period, each of them.
+    /// No more than so many in a period; of several, the strictest counts.
     pub policies: Vec<ScalingPolicy>,
 }
 

@@ -1,4 +1,4 @@
-//! How fast targets move, with the meaning that a HorizontalPodAutoscaler gives its `behavior`.
+//! How fast targets move, in the terms of a HorizontalPodAutoscaler's `behavior`. Of several rates the strictest counts.
 //!
 //! Limits come after this: what an operator caps is capped at once.
 
@@ -48,16 +48,19 @@ impl Steady {
             self.buckets.resize_with(bucket + 1, Memory::default);
         }
         let memory = &mut self.buckets[bucket];
-        let mut target = memory.windowed(asked, scale_up, scale_down, now, why);
-        target = memory.limited(target, scale_up, scale_down, now, why);
-        let have = memory.target;
+        let target = memory.windowed(asked, scale_up, scale_down, now, why);
+        memory.limited(target, scale_up, scale_down, now, why)
+    }
+
+    /// Remembers what came of a target once limits and groups had held it.
+    pub(crate) fn remember(&mut self, bucket: usize, target: u64, now: DateTime<Utc>) {
+        let Some(memory) = self.buckets.get_mut(bucket) else { return };
+        let have = std::mem::replace(&mut memory.target, target);
         if target > have {
             memory.grown.push_back((now, target - have));
         } else if target < have {
             memory.shrunk.push_back((now, have - target));
         }
-        memory.target = target;
-        target
     }
 }
 

@@ -278,6 +278,19 @@ fn small_changes_are_left_alone() {
     check_steady(behavior, &[(0, 5), (10, 6), (20, 4), (30, 7)], &expected);
 }
 
+/// What a limit held back never stood, so it need not go slowly.
+#[test]
+fn rates_count_what_stood() {
+    let mut policy = Policy::default();
+    policy.limits.total = Some(5);
+    policy.behavior.scale_down = rules(0, 0.0, Some((4, 60)));
+    let (first, steady) =
+        plan(&wants(12, 0), &standing(0, 0, 0), &catalog(), &policy, &Steady::default(), at(0));
+    let (second, _) =
+        plan(&wants(0, 0), &applied(&first, &standing(0, 0, 0)), &catalog(), &policy, &steady, at(60));
+    assert_eq!((first.buckets[0].target, second.buckets[0].target), (5, 1));
+}
+
 #[test]
 fn faults_of_a_policy_name_their_fields() {
     let mut policy = Policy { spend_cap: Some(-1.0), ..Policy::default() };

@@ -31,7 +31,7 @@ pub fn decide(
     let quantile = policy.objective.quantile();
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| {
         let headroom = outlook.new_nodes.quantile(quantile);
-        let weighed = headroom.min(CHANCES_MAX);
+        let weighed = outlook.new_nodes.most().min(CHANCES_MAX);
         Want {
             bucket,
             announced: demand.announced.get(bucket).copied().unwrap_or(0),
@@ -45,5 +45,5 @@ pub fn decide(
     plan(&wants, standing, catalog, policy, steady, now)
 }
 
-/// Past this many, one more placeholder is as likely needed as the last.
+/// No limit lets so many placeholders stand that their chances past this many would matter.
 const CHANCES_MAX: u64 = 1_000;

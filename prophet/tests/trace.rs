@@ -89,6 +89,7 @@ const BORG: &str = r#"{"time":"0","type":0,"collection_id":"7","collection_type"
 {"time":5000000,"type":0,"collection_id":7,"instance_index":0,"priority":200,"resource_request":{"cpus":0.9,"memory":0.9}}
 {"time":5000000,"type":0,"collection_id":8,"instance_index":1,"alloc_collection_id":"9","priority":0,"resource_request":{"cpus":0.1,"memory":0.1}}
 {"time":6000000,"type":0,"collection_id":9,"instance_index":0,"alloc_collection_id":"0","priority":0,"resource_request":{"cpus":0.1,"memory":0.1}}
+{"time":5000000,"type":2,"collection_id":7,"instance_index":0,"priority":200}
 {"time":62000000,"type":6,"collection_id":7,"instance_index":0,"priority":200}
 {"time":9223372036854775807,"type":6,"collection_id":9,"instance_index":0,"priority":0}
 "#;
@@ -148,11 +149,13 @@ fn a_bad_line_names_file_line_column_and_value() {
 
 #[test]
 fn what_is_no_log_is_said_to_be_none() {
-    for text in ["", "hello world\n", "a,b,c\n1,2,3\n", "submit,runtime,colour\n0,1,red\n", "\u{0}\u{1}\u{2}"]
-    {
+    for text in ["", "hello world\n", "a,b,c\n1,2,3\n", "\u{0}\u{1}\u{2}"] {
         check_bad(text, "not a known format");
     }
     check_bad("submit,runtime,units\n0,0,1\n", "no job that ran (1 never ran)");
+    check_bad("submit,runtime,colour\n0,1,red\n", "FILE:1: column (header): unknown column");
+    check_bad("submit,runtime,runtime\n0,1,1\n", "the column is there twice");
+    check_bad("submit,runtime\n0,1,7\n", "FILE:2: column (surplus)");
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(super) struct Args {
 enum Mode {
     /// First fit onto nodes, each pod whole.
     Bins,
-    /// The paper's Algorithm 2: a lower bound.
+    /// The paper's Algorithm 2: sums per bucket, as if pods could be cut.
     Share,
 }
 

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::span::Span;
+
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
 #[command(name = "prophet", version, max_term_width = 110)]
@@ -44,4 +46,17 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Nineteen years of minutes: a log that is longer has a time that is wrong.
+const TICKS_MAX: i64 = 10_000_000;
+
+/// Refuses to walk through more ticks than make sense.
+fn check_ticks(source: &str, (first, last): (i64, i64), tick: Span) -> anyhow::Result<()> {
+    let ticks = (last - first) / tick.as_seconds();
+    anyhow::ensure!(
+        ticks <= TICKS_MAX,
+        "{source}: {ticks} ticks of {tick} from the first job to the last are more than {TICKS_MAX}: is a time wrong, or --tick too short?"
+    );
+    Ok(())
 }

@@ -35,6 +35,8 @@ What each policy knows:
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
   increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
+  scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
+                  scenario+arrivals[:Q] prefers windows before which as much arrived as just now
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
 
 #[derive(clap::Args)]
@@ -101,7 +103,7 @@ pub(super) struct Args {
     /// What all randomness derives from [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json and report.html here
+    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How to print the result
@@ -124,13 +126,14 @@ const SYNTHETIC_FROM: &str = "14d";
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_interrupt()?;
-    let (lenient, out, format) = (args.lenient, args.out.clone(), args.output);
+    let (out, format) = (args.out.clone(), args.output);
     let mut settings = effective(args)?;
-    let trace = load(&mut settings, lenient)?;
+    let trace = load(&mut settings)?;
     let catalog = {
         let entries = || CatalogFile { instance_types: default_types(&trace.jobs) };
         settings.catalog.get_or_insert_with(entries).catalog().context("the catalog makes no sense")?
     };
+    settings.check_names(&catalog).context("the settings make no sense")?;
     let workload = Workload::new(&trace.jobs, &catalog);
     for unplaceable in &workload.unplaceable {
         let crate::simulate::Unplaceable { first, jobs, reason } = unplaceable;
@@ -196,6 +199,7 @@ fn effective(args: Args) -> anyhow::Result<Settings> {
     if !args.policies.is_empty() {
         settings.policies = args.policies;
     }
+    settings.lenient |= args.lenient;
     settings.from = args.from.or(settings.from);
     settings.until = args.until.or(settings.until);
     set(&mut settings.tick, args.tick);
@@ -221,14 +225,14 @@ fn set<T>(field: &mut T, typed: Option<T>) {
     }
 }
 
-fn load(settings: &mut Settings, lenient: bool) -> anyhow::Result<Trace> {
+fn load(settings: &mut Settings) -> anyhow::Result<Trace> {
     let Some(path) = &settings.trace else {
         let recipe = Recipe { seed: settings.seed, ..Recipe::default() };
         settings.from.get_or_insert(SYNTHETIC_FROM.parse().map_err(anyhow::Error::msg)?);
         eprintln!("note: no --trace was given: this is a synthetic log of {} days", recipe.days);
         return Ok(recipe.trace());
     };
-    let trace = trace::read(Path::new(path), lenient)?;
+    let trace = trace::read(Path::new(path), settings.lenient)?;
     if trace.notes != trace::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);
     }
@@ -252,6 +256,7 @@ fn window(settings: &Settings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
             Span::try_from(format!("{}s", from - last)).unwrap_or_default()
         );
     }
+    super::check_ticks(&trace.source, (first.min(from), until.max(last)), settings.tick)?;
     if from <= first {
         eprintln!(
             "note: nothing precedes --from: policies that learn start with nothing learnt, static-max holds nothing"

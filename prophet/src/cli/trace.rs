@@ -99,6 +99,9 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let series = offered(&workload, &catalog, SchedulerKind::Pack);
     let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
     let demand: Vec<_> = buckets.zip(series.buckets).collect();
+    let span =
+        trace.jobs.first().zip(trace.jobs.last()).map_or((0, 0), |(first, last)| (first.submit, last.submit));
+    super::check_ticks(&trace.source, span, args.tick)?;
     let description = describe(&trace, &demand, args.tick.as_seconds());
     match args.output {
         Format::Json => output::print_json(&description),
@@ -137,8 +140,10 @@ fn table(description: &Description, tick: Span) -> String {
     let _ = writeln!(text, "\narrivals by hour      {picture}  from {least} to {most} jobs");
     let _ = writeln!(
         text,
-        "autocorrelation       {:.3} after {tick}, {:.3} after 1h, {:.3} after 1d",
-        autocorrelation.tick, autocorrelation.hour, autocorrelation.day
+        "autocorrelation       {} after {tick}, {} after 1h, {} after 1d",
+        known(autocorrelation.tick),
+        known(autocorrelation.hour),
+        known(autocorrelation.day)
     );
     let _ = writeln!(
         text,
@@ -151,4 +156,9 @@ fn table(description: &Description, tick: Span) -> String {
         tail.pareto_r2
     );
     text
+}
+
+/// A figure, or a dash where the log does not tell it.
+fn known(value: f64) -> String {
+    if value.is_finite() { format!("{value:.3}") } else { "-".into() }
 }

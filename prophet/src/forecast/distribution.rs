@@ -36,6 +36,11 @@ impl Distribution {
         enough.map_or(0, |&(count, _)| count)
     }
 
+    /// The largest count that has a chance.
+    pub fn most(&self) -> u64 {
+        self.steps.last().map_or(0, |&(count, _)| count)
+    }
+
     /// The chance that at least `count` is reached.
     pub fn chance_of(&self, count: u64) -> f64 {
         let below = self.steps.iter().take_while(|(step, _)| *step < count).last();

@@ -2,7 +2,7 @@
 //!
 //! At each tick the need of the window that has just closed becomes known: D = the largest demand within it, less the
 //! demand at its start. A histogram of D with exponentially decaying weights is the forecast, whatever the state. Where
-//! a bucket has seen little, the histogram over all buckets stands in; where all have, the normal approximation of
+//! a bucket has been in use for a short time only, the histogram over all buckets stands in; where all have, the normal approximation of
 //! compound arrivals does: D is at most `z_q` sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
 //! within a tick, and rate in nodes a second.
 
@@ -38,7 +38,10 @@ pub struct Increments {
 #[derive(Clone, Debug, Default)]
 struct Needs {
     weights: BTreeMap<u64, f64>,
+    /// Ticks at which a window was added.
     windows: f64,
+    /// Whether there ever was demand.
+    used: bool,
     /// Rises of demand within a tick: ticks, nodes, squares of nodes.
     ticks: u64,
     rises: u64,
@@ -53,7 +56,9 @@ impl Increments {
 
     fn bucket(&self, id: BucketId) -> BucketOutlook {
         let own = &self.buckets[id];
-        let seen = [own, &self.pooled].into_iter().find(|needs| needs.windows >= WINDOWS_MIN);
+        // A bucket that was never in use is not forecast by what others need.
+        let pooled = Some(&self.pooled).filter(|_| own.used);
+        let seen = [Some(own), pooled].into_iter().flatten().find(|needs| needs.windows >= WINDOWS_MIN);
         match seen {
             Some(needs) => BucketOutlook { new_nodes: needs.distribution(), basis: Reason::Forecast },
             None => {
@@ -75,12 +80,17 @@ impl Forecaster for Increments {
             {
                 needs.rise(at(last).demand_max.saturating_sub(at(before).demand));
             }
-            if rest.len() == window {
+            needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
+            if rest.len() == window && needs.used {
                 let most = rest.iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
                 let need = most.saturating_sub(at(start).demand);
                 needs.add(need, self.weight);
+                needs.windows += 1.0;
                 self.pooled.add(need, self.weight);
             }
+        }
+        if rest.len() == window && self.buckets.iter().any(|needs| needs.used) {
+            self.pooled.windows += 1.0;
         }
         self.weight *= (self.lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
         if self.weight > WEIGHT_MAX {
@@ -98,7 +108,6 @@ impl Forecaster for Increments {
 impl Needs {
     fn add(&mut self, need: u64, weight: f64) {
         *self.weights.entry(need).or_default() += weight;
-        self.windows += 1.0;
     }
 
     fn rise(&mut self, nodes: u64) {
@@ -159,7 +168,13 @@ mod tests {
         for (minute, demand) in demand.enumerate() {
             let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
             let bucket = BucketTick { demand, demand_max: demand, announced: 0 };
-            history.record(Tick { time, buckets: vec![bucket], room: vec![], first_seen: vec![], arrivals: vec![] });
+            history.record(Tick {
+                time,
+                buckets: vec![bucket],
+                room: vec![],
+                first_seen: vec![],
+                arrivals: vec![],
+            });
             increments.learn(&history);
         }
         increments
@@ -183,6 +198,22 @@ mod tests {
         // z at 0.95 is 1.645, at 0.99 is 2.326: 1.80 and 2.55 nodes.
         assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 3));
         assert!(learnt(std::iter::repeat_n(7, 50)).bucket(0).new_nodes.quantile(0.999) == 0);
+    }
+
+    /// One busy type of eight: the others are not in use, and nothing is held of them.
+    #[test]
+    fn what_is_not_in_use_is_not_forecast_by_what_is() {
+        let (mut history, mut increments) = (History::default(), Increments::new(8, LEAD));
+        for minute in 0..400 {
+            let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+            let demand = if minute % 5 == 0 { 9 } else { 0 };
+            let mut buckets = vec![BucketTick::default(); 8];
+            buckets[3] = BucketTick { demand, demand_max: demand, announced: 0 };
+            history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
+            increments.learn(&history);
+        }
+        let quantiles: Vec<u64> = (0..8).map(|id| increments.bucket(id).new_nodes.quantile(0.95)).collect();
+        assert_eq!(quantiles, [0, 0, 0, 9, 0, 0, 0, 0]);
     }
 
     #[test]

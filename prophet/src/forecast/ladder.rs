@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use serde::{Deserialize, Serialize};
 
-use super::{Forecaster, KnownFuture, Outlook, cores, each};
+use super::{Forecaster, KnownFuture, Outlook, each};
 use crate::record::History;
 
 /// Steps of (at least so many cores or nodes, placeholders); the larger of the two counts.
@@ -64,6 +64,12 @@ impl Forecaster for LadderForecaster {
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)
         })
     }
+}
+
+/// Cores of a node of each bucket, in whole numbers; 0 where CPU is unlimited.
+fn cores(catalog: &Catalog) -> Vec<u64> {
+    let cores = |millis: u64| if millis == embedder::UNLIMITED { 0 } else { millis / 1_000 };
+    catalog.buckets().iter().map(|bucket| cores(bucket.allocatable.cpu_millis)).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod reference;
 mod scenario;
 
 use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
+use embedder::Demand;
 use placeholders::Reason;
 
 pub use distribution::Distribution;
@@ -62,7 +62,13 @@ pub trait Forecaster: Send {
     fn learn(&mut self, history: &History);
 
     /// What is expected now. `history` is what was learnt from; `demand` is present demand; nothing after `now` may be used, but for what `known` says.
-    fn forecast(&self, history: &History, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook;
+    fn forecast(
+        &self,
+        history: &History,
+        demand: &Demand,
+        known: &KnownFuture,
+        now: DateTime<Utc>,
+    ) -> Outlook;
 }
 
 /// What has been learnt. Rebuilt by replaying the history.
@@ -113,10 +119,4 @@ fn each(catalog_len: usize, new_nodes: impl Fn(usize) -> u64) -> Outlook {
     let bucket =
         |id| BucketOutlook { new_nodes: Distribution::certain(new_nodes(id)), basis: Reason::Forecast };
     Outlook { buckets: (0..catalog_len).map(bucket).collect() }
-}
-
-/// Cores of a node of each bucket, in whole numbers; 0 where CPU is unlimited.
-fn cores(catalog: &Catalog) -> Vec<u64> {
-    let cores = |millis: u64| if millis == embedder::UNLIMITED { 0 } else { millis / 1_000 };
-    catalog.buckets().iter().map(|bucket| cores(bucket.allocatable.cpu_millis)).collect()
 }

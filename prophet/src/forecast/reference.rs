@@ -34,7 +34,7 @@ impl StaticMax {
 
 impl Forecaster for StaticMax {
     fn learn(&mut self, history: &History) {
-        if let Some(tick) = history.last().filter(|tick| tick.time <= self.until) {
+        if let Some(tick) = history.last().filter(|tick| tick.time < self.until) {
             self.most
                 .iter_mut()
                 .zip(&tick.buckets)

@@ -91,17 +91,16 @@ impl Scenario {
                 self.shapes.resize_with(at + 1, || None);
             }
             let packs = PackShape::new(shape, &self.catalog);
-            let eighths = packs.opens().map_or(0.0, |(bucket, asks)| {
-                8.0 * share(asks, self.catalog.buckets()[bucket].allocatable)
-            });
+            let eighths = packs
+                .opens()
+                .map_or(0.0, |(bucket, asks)| 8.0 * share(asks, self.catalog.buckets()[bucket].allocatable));
             self.shapes[at] = Some(Known { packs, asks: shape.asks, eighths });
         }
     }
 
     fn eighths(&self, arrivals: &[(ShapeId, u64)]) -> f64 {
-        let of = |(id, count): &(ShapeId, u64)| {
-            self.known(*id).map_or(0.0, |known| known.eighths * *count as f64)
-        };
+        let of =
+            |(id, count): &(ShapeId, u64)| self.known(*id).map_or(0.0, |known| known.eighths * *count as f64);
         arrivals.iter().map(of).sum()
     }
 
@@ -113,7 +112,9 @@ impl Scenario {
     fn draw(&self, history: &History) -> Drawn {
         let mut drawn = Drawn { quiet: 0, windows: Vec::new() };
         let window = self.lead.ticks();
-        let Some((now, starts)) = self.seen.back().zip(history.len().checked_sub(window)) else { return drawn };
+        let Some((now, starts)) = self.seen.back().zip(history.len().checked_sub(window)) else {
+            return drawn;
+        };
         let starts = (0..starts).rev().step_by(STRIDE);
         let weights: Vec<(usize, f64)> =
             starts.filter_map(|start| Some((start, self.weight(self.seen.get(start)?, now)))).collect();
@@ -173,7 +174,10 @@ impl Scenario {
 /// The dominant share of an instance that a pod takes.
 fn share(asks: Resources, allocatable: Resources) -> f64 {
     let pairs = asks.components().into_iter().zip(allocatable.components());
-    pairs.filter(|&(_, have)| have != UNLIMITED && have > 0).map(|(ask, have)| ask as f64 / have as f64).fold(0.0, f64::max)
+    pairs
+        .filter(|&(_, have)| have != UNLIMITED && have > 0)
+        .map(|(ask, have)| ask as f64 / have as f64)
+        .fold(0.0, f64::max)
 }
 
 impl Forecaster for Scenario {
@@ -219,3 +223,62 @@ impl Forecaster for Scenario {
 
 /// More nodes than this within one lead are counted as this many: no cluster has more.
 const NODES_MAX: usize = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use embedder::{AcceleratorKind, Room, Shape};
+
+    use super::*;
+    use crate::catalog::{CatalogFile, InstanceTypeEntry};
+
+    const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
+
+    /// Every ten minutes, two pods of half a node each arrive, for two days.
+    fn learnt(like_arrivals: bool) -> (Scenario, History) {
+        let entry =
+            InstanceTypeEntry { name: "one".into(), cpu_millis: Some(8_000), ..InstanceTypeEntry::default() };
+        let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
+        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
+        let shape = Shape::new(half, AcceleratorKind::default());
+        let (mut scenario, mut history) = (Scenario::new(&catalog, LEAD, like_arrivals), History::default());
+        for minute in 0..2_880 {
+            let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+            let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
+            let arrivals = if minute % 10 == 5 { vec![(0, 2)] } else { vec![] };
+            history.record(Tick { time, buckets: vec![], room: vec![], first_seen, arrivals });
+            scenario.learn(&history);
+        }
+        (scenario, history)
+    }
+
+    #[track_caller]
+    fn check(like_arrivals: bool, free: &[u64], chance_of_one: std::ops::Range<f64>) {
+        let (scenario, history) = learnt(like_arrivals);
+        let room = |cpu_millis: &u64| Room {
+            bucket: 0,
+            free: Resources { cpu_millis: *cpu_millis, ..Resources::UNLIMITED },
+            nodes: 1,
+        };
+        let demand = Demand { present: vec![9], rooms: free.iter().map(room).collect(), ..Demand::default() };
+        let now = history.last().unwrap().time;
+        let outlook = scenario.forecast(&history, &demand, &KnownFuture::default(), now);
+        let chance = outlook.buckets[0].new_nodes.chance_of(1);
+        assert!(chance_of_one.contains(&chance), "{chance}");
+        assert!(outlook.buckets[0].new_nodes.most() <= 1);
+    }
+
+    /// Three of ten windows of three ticks hold the pair; whether it needs a node is a matter of the room that it finds.
+    #[test]
+    fn the_room_of_the_moment_decides() {
+        check(false, &[], 0.25..0.36);
+        check(false, &[4_000], 0.25..0.36);
+        check(false, &[4_000, 3_999, 4_000], 0.0..1e-12);
+        check(false, &[8_000], 0.0..1e-12);
+    }
+
+    /// As much arrived in the ten minutes before every window: likeness changes nothing.
+    #[test]
+    fn windows_that_are_alike_weigh_the_same() {
+        check(true, &[], 0.25..0.36);
+    }
+}

@@ -95,7 +95,13 @@ mod tests {
         let mut history = History::default();
         for seconds in [60, 120, 120, 60, 180] {
             let time = DateTime::from_timestamp(seconds, 0).unwrap();
-            history.record(Tick { time, buckets: vec![], room: vec![], first_seen: vec![], arrivals: vec![] });
+            history.record(Tick {
+                time,
+                buckets: vec![],
+                room: vec![],
+                first_seen: vec![],
+                arrivals: vec![],
+            });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();
         assert_eq!(times, [60, 120, 180]);

@@ -132,6 +132,7 @@ fn any_contender() -> impl Strategy<Value = Contender> {
         (0..5_u64).prop_map(Contender::Constant),
         Just(Contender::Increments(Some(0.9))),
         Just(Contender::StaticMax),
+        any::<bool>().prop_map(|like_arrivals| Contender::Scenario { quantile: Some(0.9), like_arrivals }),
         Just(Contender::Ladder),
         Just(Contender::Oracle),
     ]
@@ -176,7 +177,7 @@ proptest! {
         run.start_minimum();
         // Instance-hours, counted second by second as they pass.
         let (mut ready_seconds, mut busy_seconds) = (0, 0);
-        let mut last = run.next_moment().unwrap_or(0).max(ALL.0);
+        let mut last = ALL.0;
         while let Some(now) = run.next_moment() {
             let ready = run.cluster.nodes.iter().filter(|node| node.is_ready()).count();
             let busy = run.cluster.nodes.iter().filter(|node| node.has_pods()).count();
@@ -274,7 +275,9 @@ proptest! {
             jobs.iter().filter(|j| (j.submit..j.submit + j.runtime).contains(&time)).map(|j| j.work.units * j.work.unit.accelerators).sum()
         };
         for job in &jobs {
-            let nodes = Series { buckets: buckets.clone() }.at(1, job.submit);
+            let steps = &buckets[1];
+            let past = steps.partition_point(|&(time, _)| time <= job.submit);
+            let nodes = past.checked_sub(1).map_or(0, |at| steps[at].1);
             prop_assert!(4 * nodes >= gpus_at(job.submit));
         }
     }
@@ -329,4 +332,44 @@ fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
     let log = run(&jobs, &catalog, &settings, Contender::Reactive, (0, 20_000));
     // Empty at 370; used again from 900 to 960; gone at the first scan 600 s after.
     assert_eq!(log.nodes.iter().map(|node| node.gone).collect::<Vec<_>>(), [Some(1_560)]);
+}
+
+#[test]
+fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
+    let jobs: Vec<Job> = (0..2).map(|i| job(i, 9_000, 1, cpus(4_000), None, 0)).collect();
+    let group = |name: &str, max| vec![GroupEntry { name: name.into(), placement_group: None, min: 0, max }];
+    let small = entry("small", 4_000, 0, 1.0, group("a", Some(1)));
+    let large = entry("large", 8_000, 0, 2.0, group("b", None));
+    let catalog = CatalogFile { instance_types: vec![small, large] }.catalog().unwrap();
+    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let buckets: Vec<usize> = log.nodes.iter().map(|node| node.bucket).collect();
+    // The first opens the small one; at the next scan only the large one can be had.
+    assert_eq!((buckets, log.jobs[1].start), (vec![0, 1], 320));
+}
+
+#[test]
+fn a_gang_that_no_group_will_ever_hold_does_not_keep_a_run_going() {
+    let jobs = vec![job(0, 60, 3, cpus(4_000), None, 0), job(10, 60, 1, cpus(1_000), None, 0)];
+    let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(2) }];
+    let catalog =
+        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap();
+    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 5_000));
+    assert_eq!((log.jobs.len(), log.unfinished), (1, 1));
+}
+
+#[test]
+fn nodes_of_a_minimum_are_no_launches() {
+    let jobs = vec![job(7, 60, 1, cpus(1_000), None, 0)];
+    for from in [0, 7] {
+        let log = run(&jobs, &two_types(12, 3), &Settings::default(), Contender::Reactive, (from, 5_000));
+        assert_eq!(log.nodes.len(), 3);
+        assert!(log.nodes.iter().all(|node| node.requested < from));
+    }
+}
+
+#[test]
+fn the_static_maximum_ends_before_the_window() {
+    let jobs = vec![job(0, 9_000, 4, cpus(1_000), None, 0), job(6_000, 60, 40, cpus(1_000), None, 0)];
+    let log = run(&jobs, &two_types(90, 0), &Settings::default(), Contender::StaticMax, (6_000, 9_000));
+    assert!(log.ticks.iter().all(|tick| tick.headroom <= 1), "it knows the job of second 6000");
 }

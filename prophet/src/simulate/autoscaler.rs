@@ -3,7 +3,7 @@
 //! As cluster-autoscaler: real pods first in the order of the queue, then placeholders, first fit; a group whose launch failed
 //! backs off, 5 to 30 minutes; after any scale-up no node is removed for a while.
 
-use embedder::{Ask, BucketId, BucketSet, Order, Packing, Room, pack};
+use embedder::{Ask, BucketId, BucketSet, Order, Packing, Room, pack_within};
 use rand::RngExt;
 use rand_distr::{Distribution as _, LogNormal};
 use rand_pcg::Pcg64Mcg;
@@ -30,8 +30,6 @@ pub(crate) struct Autoscaler {
     backoffs: Vec<Vec<Backoff>>,
     /// When nodes were last requested.
     pub(crate) last_scale_up: i64,
-    /// How many nodes were requested.
-    pub(crate) launches: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -57,7 +55,6 @@ impl Autoscaler {
             random,
             backoffs: backoffs.collect(),
             last_scale_up: i64::MIN / 2,
-            launches: 0,
         }
     }
 
@@ -70,15 +67,15 @@ impl Autoscaler {
         self.backoffs.iter().flatten().map(|backoff| backoff.until).filter(|&until| until > now).min()
     }
 
-    /// Requests what is missing.
+    /// Requests what is missing; says whether a bucket ran out of room on the way, so that another scan may do better.
     pub(crate) fn scan(
         &mut self,
         queue: &Queue,
         cluster: &mut Cluster<'_>,
         workload: &Workload,
         now: i64,
-    ) -> Vec<Launch> {
-        let mut launches = Vec::new();
+    ) -> (Vec<Launch>, bool) {
+        let (mut launches, mut ran_out) = (Vec::new(), false);
         let mut spoken_for: Vec<NodeId> = Vec::new();
         if !queue.is_empty() {
             let (packing, under_way) = self.estimate(queue, cluster, workload, now);
@@ -88,7 +85,10 @@ impl Autoscaler {
             }
             for (bucket, &count) in packing.opened.iter().enumerate() {
                 for _ in 0..count {
-                    let Some(group) = self.group_for(bucket, cluster, now) else { break };
+                    let Some(group) = self.group_for(bucket, cluster, now) else {
+                        ran_out = true;
+                        break;
+                    };
                     launches.push(self.launch(bucket, group, true, cluster, now));
                 }
             }
@@ -105,7 +105,7 @@ impl Autoscaler {
         if !launches.is_empty() {
             self.last_scale_up = now;
         }
-        launches
+        (launches, ran_out)
     }
 
     /// What the pods that wait need, first on ready nodes, then on launching ones, then on new ones; and the launching
@@ -137,12 +137,7 @@ impl Autoscaler {
             Room { bucket, free: cluster.catalog.buckets()[bucket].allocatable, nodes: 1 }
         };
         rooms.extend(under_way.iter().map(|&id| allocatable(id)));
-        let mut packing = pack(&pending, &rooms, cluster.catalog, Order::Given);
-        for (bucket, opened) in packing.opened.iter_mut().enumerate() {
-            if !open.contains(bucket) {
-                *opened = 0;
-            }
-        }
+        let packing = pack_within(&pending, &rooms, cluster.catalog, &open, Order::Given);
         let used = packing.placed.iter().flat_map(|placed| placed.node..placed.node + placed.nodes);
         let index =
             |node: u64| usize::try_from(node.checked_sub(ready)?).ok().filter(|&at| at < under_way.len());
@@ -181,7 +176,6 @@ impl Autoscaler {
         now: i64,
     ) -> Launch {
         let node = cluster.launch(bucket, group, waited_for, now);
-        self.launches += 1;
         let fails = self.failure_share > 0.0 && self.random.random_bool(self.failure_share);
         Launch { node, at: now + self.draw_latency(), fails }
     }

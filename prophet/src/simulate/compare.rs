@@ -58,8 +58,6 @@ pub struct Progress<'a> {
 const FRONTIER: [f64; 9] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
 /// The constants beside it.
 const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
-/// No constant above this is looked for: a policy that such a one does not beat is hidden from all waiting.
-const CONSTANT_MAX: u64 = 1 << 14;
 
 /// The figures of a policy's replays, and their logs where they are kept.
 type Runs = (Vec<Figures>, Vec<RunLog>);
@@ -116,9 +114,10 @@ pub fn compare(
     }
     let result = |contender: &Contender| {
         let at = run.iter().position(|c| c == contender)?;
-        let (runs, logs) = &policies[at];
-        let (figures, stderr) = summary(runs, &reactive);
-        Some(PolicyResult { contender: *contender, figures, stderr, logs: logs.clone() })
+        // Logs are moved: of a long run they are what fills memory.
+        let (runs, logs) = std::mem::take(&mut policies[at]);
+        let (figures, stderr) = summary(&runs, &reactive);
+        Some(PolicyResult { contender: *contender, figures, stderr, logs })
     };
     let results = contenders.iter().filter_map(result).collect();
     let mut comparison =
@@ -192,7 +191,7 @@ impl Arena<'_> {
         }
         let (mut low, mut high) = (0, 1);
         while !enough(high)? {
-            if high >= CONSTANT_MAX {
+            if high >= Contender::CONSTANT_MAX {
                 return Ok(None);
             }
             (low, high) = (high, 2 * high);

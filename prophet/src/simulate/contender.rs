@@ -47,6 +47,9 @@ impl Contender {
     /// The policy that is compared with the references.
     pub const DEFAULT: Self = Self::Increments(None);
 
+    /// No constant above this is held or looked for: no cluster keeps so many nodes idle.
+    pub const CONSTANT_MAX: u64 = 1 << 14;
+
     /// The default policy among its references.
     pub fn defaults() -> Vec<Self> {
         let constant = Self::Constant(4);
@@ -107,19 +110,21 @@ impl FromStr for Contender {
         let contender = match (name, parameter) {
             ("reactive", None) => Some(Self::Reactive),
             ("static-max", None) => Some(Self::StaticMax),
-            ("constant", Some(n)) => n.parse().ok().map(Self::Constant),
+            ("constant", Some(n)) => n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant),
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
             ("increments", q) => quantile(q).map(Self::Increments),
             ("scenario", q) => quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: false }),
-            ("scenario+arrivals", q) => quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true }),
+            ("scenario+arrivals", q) => {
+                quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true })
+            }
             ("oracle", None) => Some(Self::Oracle),
             _ => None,
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N, best-constant, ladder, paper, increments, scenario, scenario+arrivals (these three with :Q, between 0 and 1, or without), or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, increments, scenario, scenario+arrivals (these three with :Q, between 0 and 1, or without), or oracle"
             )
         })
     }

@@ -100,14 +100,16 @@ impl<'a> Control<'a> {
         if self.room.0 != cluster.changes + 1 {
             let rooms = cluster.occupied_rooms();
             let room = self.frequent.shapes.iter().map(|&shape| {
-                let asks = workload.shapes[shape as usize].asks;
-                (shape, room_for(asks, rooms.iter().map(|room| (room.free, room.nodes))))
+                let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
+                let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
+                (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
             });
             self.room = (cluster.changes + 1, room.collect());
         }
         let arrivals = std::mem::take(&mut self.arrivals).into_iter().collect();
         let first_seen = std::mem::take(&mut self.frequent.first_seen);
-        let first_seen = first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
+        let first_seen =
+            first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
         Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
     }
 

@@ -18,14 +18,6 @@ pub struct Series {
     pub buckets: Vec<Vec<(i64, u64)>>,
 }
 
-impl Series {
-    /// Nodes in demand at a moment.
-    pub fn at(&self, bucket: usize, time: i64) -> u64 {
-        let steps = &self.buckets[bucket];
-        steps[..steps.partition_point(|&(step, _)| step <= time)].last().map_or(0, |&(_, nodes)| nodes)
-    }
-}
-
 /// Runs the jobs on nodes that appear when they are needed and vanish when they are empty.
 pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind) -> Series {
     let mut cluster = Cluster::new(catalog, scheduler, (0, 0));

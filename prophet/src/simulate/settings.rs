@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use embedder::Catalog;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ use crate::span::Span;
 pub struct Settings {
     /// The log; a synthetic one when absent.
     pub trace: Option<String>,
+    /// Whether bad lines of the log are passed over.
+    pub lenient: bool,
     /// Jobs submitted from here on count; what precedes warms up.
     pub from: Option<Moment>,
     /// Jobs submitted before this count.
@@ -58,6 +61,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             trace: None,
+            lenient: false,
             from: None,
             until: None,
             catalog: None,
@@ -114,12 +118,34 @@ impl Settings {
         if !(0.0..1.0).contains(&self.launch_failure_share) {
             faults.push(format!("launch_failure_share: {} is not in [0, 1)", self.launch_failure_share));
         }
+        if self.lead().ticks() > LEAD_TICKS_MAX {
+            faults.push(format!("tick: {} is too short for launches of {}", self.tick, self.launch_latency));
+        }
+        let steps = self.ladder.nodes_to_replicas.iter().chain(&self.ladder.cores_to_replicas);
+        if let Some((_, replicas)) =
+            steps.into_iter().find(|(_, replicas)| *replicas > Contender::CONSTANT_MAX)
+        {
+            faults.push(format!("ladder: {replicas} placeholders are above {}", Contender::CONSTANT_MAX));
+        }
         if !(1..=REPLAYS_MAX).contains(&self.replays) {
             faults.push(format!("replays: {} is not in 1 to {REPLAYS_MAX}", self.replays));
         }
         if self.policies.is_empty() {
             faults.push("policies: name at least one".into());
         }
+        if faults.is_empty() { Ok(()) } else { Err(SettingsError::Faults(faults)) }
+    }
+
+    /// Checks that what names buckets names those of a catalog.
+    ///
+    /// # Errors
+    /// All names that are not in it.
+    pub fn check_names(&self, catalog: &Catalog) -> Result<(), SettingsError> {
+        let known = |name: &&String| catalog.buckets().iter().any(|bucket| bucket.name == **name);
+        let unknown = self.policy.limits.buckets.keys().filter(|name| !known(name));
+        let faults: Vec<String> = unknown
+            .map(|name| format!("policy.limits.buckets.{name}: no instance type has this name"))
+            .collect();
         if faults.is_empty() { Ok(()) } else { Err(SettingsError::Faults(faults)) }
     }
 
@@ -130,6 +156,9 @@ impl Settings {
     }
 }
 
+/// A lead of more ticks than this would outgrow what histories keep.
+const LEAD_TICKS_MAX: usize = 1_000;
+
 /// Results of more replays than this would only fill memory.
 const REPLAYS_MAX: u32 = 1_000;
 
@@ -137,9 +166,9 @@ const REPLAYS_MAX: u32 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
-    /// The fullest node that fits (Kubernetes' `MostAllocated`).
+    /// The node with the least free room that fits, accelerators first.
     Pack,
-    /// The emptiest node that fits (Kubernetes' default, `LeastAllocated`).
+    /// The node with the smallest share in use (Kubernetes' default, `LeastAllocated`).
     Spread,
 }
 

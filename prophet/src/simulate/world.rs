@@ -132,7 +132,8 @@ impl<'a> Run<'a> {
 
     /// Nodes that groups keep at the least are there from the start.
     pub(super) fn start_minimum(&mut self) {
-        let now = self.next_tick;
+        // Before the window, so that they count as nodes and not as launches.
+        let now = self.next_tick.min(self.world.window.0) - 1;
         for (bucket, entry) in self.world.catalog.buckets().iter().enumerate() {
             for (at, group) in entry.groups.iter().enumerate() {
                 for _ in 0..group.min.min(MINIMUM_MAX) {
@@ -150,7 +151,7 @@ impl<'a> Run<'a> {
         let event = self.events.peek().map(|Reverse((time, ..))| *time);
         let next = submit.into_iter().chain(event).fold(self.next_tick, i64::min);
         let (_, until) = self.world.window;
-        let counted = next >= until && self.waiting == 0;
+        let counted = next >= until && (self.waiting == 0 || next >= until.saturating_add(WAIT_SECONDS_MAX));
         // Without submissions and events, what waits waits for ever.
         let stuck = next >= until && submit.is_none() && event.is_none();
         (!counted && !stuck).then_some(next)
@@ -286,9 +287,12 @@ impl<'a> Run<'a> {
         if self.control.due {
             self.turn(now, false);
         }
-        let launches = self.autoscaler.scan(&self.queue, &mut self.cluster, &self.workload, now);
+        let (launches, ran_out) = self.autoscaler.scan(&self.queue, &mut self.cluster, &self.workload, now);
         for Launch { node, at, fails } in launches {
             self.schedule(at, if fails { Event::LaunchFailed(node) } else { Event::Launched(node) });
+        }
+        if ran_out {
+            self.ask_for_scan(now);
         }
         if let Some(retry) = self.autoscaler.next_retry(now).filter(|_| self.anything_waits()) {
             self.ask_for_scan(retry);
@@ -417,6 +421,10 @@ impl<'a> Run<'a> {
         }
     }
 }
+
+/// So long after the window the last jobs are waited for: one that no group will ever have room for must not keep a run
+/// going.
+const WAIT_SECONDS_MAX: i64 = 90 * 86_400;
 
 /// Groups that keep more nodes than this at the least start with this many.
 const MINIMUM_MAX: u64 = 100_000;

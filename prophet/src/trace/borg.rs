@@ -18,6 +18,8 @@ use super::{Fault, Job, Notes, Reader, Row, Work};
 const CPU_MILLIS: f64 = 96_000.0;
 /// A request of 1.0 memory.
 const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
+/// The trace has a month; a thousand years make no sense.
+const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
 /// After the end of the trace.
 const AFTER: i64 = i64::MAX;
 
@@ -51,6 +53,8 @@ struct Open {
     submit: i64,
     priority: i32,
     unit: Resources,
+    /// An ENABLE after it is that of a task which was evicted: it is not new.
+    scheduled: bool,
 }
 
 #[derive(Default)]
@@ -80,22 +84,30 @@ impl Reader for Borg {
         if time == AFTER {
             return Ok(Row::Blank);
         }
+        if !(0..=TIME_MAX).contains(&time) {
+            return Err(Fault::new("time", "out of range", &time.to_string()));
+        }
         self.last = self.last.max(time);
         let key = (id, index);
         match kind(&event.kind)? {
-            Kind::Submit | Kind::Other if self.open.contains_key(&key) => {}
+            Kind::Submit if self.open.contains_key(&key) => {}
             Kind::Submit => {
                 let priority = integer("priority", &event.priority)?.unwrap_or(0);
                 let priority = i32::try_from(priority).unwrap_or(0);
                 let unit = request(event.resource_request.as_ref())?;
-                self.open.insert(key, Open { submit: time, priority, unit });
+                self.open.insert(key, Open { submit: time, priority, unit, scheduled: false });
             }
             Kind::Enable => {
-                if let Some(open) = self.open.get_mut(&key) {
+                if let Some(open) = self.open.get_mut(&key).filter(|open| !open.scheduled) {
                     open.submit = time;
                 }
             }
             Kind::End => return Ok(self.open.remove(&key).map_or(Row::Blank, |open| row(key, &open, time))),
+            Kind::Schedule => {
+                if let Some(open) = self.open.get_mut(&key) {
+                    open.scheduled = true;
+                }
+            }
             Kind::Other => {}
         }
         Ok(Row::Blank)
@@ -126,6 +138,7 @@ fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
 enum Kind {
     Submit,
     Enable,
+    Schedule,
     End,
     Other,
 }
@@ -139,8 +152,10 @@ fn kind(value: &Value) -> Result<Kind, Fault> {
         ("SUBMIT", _) | (_, Some(0)) => Ok(Kind::Submit),
         ("ENABLE", _) | (_, Some(2)) => Ok(Kind::Enable),
         ("FAIL" | "FINISH" | "KILL" | "LOST", _) | (_, Some(5..=8)) => Ok(Kind::End),
-        ("QUEUE" | "SCHEDULE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _)
-        | (_, Some(1 | 3 | 4 | 9 | 10)) => Ok(Kind::Other),
+        ("SCHEDULE", _) | (_, Some(3)) => Ok(Kind::Schedule),
+        ("QUEUE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _) | (_, Some(1 | 4 | 9 | 10)) => {
+            Ok(Kind::Other)
+        }
         _ => Err(Fault::new("type", "expected an event type, 0 to 10 or its name", &value.to_string())),
     }
 }

@@ -90,8 +90,11 @@ pub fn describe(trace: &Trace, offered: &[(String, Vec<(i64, u64)>)], tick_secon
             * if accelerators { unit.accelerators as f64 } else { unit.cpu_millis as f64 / 1_000.0 }
     };
     let usage = usage(jobs, size, first, last, tick_seconds);
-    let lag =
-        |seconds: i64| autocorrelation(&usage, usize::try_from((seconds / tick_seconds).max(1)).unwrap_or(1));
+    // A lag shorter than a tick cannot be told.
+    let lag = |seconds: i64| match usize::try_from(seconds / tick_seconds) {
+        Ok(ticks) if ticks > 0 => autocorrelation(&usage, ticks),
+        _ => f64::NAN,
+    };
     Description {
         trace: trace.source.clone(),
         format: trace.format.label().into(),
@@ -118,11 +121,8 @@ impl BucketDemand {
     }
 }
 
-/// No log is sampled at more ticks than this: four hundred years of minutes would only fill memory.
-const TICKS_MAX: i64 = 10_000_000;
-
 fn ticks(first: i64, last: i64, tick: i64) -> impl Iterator<Item = i64> {
-    (0..((last - first) / tick + 1).min(TICKS_MAX)).map(move |i| first + i * tick)
+    (0..=(last - first) / tick).map(move |i| first + i * tick)
 }
 
 /// The values of steps at ticks.

@@ -202,7 +202,8 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     let mut first = String::new();
     let found = lines.next(&mut first).map_err(failed)?;
     let unknown = || TraceError::Unknown { path: path.into(), first: first.chars().take(80).collect() };
-    let (format, mut reader, header) = tell(&first).filter(|_| found).ok_or_else(unknown)?;
+    let line_1 = |fault| TraceError::Line { path: path.into(), line: 1, fault };
+    let (format, mut reader, header) = tell(&first).map_err(line_1)?.filter(|_| found).ok_or_else(unknown)?;
     let (mut jobs, mut notes) = (Vec::new(), Notes::default());
     let mut line = first.clone();
     let mut pending = !header;
@@ -235,26 +236,28 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })
 }
 
-/// The format of a log by its first line, its reader, and whether that line is a header.
-fn tell(first: &str) -> Option<(Format, Box<dyn Reader>, bool)> {
+/// A format, its reader, and whether the line that told it is a header.
+type Told = (Format, Box<dyn Reader>, bool);
+
+/// The format of a log by its first line.
+fn tell(first: &str) -> Result<Option<Told>, Fault> {
     let columns: Vec<&str> = first.split(',').map(str::trim).collect();
     let has = |names: &[&str]| names.iter().all(|name| columns.contains(name));
     if has(&["timestamp", "duration", "num_gpus"]) {
-        return Some((Format::Philly, Box::new(philly::Philly::new(&columns)), true));
+        return Ok(Some((Format::Philly, Box::new(philly::Philly::new(&columns)), true)));
     }
     if has(&["cpu_milli", "memory_mib", "num_gpu", "creation_time"]) {
-        return Some((Format::Openb, Box::new(openb::Openb::new(&columns)), true));
+        return Ok(Some((Format::Openb, Box::new(openb::Openb::new(&columns)), true)));
     }
     if has(&["submit", "runtime"]) {
-        return table::Table::new(&columns).map(|reader| (Format::Table, Box::new(reader) as _, true));
+        return Ok(Some((Format::Table, Box::new(table::Table::new(&columns)?), true)));
     }
     if first.trim_start().starts_with('{') {
-        return Some((Format::Borg, Box::new(borg::Borg::default()), false));
+        return Ok(Some((Format::Borg, Box::new(borg::Borg::default()), false)));
     }
-    let fields = first.split_whitespace().count();
-    let swf = first.trim_start().starts_with(';')
-        || fields == 18 && first.split_whitespace().all(|field| field.parse::<f64>().is_ok());
-    swf.then(|| (Format::Swf, Box::new(swf::Swf::default()) as _, false))
+    let numbers = first.split_whitespace().filter(|field| field.parse::<f64>().is_ok()).count();
+    let swf = first.trim_start().starts_with(';') || numbers == 18 && first.split_whitespace().count() == 18;
+    Ok(swf.then(|| (Format::Swf, Box::new(swf::Swf::default()) as _, false)))
 }
 
 impl std::fmt::Display for Notes {

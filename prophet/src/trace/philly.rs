@@ -32,6 +32,7 @@ impl Reader for Philly {
             .map_err(|_| Fault::new("timestamp", "expected a time such as 2017-10-01 12:00:00", timestamp))?
             .and_utc()
             .timestamp();
+        let submit = seconds("timestamp", &submit.to_string())?;
         let runtime = seconds("duration", field(&fields, self.duration, "duration")?)?;
         let units = count("num_gpus", field(&fields, self.gpus, "num_gpus")?, UNITS_MAX)?;
         if runtime <= 0 {

@@ -28,14 +28,23 @@ const COLUMNS: [&str; 12] = [
 pub(super) struct Table {
     /// For each of [`COLUMNS`], its place in the file.
     places: [Option<usize>; COLUMNS.len()],
+    /// How many columns there are.
+    width: usize,
 }
 
 impl Table {
-    /// `None` when the header has a column that is not known, or one twice.
-    pub(super) fn new(header: &[&str]) -> Option<Self> {
-        let known = header.iter().all(|name| COLUMNS.contains(name));
+    /// Fails when the header has a column that is not known, or one twice.
+    pub(super) fn new(header: &[&str]) -> Result<Self, Fault> {
+        for (at, name) in header.iter().enumerate() {
+            if !COLUMNS.contains(name) {
+                return Err(Fault::new("(header)", "unknown column (docs/trace-format.md lists them)", name));
+            }
+            if header[..at].contains(name) {
+                return Err(Fault::new("(header)", "the column is there twice", name));
+            }
+        }
         let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
-        (known && places.iter().flatten().count() == header.len()).then_some(Self { places })
+        Ok(Self { places, width: header.len() })
     }
 
     /// A field that is there and not blank.
@@ -52,6 +61,9 @@ impl Reader for Table {
             return Ok(Row::Blank);
         }
         let fields: Vec<&str> = line.split(',').collect();
+        if let Some(surplus) = fields.get(self.width) {
+            return Err(Fault::new("(surplus)", "the line has more columns than the header", surplus));
+        }
         let get = |column| self.get(&fields, column);
         let required = |column| get(column)?.ok_or_else(|| Fault::new(column, "is missing", ""));
         let submit = time(required("submit")?)?;

@@ -36,7 +36,7 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
     if let Some(policy) = shown(comparison) {
         for (bucket, entry) in catalog.buckets().iter().enumerate() {
             let title = format!("Demand and nodes: {} under {}", entry.name, policy.name());
-            let note = "Demand counts the nodes that jobs occupy or wait for. The band above it is what the policy holds ready for the jobs to come.";
+            let note = "Demand counts the nodes that jobs occupy or wait for. The band above it is the placeholders that the policy wants for the jobs to come.";
             section(&mut body, &title, note, &demand(policy.logs.first(), bucket));
         }
     }
@@ -175,7 +175,7 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
         let x = bin[0].time as f64;
         // Of each bin, the tick that needed most.
         let Some(tick) = bin.iter().max_by_key(|tick| tick.demand) else { continue };
-        band.push((x, tick.demand as f64, (tick.demand + tick.headroom) as f64));
+        band.push((x, tick.demand as f64, (tick.demand + tick.placeholders) as f64));
         need.push((x, tick.demand as f64));
         ready.push((x, tick.ready as f64));
     }
@@ -185,7 +185,7 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
         y_label: "nodes".into(),
         x: Axis::Time,
         layers: vec![
-            layer("headroom on top of demand", "c0", Mark::Band(band)),
+            layer("placeholders on top of demand", "c0", Mark::Band(band)),
             layer("nodes ready", "c3", Mark::Steps(ready)),
             layer("demand", "c4", Mark::Steps(need)),
         ],
