@@ -22,7 +22,7 @@ build: ## the release binary, target/release/prophet
 	cargo build --release --locked
 
 test: ## check, then all tests; prints the minutes of each part
-	@part() { local start=$$SECONDS; "$${@:2}"; times+="$$(printf '\n  %-8s %5.1f min' "$$1" "$$(bc -l <<< "($$SECONDS - $$start) / 60")")"; }; \
+	@part() { local start=$$SECONDS; "$${@:2}"; times+="$$(awk -v part="$$1" -v s="$$((SECONDS - start))" 'BEGIN { printf "\n  %-8s %5.1f min", part, s / 60 }')"; }; \
 	times=; \
 	part tools $(MAKE) --no-print-directory $(DENY); \
 	part check $(MAKE) --no-print-directory check; \

@@ -205,7 +205,7 @@ fn sorted(asks: &[Ask], order: Order) -> Vec<usize> {
 }
 
 /// A block is split when it outgrows this: long enough that few blocks are looked at, short enough to look through.
-const BLOCK_RUNS_MAX: usize = 128;
+const BLOCK_RUNS_MAX: usize = 32;
 
 /// Nodes in their order, in runs of the same bucket and free room, in blocks that can be skipped as a whole.
 #[derive(Clone)]
@@ -354,7 +354,9 @@ impl Block {
             }
             at += 1;
         }
-        self.measure();
+        if left < count {
+            self.measure();
+        }
         left
     }
 

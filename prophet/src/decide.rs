@@ -29,17 +29,15 @@ pub fn decide(
     now: DateTime<Utc>,
 ) -> (Plan, Steady) {
     let quantile = policy.objective.quantile();
-    let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| {
-        let headroom = outlook.new_nodes.quantile(quantile);
-        let weighed = outlook.new_nodes.most().min(CHANCES_MAX);
-        Want {
-            bucket,
-            announced: demand.announced.get(bucket).copied().unwrap_or(0),
-            gangs: Vec::new(),
-            headroom,
-            basis: outlook.basis,
-            chances: (1..=weighed).map(|n| outlook.new_nodes.chance_of(n)).collect(),
-        }
+    // Chances weigh buckets against each other: only a cap over all of them asks.
+    let weighed = if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
+    let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
+        bucket,
+        announced: demand.announced.get(bucket).copied().unwrap_or(0),
+        gangs: Vec::new(),
+        headroom: outlook.new_nodes.quantile(quantile),
+        basis: outlook.basis,
+        chances: outlook.new_nodes.chances(weighed),
     });
     let wants: Vec<Want> = wants.collect();
     plan(&wants, standing, catalog, policy, steady, now)

@@ -155,6 +155,15 @@ fn what_is_no_log_is_said_to_be_none() {
     check_bad("submit,runtime,units\n0,0,1\n", "no job that ran (1 never ran)");
     check_bad("submit,runtime,colour\n0,1,red\n", "FILE:1: column (header): unknown column");
     check_bad("submit,runtime,runtime\n0,1,1\n", "the column is there twice");
+    check_bad(
+        "submit,runtime,accelerators\n0,1,-4\n",
+        "column accelerators: expected a whole number, 0 or more",
+    );
+    check_bad(
+        "submit,runtime,accelerators\n0,1,0.5\n",
+        "column accelerators: expected a whole number, 0 or more",
+    );
+    check_bad("submit,runtime,units,priority\n0,1,1,1.5\n", "column priority: expected a whole number");
     check_bad("submit,runtime\n0,1,7\n", "FILE:2: column (surplus)");
 }
 

@@ -163,6 +163,7 @@ fn rows(path: &Path) -> anyhow::Result<Vec<(String, Ask)>> {
         let asks = Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
         rows.push((name, Ask { shape: Shape::new(asks, kind), count }));
     }
+    anyhow::ensure!(!rows.is_empty(), "{}: no pods in it", path.display());
     Ok(rows)
 }
 

@@ -34,6 +34,14 @@ pub(super) fn write_whole(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
+    // What a link points to is replaced, not the link; what is no file, a pipe or a device, is written to.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let path = target.as_path();
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let mut to =
+            io::BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).with_context(failed)?);
+        return write(&mut to).and_then(|()| to.flush()).with_context(failed);
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".prophet-");

@@ -24,7 +24,7 @@ Examples:
   prophet simulate                                        a synthetic log, all policies
   prophet simulate --trace jobs.csv.gz --from 8d          eight days warm up, the rest counts
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
-  prophet simulate --trace log.swf --wait-cost 9 --idle-cost 1 --launch-latency lognormal:4m:9m
+  prophet simulate --trace log.swf --wait-cost 50 --idle-cost 1 --launch-latency lognormal:4m:9m
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
 
 What each policy knows:
@@ -34,7 +34,7 @@ What each policy knows:
   best-constant   hindsight: the smallest constant that lets jobs wait no longer than increments does
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
-  increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
+  increments[:Q]  Prophet's default. The past: the quantile Q of the new nodes that past windows needed
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
                   scenario+arrivals[:Q] prefers windows before which as much arrived as just now
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
@@ -48,10 +48,10 @@ pub(super) struct Args {
     /// Pass over bad lines of the log, and say how many there were
     #[arg(long)]
     lenient: bool,
-    /// Jobs count from here on: a date, a date-time, or an offset from the first job; what precedes warms up
+    /// Jobs count from here on: a date, a date-time, or an offset from the first job (8d); what precedes warms up [default: the first job]
     #[arg(long, value_name = "T")]
     from: Option<Moment>,
-    /// Jobs count until here
+    /// Jobs count until here [default: the last job]
     #[arg(long, value_name = "T")]
     until: Option<Moment>,
     /// An AWS instance type from the built-in table; chosen to suit the log when absent
@@ -61,10 +61,10 @@ pub(super) struct Args {
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// The policies to compare
+    /// The policies to compare [default: reactive,static-max,constant:4,best-constant,ladder,paper,increments,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<Contender>,
-    /// The quantile of the new nodes needed to hold
+    /// The quantile of the new nodes needed to hold [default: 0.95]
     #[arg(long, value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     /// Dollars per pending pod-hour; with --idle-cost, instead of --quantile
@@ -142,6 +142,15 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     let window = window(&settings, &trace)?;
+    if workload.jobs_within(window) == 0 {
+        bail!("no job counts: none that fits an instance type is submitted between --from and --until");
+    }
+    if let Some(folder) = &out {
+        let failed = || format!("failed to write into {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(failed)?;
+        // Better now than after the runs.
+        tempfile::tempfile_in(folder).with_context(failed)?;
+    }
     let bar = progress_bar();
     let progress = Progress {
         planned: &|runs| bar.inc_length(runs as u64),
@@ -155,7 +164,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let comparison = comparison.context("interrupted; nothing was written")?;
     if let Some(folder) = out {
-        std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let write = |name: &str, write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
             let path = folder.join(name);
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
@@ -247,19 +255,17 @@ fn window(settings: &Settings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
     };
     let from = settings.from.as_ref().map_or(first, |from| from.seconds(first));
     let until = settings.until.as_ref().map_or(last + 1, |until| until.seconds(first));
+    if from > last {
+        let after = Span::try_from(format!("{}s", from - last)).unwrap_or_default();
+        bail!("no job counts: --from is {after} after the last job");
+    }
     if until <= from {
         bail!("no job counts: --until is not after --from");
-    }
-    if from > last {
-        bail!(
-            "no job counts: --from is {} after the last job",
-            Span::try_from(format!("{}s", from - last)).unwrap_or_default()
-        );
     }
     super::check_ticks(&trace.source, (first.min(from), until.max(last)), settings.tick)?;
     if from <= first {
         eprintln!(
-            "note: nothing precedes --from: policies that learn start with nothing learnt, static-max holds nothing"
+            "note: no job precedes those that count: policies that learn start with nothing learnt, static-max holds nothing"
         );
     }
     Ok((from, until))

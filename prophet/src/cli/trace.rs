@@ -58,6 +58,9 @@ pub(super) struct GenerateArgs {
     out: Option<PathBuf>,
 }
 
+/// Jobs are generated in memory: so many take about 4 GB.
+const JOBS_MAX: u64 = 20_000_000;
+
 fn tick(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
     if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
@@ -77,6 +80,10 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
+    anyhow::ensure!(
+        u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX,
+        "--days times --jobs-per-day are more than {JOBS_MAX} jobs"
+    );
     let recipe =
         Recipe { days: *days, jobs_per_day: (*jobs_per_day).into(), gpu_share: *gpu_share, seed: *seed };
     let jobs = trace::generate(&recipe);
@@ -147,18 +154,22 @@ fn table(description: &Description, tick: Span) -> String {
     );
     let _ = writeln!(
         text,
-        "tail                  C² {:.1}, the top 1 % of jobs take {:.0} % of resource-hours,\n                      Pareto index {:.2} from {:.0} to {:.0} resource-hours (R² {:.2})",
-        tail.squared_coefficient_of_variation,
-        100.0 * tail.top_1_percent_share,
-        tail.pareto_index,
-        tail.pareto_from,
-        tail.pareto_to,
-        tail.pareto_r2
+        "tail of resource-hours  squared coefficient of variation C² {}, the top 1 % of jobs take {} %,\n                      Pareto index {} from {} to {} resource-hours (R² {})",
+        known(tail.squared_coefficient_of_variation),
+        known(100.0 * tail.top_1_percent_share),
+        known(tail.pareto_index),
+        known(tail.pareto_from),
+        known(tail.pareto_to),
+        known(tail.pareto_r2)
     );
     text
 }
 
 /// A figure, or a dash where the log does not tell it.
 fn known(value: f64) -> String {
-    if value.is_finite() { format!("{value:.3}") } else { "-".into() }
+    match value.abs() {
+        _ if !value.is_finite() => "-".into(),
+        large if large >= 10.0 => format!("{value:.0}"),
+        _ => format!("{value:.3}"),
+    }
 }

@@ -1,15 +1,18 @@
 //! Counts with their chances.
 
-/// A distribution over counts: at each step, the chance of that count or less. Steps rise; the last chance is 1.
+use std::sync::Arc;
+
+/// A distribution over counts: at each step, the chance of that count or less. Steps rise; the last chance is 1. Cheap to
+/// clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    steps: Vec<(u64, f64)>,
+    steps: Arc<[(u64, f64)]>,
 }
 
 impl Distribution {
     /// This count for sure.
     pub fn certain(count: u64) -> Self {
-        Self { steps: vec![(count, 1.0)] }
+        Self { steps: [(count, 1.0)].into() }
     }
 
     /// Counts by weight, rising in count; weights at or below 0 are left out. Zero for sure when nothing has a weight.
@@ -27,7 +30,7 @@ impl Distribution {
         if let Some(last) = steps.last_mut() {
             last.1 = 1.0;
         }
-        Self { steps }
+        Self { steps: steps.into() }
     }
 
     /// The smallest count whose chance of being enough is at least `q`, in [0, 1].
@@ -39,6 +42,19 @@ impl Distribution {
     /// The largest count that has a chance.
     pub fn most(&self) -> u64 {
         self.steps.last().map_or(0, |&(count, _)| count)
+    }
+
+    /// The chances of 1, 2, and on, until there is none, or `most` of them.
+    pub fn chances(&self, most: u64) -> Vec<f64> {
+        let mut steps = self.steps.iter().peekable();
+        let mut below = 0.0;
+        let chance = |count: u64| {
+            while let Some(&(_, chance)) = steps.next_if(|(step, _)| *step < count) {
+                below = chance;
+            }
+            1.0 - below
+        };
+        (1..=self.most().min(most)).map(chance).collect()
     }
 
     /// The chance that at least `count` is reached.
@@ -68,6 +84,8 @@ mod tests {
         near(2, 0.1);
         near(4, 0.1);
         near(5, 0.0);
+        assert_eq!(d.chances(99), [1, 2, 3, 4].map(|count| d.chance_of(count)));
+        assert_eq!(d.chances(2).len(), 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! within a tick, and rate in nodes a second.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Demand};
@@ -46,6 +47,8 @@ struct Needs {
     ticks: u64,
     rises: u64,
     squares: u64,
+    /// The distribution, until a need is added.
+    distribution: OnceLock<Distribution>,
 }
 
 impl Increments {
@@ -108,6 +111,7 @@ impl Forecaster for Increments {
 impl Needs {
     fn add(&mut self, need: u64, weight: f64) {
         *self.weights.entry(need).or_default() += weight;
+        self.distribution = OnceLock::new();
     }
 
     fn rise(&mut self, nodes: u64) {
@@ -123,7 +127,8 @@ impl Needs {
     }
 
     fn distribution(&self) -> Distribution {
-        Distribution::weighted(self.weights.iter().map(|(&need, &weight)| (need, weight)))
+        let weights = || self.weights.iter().map(|(&need, &weight)| (need, weight));
+        self.distribution.get_or_init(|| Distribution::weighted(weights())).clone()
     }
 
     /// The normal approximation, cut at nodes and at 4 standard deviations.

@@ -93,6 +93,8 @@ pub(crate) struct Cluster<'a> {
     placeholders: Vec<BTreeSet<NodeId>>,
     /// Buckets, the cheapest first.
     by_price: Vec<BucketId>,
+    /// How many nodes are ready.
+    pub(crate) ready: u64,
     /// Changes whenever what pods occupy changes.
     pub(crate) changes: u64,
     /// Nodes that became unneeded since the caller last looked.
@@ -113,6 +115,7 @@ impl<'a> Cluster<'a> {
             groups: groups.collect(),
             placeholders: vec![BTreeSet::new(); catalog.len()],
             by_price,
+            ready: 0,
             changes: 0,
             newly_unneeded: Vec::new(),
         }
@@ -144,6 +147,7 @@ impl<'a> Cluster<'a> {
     /// A launching node is ready now.
     pub(crate) fn make_ready(&mut self, id: NodeId, now: i64) {
         self.nodes[id].ready = now;
+        self.ready += 1;
         let (bucket, group) = self.home(id);
         self.groups[bucket][group].launching.remove(&id);
         self.index.insert(self.key(id));
@@ -163,6 +167,7 @@ impl<'a> Cluster<'a> {
     pub(crate) fn remove(&mut self, id: NodeId, now: i64) {
         self.index.remove(&self.key(id));
         self.nodes[id].gone = now;
+        self.ready -= 1;
         let (bucket, group) = self.home(id);
         let state = &mut self.groups[bucket][group];
         state.unneeded.remove(&id);

@@ -57,6 +57,10 @@ pub(crate) fn place(
     workload: &Workload,
     now: i64,
 ) -> bool {
+    // A gang that needs more nodes than there are need not be tried pod by pod.
+    if cluster.ready < workload.classes[class].nodes_min {
+        return false;
+    }
     let mut taken: Vec<Taken> = Vec::new();
     for &(shape, count) in &workload.classes[class].pods {
         for _ in 0..count {

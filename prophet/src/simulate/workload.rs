@@ -41,6 +41,8 @@ pub(crate) struct WorkloadJob {
 pub(crate) struct Class {
     pub(crate) pods: Vec<(ShapeId, u64)>,
     pub(crate) priority: i32,
+    /// No fewer nodes than this hold all of them.
+    pub(crate) nodes_min: u64,
 }
 
 /// Jobs of one kind that fit nowhere.
@@ -92,13 +94,18 @@ impl Workload {
         Self { jobs: kept, classes, shapes, fits, unplaceable }
     }
 
+    /// How many jobs are submitted within a window.
+    pub fn jobs_within(&self, (from, until): (i64, i64)) -> usize {
+        self.jobs.iter().filter(|job| (from..until).contains(&job.submit)).count()
+    }
+
     /// Adds a class for a single pod of each shape of each class; returns them by priority and shape.
     pub(crate) fn single_pods(&mut self) -> HashMap<(i32, ShapeId), ClassId> {
         let mut single = HashMap::new();
-        for Class { pods, priority } in self.classes.clone() {
+        for Class { pods, priority, .. } in self.classes.clone() {
             for (shape, _) in pods {
                 single.entry((priority, shape)).or_insert_with(|| {
-                    self.classes.push(Class { pods: vec![(shape, 1)], priority });
+                    self.classes.push(Class { pods: vec![(shape, 1)], priority, nodes_min: 1 });
                     self.classes.len() - 1
                 });
             }
@@ -127,8 +134,10 @@ impl Builder {
         }
         let class = pods(&job.work, catalog).map(|pods| {
             let kind = &job.work.accelerator_kind;
-            let pods = pods.into_iter().map(|(asks, n)| (self.shape(asks, kind, catalog), n)).collect();
-            let class = Class { pods, priority: job.priority };
+            let pods: Vec<_> =
+                pods.into_iter().map(|(asks, n)| (self.shape(asks, kind, catalog), n)).collect();
+            let nodes_min = self.nodes_min(&pods, catalog);
+            let class = Class { pods, priority: job.priority, nodes_min };
             let next = self.classes.len();
             *self.by_class.entry(class.clone()).or_insert_with(|| {
                 self.classes.push(class);
@@ -137,6 +146,15 @@ impl Builder {
         });
         self.known.insert(key, class.clone());
         class
+    }
+
+    fn nodes_min(&self, pods: &[(ShapeId, u64)], catalog: &Catalog) -> u64 {
+        let least = pods.iter().map(|&(shape, count)| {
+            let asks = self.shapes[shape as usize].asks;
+            let most = catalog.buckets().iter().map(|bucket| bucket.allocatable.holds(asks)).max();
+            count.div_ceil(most.unwrap_or(1).max(1))
+        });
+        least.max().unwrap_or(0)
     }
 
     fn shape(&mut self, asks: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> ShapeId {

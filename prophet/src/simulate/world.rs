@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
 
     fn submit(&mut self, at: usize, now: i64) {
         let class = self.workload.jobs[at].class;
-        let Class { pods, priority } = self.workload.classes[class].clone();
+        let Class { pods, priority, .. } = self.workload.classes[class].clone();
         self.control.due = true;
         for &(shape, count) in &pods {
             self.control.arrived(shape, count);

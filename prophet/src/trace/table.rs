@@ -70,11 +70,11 @@ impl Reader for Table {
         let runtime = seconds("runtime", required("runtime")?)?;
         let (units, split) = match (get("pods")?, get("units")?) {
             (Some(_), Some(units)) => return Err(Fault::new("units", "give pods or units, not both", units)),
-            (Some(pods), None) => (count("pods", pods, UNITS_MAX)?, None),
-            (None, Some(units)) => (count("units", units, UNITS_MAX)?, Some(split(get("split")?)?)),
+            (Some(pods), None) => (whole("pods", pods, UNITS_MAX)?, None),
+            (None, Some(units)) => (whole("units", units, UNITS_MAX)?, Some(split(get("split")?)?)),
             (None, None) => (1, None),
         };
-        let amount = |column| get(column)?.map_or(Ok(0), |text| count(column, text, AMOUNT_MAX));
+        let amount = |column| get(column)?.map_or(Ok(0), |text| whole(column, text, AMOUNT_MAX));
         let mut unit = Resources {
             accelerators: amount("accelerators")?,
             cpu_millis: amount("cpu_millis")?,
@@ -85,8 +85,9 @@ impl Reader for Table {
         if split.is_some() && unit == Resources::default() {
             unit.cpu_millis = 1_000;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-        let priority = get("priority")?.map_or(Ok(0.0), |text| number("priority", text, 1e9))? as i32;
+        let priority = get("priority")?.unwrap_or("0");
+        let priority: i32 =
+            priority.parse().map_err(|_| Fault::new("priority", "expected a whole number", priority))?;
         if runtime <= 0 {
             return Ok(Row::NeverRan);
         }
@@ -103,6 +104,15 @@ impl Reader for Table {
             work: Work { units, unit, accelerator_kind: kind, split },
         }))
     }
+}
+
+/// A whole number, 0 or more.
+fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, Fault> {
+    let value = number(column, text, most)?;
+    if value < 0.0 || value.fract() != 0.0 {
+        return Err(Fault::new(column, "expected a whole number, 0 or more", text));
+    }
+    count(column, text, most)
 }
 
 /// Seconds, or a time with or without its zone.

@@ -58,27 +58,28 @@ fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
 }
 
-/// The policy that the page is about: the default one, else the first that is no reference.
+/// The policy that the page is about: the default one, else the last that forecasts.
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
-    let of =
-        |wanted: fn(Contender) -> bool| comparison.policies.iter().find(|policy| wanted(policy.contender));
-    of(|c| c == Contender::DEFAULT)
-        .or_else(|| of(|c| matches!(c, Contender::Increments(_))))
-        .or(comparison.policies.last())
+    let forecasts = |c| matches!(c, Contender::Increments(_) | Contender::Scenario { .. });
+    let default = comparison.policies.iter().find(|policy| policy.contender == Contender::DEFAULT);
+    default.or_else(|| comparison.policies.iter().rev().find(|policy| forecasts(policy.contender)))
 }
 
 fn headline(comparison: &Comparison) -> String {
     let (Some(reactive), Some(policy)) = (comparison.policies.first(), shown(comparison)) else {
         return String::new();
     };
-    let less = 1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum;
-    let more = policy.figures.dollars / reactive.figures.dollars - 1.0;
-    format!(
-        "With {}, jobs would have waited {:.0} % less for nodes than with the autoscaler alone, for {:.1} % more dollars.",
-        escape(&policy.name()),
-        100.0 * less,
-        100.0 * more
-    )
+    let less = 100.0 * (1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum);
+    let more = 100.0 * (policy.figures.dollars / reactive.figures.dollars - 1.0);
+    let name = escape(&policy.name());
+    let waited = match less {
+        _ if !less.is_finite() => return "No job waited for a node.".into(),
+        less if less.abs() < 1.0 => "about as long".to_string(),
+        less if less > 0.0 => format!("{less:.0} % less"),
+        less => format!("{:.0} % longer", -less),
+    };
+    format!("With {name}, jobs would have waited {waited} for nodes than with the autoscaler alone, for {more:.1} % more dollars.")
+        .replace("about as long for nodes than", "about as long for nodes as")
 }
 
 fn table(comparison: &Comparison) -> String {
