@@ -135,6 +135,13 @@ impl Scenario {
                 }
             }
         }
+        // Windows with the same arrivals are packed once.
+        drawn.windows.sort_unstable();
+        drawn.windows.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0 };
+            same
+        });
         drawn
     }
 
