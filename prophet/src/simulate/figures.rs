@@ -75,8 +75,6 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(format!("{value:.8e}").parse().unwrap_or(*value))
 }
 
-const FIELDS: usize = 16;
-
 impl Figures {
     /// Computes all but `extra_idle`, which needs another run.
     pub fn of(log: &RunLog, catalog: &Catalog, scan_seconds: i64) -> Self {
@@ -124,85 +122,42 @@ impl Figures {
     /// Means over runs, and their standard errors where there is more than one.
     pub fn summary(runs: &[Self]) -> (Self, Option<Self>) {
         let n = runs.len() as f64;
-        let values: Vec<[f64; FIELDS]> = runs.iter().map(Self::values).collect();
-        let mean: [f64; FIELDS] = std::array::from_fn(|i| values.iter().map(|v| v[i]).sum::<f64>() / n);
-        let error = |i: usize| {
-            let squares: f64 = values.iter().map(|v| (v[i] - mean[i]).powi(2)).sum();
+        let mean = |get: Get| runs.iter().map(get).sum::<f64>() / n;
+        let error = |get: Get| {
+            let mean = mean(get);
+            let squares: f64 = runs.iter().map(|run| (get(run) - mean).powi(2)).sum();
             (squares / (n - 1.0) / n).sqrt()
         };
-        (Self::from_values(mean), (runs.len() > 1).then(|| Self::from_values(std::array::from_fn(error))))
+        (Self::each(mean), (runs.len() > 1).then(|| Self::each(error)))
     }
 
-    fn values(&self) -> [f64; FIELDS] {
-        let Self {
-            jobs,
-            pending_minutes: PendingMinutes { sum, mean, p50, p95, p99 },
-            jobs_hidden_share,
-            launches,
-            launches_hidden_share,
-            instance_hours,
-            launching_instance_hours,
-            idle_instance_hours,
-            extra_idle,
-            dollars,
-            placeholder_writes,
-            jobs_never_started,
-        } = *self;
-        [
-            jobs,
-            sum,
-            mean,
-            p50,
-            p95,
-            p99,
-            jobs_hidden_share,
-            launches,
-            launches_hidden_share,
-            instance_hours,
-            launching_instance_hours,
-            idle_instance_hours,
-            extra_idle,
-            dollars,
-            placeholder_writes,
-            jobs_never_started,
-        ]
-    }
-
-    fn from_values(values: [f64; FIELDS]) -> Self {
-        let [
-            jobs,
-            sum,
-            mean,
-            p50,
-            p95,
-            p99,
-            jobs_hidden_share,
-            launches,
-            launches_hidden_share,
-            instance_hours,
-            launching_instance_hours,
-            idle_instance_hours,
-            extra_idle,
-            dollars,
-            placeholder_writes,
-            jobs_never_started,
-        ] = values;
+    /// Figures whose every field is what `of` makes of that field.
+    fn each(of: impl Fn(Get) -> f64) -> Self {
         Self {
-            jobs,
-            pending_minutes: PendingMinutes { sum, mean, p50, p95, p99 },
-            jobs_hidden_share,
-            launches,
-            launches_hidden_share,
-            instance_hours,
-            launching_instance_hours,
-            idle_instance_hours,
-            extra_idle,
-            dollars,
-            placeholder_writes,
-            jobs_never_started,
+            jobs: of(|f| f.jobs),
+            pending_minutes: PendingMinutes {
+                sum: of(|f| f.pending_minutes.sum),
+                mean: of(|f| f.pending_minutes.mean),
+                p50: of(|f| f.pending_minutes.p50),
+                p95: of(|f| f.pending_minutes.p95),
+                p99: of(|f| f.pending_minutes.p99),
+            },
+            jobs_hidden_share: of(|f| f.jobs_hidden_share),
+            launches: of(|f| f.launches),
+            launches_hidden_share: of(|f| f.launches_hidden_share),
+            instance_hours: of(|f| f.instance_hours),
+            launching_instance_hours: of(|f| f.launching_instance_hours),
+            idle_instance_hours: of(|f| f.idle_instance_hours),
+            extra_idle: of(|f| f.extra_idle),
+            dollars: of(|f| f.dollars),
+            placeholder_writes: of(|f| f.placeholder_writes),
+            jobs_never_started: of(|f| f.jobs_never_started),
         }
     }
 }
+
+/// Reads one figure.
+type Get = fn(&Figures) -> f64;
 
 impl PendingMinutes {
     fn of(sorted_waits: &[i64]) -> Self {
