@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         } else {
             self.queue.push(waiting);
         }
-        // A preempted node that was not used after all is unneeded anew.
+        // Forgets what preemption noted of nodes that are in use again.
         self.note_unneeded(now);
     }
 
