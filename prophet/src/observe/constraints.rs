@@ -79,7 +79,7 @@ fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
 }
 
 /// Whether labels meet a requirement.
-pub fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
+pub(super) fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
     let Requirement { key, operator, values } = requirement;
     let label = labels.get(key);
     match operator.as_str() {

@@ -2,6 +2,8 @@
 //!
 //! Every field may be absent: what a server sends is never taken on trust.
 
+#![allow(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -14,10 +16,10 @@ const ANNOTATIONS: [&str; 5] =
     ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, "prophet.dev/lifted-at", "prophet.dev/lifted-for"];
 
 /// The annotation of a mirror pod: the API server's view of a static pod.
-pub const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The annotation by which a pod names its Volcano PodGroup.
-pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
+pub(super) const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -130,7 +132,6 @@ resource!(Pod, "Pod", "", "v1", "pods");
 /// What a pod asks for, and where it may go.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct PodSpec {
     pub node_name: Option<String>,
     pub priority: Option<i32>,
@@ -150,21 +151,18 @@ pub struct PodSpec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct SchedulingGroup {
     pub pod_group_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Gate {
     pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Container {
     pub restart_policy: Option<String>,
     pub resources: ContainerResources,
@@ -172,7 +170,6 @@ pub struct Container {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct ContainerResources {
     #[serde(deserialize_with = "quantities")]
     pub requests: BTreeMap<String, String>,
@@ -182,14 +179,12 @@ pub struct ContainerResources {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Affinity {
     pub node_affinity: NodeAffinity,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
@@ -197,14 +192,12 @@ pub struct NodeAffinity {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeSelectorTerm {
     pub match_expressions: Vec<Requirement>,
     pub match_fields: Vec<Requirement>,
@@ -212,7 +205,6 @@ pub struct NodeSelectorTerm {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Requirement {
     pub key: String,
     pub operator: String,
@@ -221,7 +213,6 @@ pub struct Requirement {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Toleration {
     pub key: Option<String>,
     pub operator: Option<String>,
@@ -231,7 +222,6 @@ pub struct Toleration {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct PodStatus {
     pub phase: Option<String>,
     pub nominated_node_name: Option<String>,
@@ -240,7 +230,6 @@ pub struct PodStatus {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub type_: String,
@@ -249,7 +238,7 @@ pub struct Condition {
 }
 
 /// Whether one of the conditions is true.
-pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
@@ -270,7 +259,6 @@ resource!(Node, "Node", "", "v1", "nodes");
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeSpec {
     pub unschedulable: bool,
     pub taints: Vec<NodeTaint>,
@@ -278,7 +266,6 @@ pub struct NodeSpec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeTaint {
     pub key: String,
     pub value: String,
@@ -287,7 +274,6 @@ pub struct NodeTaint {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct NodeStatus {
     pub capacity: BTreeMap<String, String>,
     pub allocatable: BTreeMap<String, String>,
@@ -297,7 +283,6 @@ pub struct NodeStatus {
 /// Pods to be: what a workload makes pods of.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct PodTemplate {
     pub metadata: TemplateMeta,
     pub spec: PodSpec,
@@ -305,7 +290,6 @@ pub struct PodTemplate {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct TemplateMeta {
     pub labels: BTreeMap<String, String>,
 }
@@ -324,7 +308,6 @@ resource!(DaemonSet, "DaemonSet", "apps", "v1", "daemonsets");
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct TemplateSpec {
     pub template: PodTemplate,
 }
@@ -343,7 +326,6 @@ resource!(Job, "Job", "batch", "v1", "jobs");
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct JobSpec {
     pub parallelism: Option<u32>,
     pub completions: Option<u32>,
@@ -361,7 +343,6 @@ pub struct JobSet {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct JobSetSpec {
     pub suspend: bool,
     pub replicated_jobs: Vec<ReplicatedJob>,
@@ -369,7 +350,6 @@ pub struct JobSetSpec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct ReplicatedJob {
     pub replicas: Option<u32>,
     pub template: JobTemplate,
@@ -377,7 +357,6 @@ pub struct ReplicatedJob {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct JobTemplate {
     pub spec: JobSpec,
 }
@@ -395,14 +374,12 @@ pub struct Workload {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct WorkloadSpec {
     pub pod_sets: Vec<PodSet>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct PodSet {
     pub count: u32,
     pub template: PodTemplate,
@@ -410,7 +387,6 @@ pub struct PodSet {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
 }

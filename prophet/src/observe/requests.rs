@@ -12,7 +12,7 @@ use super::objects::{Container, PodSpec};
 use super::quantity::{millis, units};
 
 /// Resource names that count as accelerators; of several that a pod asks for, the first one here counts.
-pub const ACCELERATORS: [&str; 5] = [
+pub(super) const ACCELERATORS: [&str; 5] = [
     AcceleratorKind::NVIDIA,
     AcceleratorKind::AMD,
     AcceleratorKind::NEURON,
