@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use embedder::{AcceleratorKind, Resources};
+use placeholders::POLICY_LABEL;
 
 use super::constraints::Constraints;
 use super::objects::{MIRROR, Pod, PodTemplate};
 use super::requests::requests;
-
-/// The label by which our ReplicaSets and their pods are known.
-pub const POLICY_LABEL: &str = "prophet.dev/policy";
 
 /// What a pod is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,16 +7,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, Utc};
 use embedder::Resources;
+use placeholders::{HOLD_GATE, POLICY_LABEL};
 
 use super::announced::{Announcement, Key};
-use super::class::{ClassId, Classes, POLICY_LABEL, PodClass, Role};
+use super::class::{ClassId, Classes, PodClass, Role};
 use super::constraints::Constraints;
 use super::nodes::{NodeId, Nodes, time};
 use super::objects::{DaemonSet, Node, Pod, is_true};
 use super::requests::requests;
-
-/// The gate that holds our placeholders until a plan wants them.
-pub const HOLD_GATE: &str = "prophet.dev/hold";
 
 /// When the gate was lifted, in a placeholder's annotations.
 pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
