@@ -239,3 +239,6 @@ impl Journal {
         Ok((path, text, Some(version)))
     }
 }
+
+#[cfg(test)]
+mod tests;
