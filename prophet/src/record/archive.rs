@@ -9,13 +9,12 @@ use std::io::Write;
 use chrono::{DateTime, NaiveDate, Utc};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, PutPayload};
-use parquet::errors::ParquetError;
 
 use super::columns::{RowWriter, rows};
 use super::fault::{FaultKind, HistoryError};
 use super::journal::Journal;
 use super::place::Place;
-use super::replay::{Replay, open_parquet};
+use super::replay::{Replay, Report, open_parquet};
 
 /// What a compaction did.
 #[derive(Debug, Default)]
@@ -99,8 +98,18 @@ async fn compare(place: &Place, path: &Path, mut segments: Replay) -> Result<(),
     Ok(())
 }
 
-/// Writes the lines of some policies, from `since` to before `until`, as one Parquet file: what was written to, and how
-/// many lines there are.
+/// What an export wrote.
+#[derive(Debug)]
+pub struct Export<W> {
+    /// What was written to.
+    pub to: W,
+    /// How many lines there are.
+    pub lines: u64,
+    /// What was come across, per policy.
+    pub reports: Vec<Report>,
+}
+
+/// Writes the lines of some policies, from `since` to before `until`, as one Parquet file.
 ///
 /// # Errors
 /// The place cannot be read, or `to` cannot be written.
@@ -110,14 +119,10 @@ pub async fn export<W: Write + Send>(
     since: Option<DateTime<Utc>>,
     until: Option<DateTime<Utc>>,
     to: W,
-) -> Result<(W, u64), HistoryError> {
-    let written = |source: ParquetError| HistoryError::Parquet {
-        act: "failed to write",
-        file: "the export".into(),
-        source,
-    };
+) -> Result<Export<W>, HistoryError> {
+    let written = |source| HistoryError::Parquet { act: "failed to write", file: "the export".into(), source };
     let mut writer = RowWriter::new(to).map_err(written)?;
-    let mut lines = 0;
+    let (mut lines, mut reports) = (0, Vec::new());
     for policy in policies {
         let mut replay = Replay::open(place, policy, since).await?;
         while let Some(line) = replay.next().await? {
@@ -127,6 +132,7 @@ pub async fn export<W: Write + Send>(
             writer.push(&line).map_err(written)?;
             lines += 1;
         }
+        reports.push(replay.report().clone());
     }
-    Ok((writer.finish().map_err(written)?, lines))
+    Ok(Export { to: writer.finish().map_err(written)?, lines, reports })
 }

@@ -40,7 +40,7 @@ use chrono::{DateTime, Utc};
 use embedder::{Resources, Shape};
 
 #[cfg(feature = "kubernetes")]
-pub use archive::{Compaction, export};
+pub use archive::{Compaction, Export, export};
 #[cfg(feature = "kubernetes")]
 pub use fault::{Fault, FaultKind, HistoryError};
 #[cfg(feature = "kubernetes")]
