@@ -9,14 +9,21 @@ CARGO_DENY_VERSION := 0.20.2
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 
+# The parts of a real cluster that the tests run: Go programs, Python packages, manifests, all pinned.
+# The tests look for them beside their own binaries, in the target folder.
+CONTROL_PLANE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/control-plane
+MODULES := tests/control-plane
+KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler
+PROGRAMS := $(addprefix $(CONTROL_PLANE)/bin/,$(KUBERNETES) kwok karpenter helm)
+
 # Where the job logs lie that `make evaluate` runs.
 TRACES ?= traces
 
-.PHONY: help build test check bench evaluate
+.PHONY: help build test check bench evaluate control-plane
 .NOTPARALLEL:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## the release binary, target/release/prophet
 	cargo build --release --locked
@@ -42,6 +49,53 @@ bench: ## how fast packing and simulating are
 
 evaluate: build ## the tables of all policies over the public logs in TRACES=dir
 	evaluation/run target/release/prophet $(TRACES)
+
+control-plane: $(PROGRAMS) $(CONTROL_PLANE)/stages $(CONTROL_PLANE)/crds $(CONTROL_PLANE)/python ## the cluster parts that the tests run, built once (KUBEBUILDER_ASSETS=dir: taken from there)
+
+# $(call program,MODULE,PACKAGE): taken from KUBEBUILDER_ASSETS where that has it, else built by Go.
+define program
+@mkdir -p $(@D)
+@if [[ -x "$${KUBEBUILDER_ASSETS:-/none}/$(@F)" ]]; then ln -sf "$$(realpath "$$KUBEBUILDER_ASSETS")/$(@F)" $@; \
+else $(need_go); echo "building $(@F)"; \
+(cd $(MODULES)/$(1) && go build -trimpath -ldflags="-s -w" -o $@.new $(2)) && touch $@.new && mv $@.new $@; fi
+endef
+
+# $(call module_files,MODULE,GO MODULE,FILES...): a folder of files as they lie in a Go module.
+define module_files
+@rm -rf $@ && mkdir -p $@ && $(need_go)
+@cd $(MODULES)/$(1) && go mod download $(2) && folder="$$(go list -m -f '{{.Dir}}' $(2))" && \
+for file in $(3); do install -m 644 "$$folder"/$$file $@/; done
+endef
+
+need_go = command -v go >/dev/null || { echo "make control-plane needs Go (https://go.dev/dl), which is not on the PATH" >&2; exit 1; }
+
+$(CONTROL_PLANE)/bin/etcd: $(MODULES)/kubernetes/go.mod
+	$(call program,kubernetes,go.etcd.io/etcd/server/v3)
+
+$(CONTROL_PLANE)/bin/kube-%: $(MODULES)/kubernetes/go.mod
+	$(call program,kubernetes,k8s.io/kubernetes/cmd/$(@F))
+
+$(CONTROL_PLANE)/bin/kwok: $(MODULES)/kwok/go.mod
+	$(call program,kwok,sigs.k8s.io/kwok/cmd/kwok)
+
+$(CONTROL_PLANE)/bin/karpenter: $(MODULES)/karpenter/go.mod
+	$(call program,karpenter,sigs.k8s.io/karpenter/kwok)
+
+$(CONTROL_PLANE)/bin/helm: $(MODULES)/helm/go.mod
+	$(call program,helm,helm.sh/helm/v4/cmd/helm)
+
+$(CONTROL_PLANE)/stages: $(MODULES)/kwok/go.mod
+	$(call module_files,kwok,sigs.k8s.io/kwok,$(addprefix kustomize/stage/,node/fast/node-*.yaml node/heartbeat-with-lease/node-*.yaml pod/fast/pod-*.yaml))
+
+$(CONTROL_PLANE)/crds: $(MODULES)/karpenter/go.mod
+	$(call module_files,karpenter,sigs.k8s.io/karpenter,kwok/charts/crds/*.yaml kwok/apis/crds/*.yaml)
+
+$(CONTROL_PLANE)/python: $(MODULES)/requirements.txt
+	@command -v python3 >/dev/null || { echo "make control-plane needs Python 3, which is not on the PATH" >&2; exit 1; }
+	@rm -rf $@ $@.new && mkdir -p $(@D)
+	python3 -m venv $@
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< || { rm -rf $@; exit 1; }
+	@touch $@
 
 $(DENY):
 	@if command -v cargo-deny >/dev/null && [[ "$$(cargo-deny --version)" == "cargo-deny $(CARGO_DENY_VERSION)" ]]; then \

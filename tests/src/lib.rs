@@ -1,4 +1,13 @@
 //! End-to-end tests of the `prophet` binary, as a user runs it. The tests live in `tests/tests/`.
+//!
+//! What runs beside it is real where it can be had: `make control-plane` builds it, the modules here start it on
+//! loopback. [`moto`] serves AWS. Nothing here may depend on code of the binary under test.
+
+pub mod built;
+pub mod moto;
+pub mod ports;
+pub mod process;
+pub mod wait;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
