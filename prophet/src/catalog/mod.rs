@@ -6,8 +6,11 @@
 //! group.rs   groups of nodes as their source tells of them
 //! offers.rs  the buckets that groups offer in a cluster, sized by its nodes
 //! price.rs   what an instance costs
+//! aws/       Auto Scaling groups
 //! ```
 
+#[cfg(feature = "aws")]
+pub mod aws;
 mod file;
 mod group;
 #[cfg(feature = "kubernetes")]

@@ -1,0 +1,124 @@
+//! What an instance type has, by DescribeInstanceTypes.
+
+use aws_sdk_ec2::types::{ArchitectureType, InstanceTypeInfo, NetworkInfo};
+use embedder::{AcceleratorKind, Resources, UNLIMITED};
+
+const MIB: u64 = 1 << 20;
+
+/// Pods on a node of up to 30 vCPUs, as EKS limits them.
+const PODS_MAX: u64 = 110;
+
+/// Pods on a node of more than 30 vCPUs, as EKS limits them.
+const PODS_MAX_LARGE: u64 = 250;
+
+/// An instance type with more vCPUs is large.
+const LARGE_VCPUS: u64 = 30;
+
+/// Habana's devices by the name of its device plugin.
+const GAUDI: &str = "habana.ai/gaudi";
+
+/// What an instance type has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hardware {
+    /// The value of `kubernetes.io/arch`.
+    pub(super) architecture: Option<&'static str>,
+    pub(super) vcpus: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) pods: u64,
+    pub(super) accelerators: u64,
+    pub(super) accelerator_kind: AcceleratorKind,
+    /// The maker of accelerators whose resource name is not known; they are not counted.
+    pub(super) unknown_maker: Option<String>,
+}
+
+impl Hardware {
+    pub(super) fn of(info: &InstanceTypeInfo) -> Self {
+        let vcpus = count(info.v_cpu_info().and_then(|cpu| cpu.default_v_cpus()));
+        let mib = info.memory_info().and_then(|memory| memory.size_in_mib());
+        let none = (0, AcceleratorKind::NVIDIA);
+        let (accelerators, unknown_maker) = match accelerators(info) {
+            Ok(accelerators) => (accelerators.unwrap_or(none), None),
+            Err(maker) => (none, Some(maker)),
+        };
+        Self {
+            architecture: architecture(info),
+            vcpus,
+            memory_bytes: count(mib).saturating_mul(MIB),
+            pods: pods(info.network_info(), vcpus),
+            accelerators: accelerators.0,
+            accelerator_kind: AcceleratorKind::new(accelerators.1),
+            unknown_maker,
+        }
+    }
+
+    /// The capacity of a node. Local disks do not count: by default pods use the root volume, whose size is the template's
+    /// matter, so nothing limits their local storage unless a tag does.
+    pub(super) fn capacity(&self, vcpus_max: Option<u64>) -> Resources {
+        let vcpus = vcpus_max.map_or(self.vcpus, |max| max.min(self.vcpus));
+        Resources {
+            accelerators: self.accelerators,
+            cpu_millis: vcpus.saturating_mul(1_000),
+            memory_bytes: self.memory_bytes,
+            ephemeral_bytes: UNLIMITED,
+            pods: self.pods,
+        }
+    }
+}
+
+fn architecture(info: &InstanceTypeInfo) -> Option<&'static str> {
+    let supported = info.processor_info()?.supported_architectures();
+    supported.iter().find_map(|architecture| match architecture {
+        ArchitectureType::X8664 => Some("amd64"),
+        ArchitectureType::Arm64 => Some("arm64"),
+        _ => None,
+    })
+}
+
+/// How many accelerators of what kind, or their maker where it is not known.
+fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, String> {
+    let neuron = info.neuron_info().map(|neuron| neuron.neuron_devices()).unwrap_or_default();
+    if !neuron.is_empty() {
+        return Ok(Some((neuron.iter().map(|device| count(device.count())).sum(), AcceleratorKind::NEURON)));
+    }
+    let gpus = info.gpu_info().map(|gpu| gpu.gpus()).unwrap_or_default();
+    if let Some(first) = gpus.first() {
+        let kind = match first.manufacturer().unwrap_or_default() {
+            "NVIDIA" => AcceleratorKind::NVIDIA,
+            "AMD" => AcceleratorKind::AMD,
+            "Habana" => GAUDI,
+            other => return Err(other.into()),
+        };
+        // A type with a part of a GPU has none whole and one logical, and that one is what its node offers.
+        let counts = gpus.iter().map(|gpu| count(gpu.count()).max(count(gpu.logical_gpu_count())));
+        return Ok(Some((counts.sum(), kind)));
+    }
+    let inference = info.inference_accelerator_info().map(|i| i.accelerators()).unwrap_or_default();
+    match inference.first().map(|first| first.manufacturer().unwrap_or_default()) {
+        None => Ok(None),
+        Some("AWS") => {
+            let counts = inference.iter().map(|device| count(device.count()));
+            Ok(Some((counts.sum(), AcceleratorKind::NEURON)))
+        }
+        Some(other) => Err(other.into()),
+    }
+}
+
+/// As the VPC CNI counts addresses: those of the first network card's interfaces but one each, and two pods that use the
+/// host's; at most what EKS allows for this many vCPUs. Clusters that do otherwise say so by a `resources/pods` tag.
+fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
+    let max = if vcpus > LARGE_VCPUS { PODS_MAX_LARGE } else { PODS_MAX };
+    let Some(network) = network else { return max };
+    let card = network.default_network_card_index();
+    let card = network.network_cards().iter().find(|each| each.network_card_index() == card);
+    let interfaces = card.and_then(|card| card.maximum_network_interfaces());
+    let interfaces = count(interfaces.or(network.maximum_network_interfaces()));
+    let addresses = count(network.ipv4_addresses_per_interface());
+    if interfaces == 0 || addresses == 0 {
+        return max;
+    }
+    interfaces.saturating_mul(addresses - 1).saturating_add(2).min(max)
+}
+
+fn count(number: Option<impl Into<i64>>) -> u64 {
+    number.and_then(|number| u64::try_from(number.into()).ok()).unwrap_or(0)
+}

@@ -1,0 +1,106 @@
+//! A group of nodes, from all that was read of an Auto Scaling group.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_autoscaling::types::AutoScalingGroup;
+
+use super::Found;
+use super::hardware::Hardware;
+use super::launch::Launch;
+use super::problem::{Fault, Problem};
+use super::tags::NodeTemplate;
+use crate::catalog::NodeGroup;
+
+/// Adds a group, or why it is left out.
+pub(super) fn add(
+    found: &mut Found,
+    group: &AutoScalingGroup,
+    launch: Result<Launch, Fault>,
+    hardware: &BTreeMap<String, Hardware>,
+    region: Option<&str>,
+) {
+    let name = group.auto_scaling_group_name().unwrap_or_default();
+    let faults = match launch.and_then(|launch| node_group(name, group, launch, hardware, region)) {
+        Ok((group, faults)) => {
+            found.groups.push(group);
+            faults
+        }
+        Err(fault) => vec![fault],
+    };
+    found.problems.extend(faults.into_iter().map(|fault| Problem { group: name.into(), fault }));
+}
+
+fn node_group(
+    name: &str,
+    group: &AutoScalingGroup,
+    launch: Launch,
+    hardware: &BTreeMap<String, Hardware>,
+    region: Option<&str>,
+) -> Result<(NodeGroup, Vec<Fault>), Fault> {
+    // It has a status only while it is being deleted.
+    if group.status().is_some() {
+        return Err(Fault::BeingDeleted);
+    }
+    let Launch { instance_type, capacity_type, placement_group, vcpus, mut faults } = launch;
+    let Some(hardware) = hardware.get(&instance_type) else {
+        return Err(Fault::UnknownInstanceType(instance_type));
+    };
+    faults.extend(hardware.unknown_maker.clone().map(Fault::UnknownAccelerator));
+    let zone = match group.availability_zones() {
+        [zone] => Some(zone.clone()),
+        _ => None,
+    };
+    let one_type = !faults.iter().any(|fault| matches!(fault, Fault::MixedInstanceTypes(_)));
+    let mut labels = common_labels(hardware.architecture, region, zone.as_deref());
+    if one_type {
+        labels.insert("node.kubernetes.io/instance-type".into(), instance_type.clone());
+    }
+    let tags = group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default())));
+    let template = NodeTemplate::of(tags);
+    labels.extend(template.labels);
+    faults.extend(template.faults);
+
+    let (min, desired) = (count(group.min_size()), count(group.desired_capacity()));
+    let mut max = count(group.max_size());
+    if group.suspended_processes().iter().any(|process| process.process_name() == Some("Launch")) {
+        max = max.min(desired.max(min));
+        faults.push(Fault::LaunchSuspended);
+    }
+    let group = NodeGroup {
+        name: name.into(),
+        instance_type,
+        capacity_type,
+        placement_group: group.placement_group().map(Into::into).or(placement_group),
+        zone,
+        min,
+        max,
+        desired,
+        labels,
+        taints: template.taints,
+        capacity: hardware.capacity(vcpus),
+        accelerator_kind: hardware.accelerator_kind.clone(),
+        resources: template.resources,
+        hourly: None,
+    };
+    Ok((group, faults))
+}
+
+/// The labels that a node has whatever its group's tags say, but for its type. A tag may say otherwise (Windows).
+fn common_labels(
+    architecture: Option<&str>,
+    region: Option<&str>,
+    zone: Option<&str>,
+) -> BTreeMap<String, String> {
+    let labels = [
+        ("kubernetes.io/os", Some("linux")),
+        ("kubernetes.io/arch", architecture),
+        ("topology.kubernetes.io/region", region),
+        ("topology.kubernetes.io/zone", zone),
+    ];
+    let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?.to_string())));
+    labels.collect()
+}
+
+fn count(number: Option<i32>) -> u64 {
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+}

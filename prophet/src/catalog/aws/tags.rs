@@ -1,0 +1,168 @@
+//! Node-template tags: what cluster-autoscaler is told of a group's nodes before there is one.
+
+use std::collections::BTreeMap;
+
+use super::problem::Fault;
+use crate::catalog::Taint;
+
+const PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
+
+/// Kubernetes' limit of a label's value, and of the name in its key.
+const NAME_MAX: usize = 63;
+
+/// Kubernetes' limit of the domain in a label's key.
+const DOMAIN_MAX: usize = 253;
+
+/// What a group's tags say of its nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeTemplate {
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+    pub(super) resources: BTreeMap<String, String>,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl NodeTemplate {
+    /// Reads the tags; those that are not ours are passed over, those that make no sense are faults.
+    pub(super) fn of<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut template = Self::default();
+        for (key, value) in tags {
+            let Some(rest) = key.strip_prefix(PREFIX) else { continue };
+            if let Err(problem) = template.add(rest, value) {
+                template.faults.push(Fault::MalformedTag { key: key.into(), value: value.into(), problem });
+            }
+        }
+        template.taints.sort();
+        template.faults.sort();
+        template
+    }
+
+    fn add(&mut self, rest: &str, value: &str) -> Result<(), &'static str> {
+        let (kind, name) = rest.split_once('/').unwrap_or((rest, ""));
+        // How the group scales, not what its nodes are like.
+        if kind == "autoscaling-options" {
+            return Ok(());
+        }
+        if !matches!(kind, "label" | "taint" | "resources") {
+            return Err("expected label/, taint/ or resources/ after node-template/");
+        }
+        if !is_qualified_name(name) {
+            return Err("its name is no name of a label, taint or resource");
+        }
+        match kind {
+            "label" if is_label_value(value) => {
+                self.labels.insert(name.into(), value.into());
+            }
+            "label" => return Err("its value is no value of a label"),
+            "taint" => self.taints.push(taint(name, value)?),
+            _ if is_quantity(value) => {
+                self.resources.insert(name.into(), value.into());
+            }
+            _ => return Err("its value is no quantity"),
+        }
+        Ok(())
+    }
+}
+
+fn taint(key: &str, text: &str) -> Result<Taint, &'static str> {
+    let (value, effect) = text.rsplit_once(':').ok_or("expected VALUE:EFFECT")?;
+    if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+        return Err("its effect is none of NoSchedule, PreferNoSchedule, NoExecute");
+    }
+    if !is_label_value(value) {
+        return Err("its value is no value of a taint");
+    }
+    Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() })
+}
+
+/// `name` or `domain/name`.
+fn is_qualified_name(text: &str) -> bool {
+    let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
+    let in_domain = |part: &str| {
+        is_framed(part) && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    let domain_fits = domain.is_none_or(|d| d.len() <= DOMAIN_MAX && d.split('.').all(in_domain));
+    domain_fits && !name.is_empty() && is_label_value(name)
+}
+
+fn is_label_value(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.is_empty() || (text.len() <= NAME_MAX && is_framed(text) && text.chars().all(allowed))
+}
+
+/// Whether it starts and ends with a letter or a digit.
+fn is_framed(text: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(alphanumeric) && text.ends_with(alphanumeric)
+}
+
+/// Whether it is spelled as a Kubernetes quantity of zero or more; its value is nobody's business here.
+fn is_quantity(text: &str) -> bool {
+    let suffix_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(suffix_at);
+    let exponent = || {
+        let digits = suffix.strip_prefix(['e', 'E'])?;
+        digits.strip_prefix(['+', '-']).unwrap_or(digits).parse::<u8>().ok()
+    };
+    let known = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    number.parse::<f64>().is_ok() && (known.contains(&suffix) || exponent().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a tag says, in one line.
+    #[track_caller]
+    fn check(rest: &str, value: &str, expected: &str) {
+        let key = format!("{PREFIX}{rest}");
+        let NodeTemplate { labels, taints, resources, faults } = NodeTemplate::of([(key.as_str(), value)]);
+        let mut said: Vec<String> =
+            labels.iter().map(|(key, value)| format!("label {key}={value}")).collect();
+        said.extend(
+            taints.iter().map(|Taint { key, value, effect }| format!("taint {key}={value}:{effect}")),
+        );
+        said.extend(resources.iter().map(|(name, quantity)| format!("{quantity} of {name}")));
+        said.extend(faults.iter().map(ToString::to_string));
+        let said = said.join("; ");
+        assert!(said == expected || (!faults.is_empty() && said.contains(expected)), "{said}");
+    }
+
+    #[test]
+    fn labels_taints_and_resources_are_read() {
+        check("label/prophet.dev/placement-group", "pg-a", "label prophet.dev/placement-group=pg-a");
+        check("label/empty", "", "label empty=");
+        check("taint/nvidia.com/gpu", "true:NoSchedule", "taint nvidia.com/gpu=true:NoSchedule");
+        check("taint/batch", ":NoExecute", "taint batch=:NoExecute");
+        check("resources/nvidia.com/gpu", "8", "8 of nvidia.com/gpu");
+        check("resources/ephemeral-storage", "100Gi", "100Gi of ephemeral-storage");
+        check("resources/memory", "1.5e9", "1.5e9 of memory");
+        check("resources/cpu", "15890m", "15890m of cpu");
+        check("autoscaling-options/scaledownunneededtime", "1m0s", "");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_fault() {
+        check("taint/batch", "true", "expected VALUE:EFFECT");
+        check("taint/batch", "true:NoWay", "its effect is none of");
+        check("taint/batch", "a b:NoSchedule", "its value is no value of a taint");
+        check("label/", "x", "its name is no name");
+        check("label/UPPER.dev/x", "x", "its name is no name");
+        check("label/a/b/c", "x", "its name is no name");
+        check("label/x", "not a label", "its value is no value of a label");
+        check("resources/cpu", "a lot", "its value is no quantity");
+        check("resources/cpu", "-1", "its value is no quantity");
+        check("resources/cpu", "", "its value is no quantity");
+        check("resources/cpu", "1.2.3", "its value is no quantity");
+        check("labels/x", "y", "expected label/, taint/ or resources/");
+        check("label", "y", "its name is no name");
+    }
+
+    #[test]
+    fn tags_of_others_are_passed_over() {
+        assert_eq!(
+            NodeTemplate::of([("Name", "x"), ("k8s.io/cluster-autoscaler/enabled", "")]),
+            NodeTemplate::default()
+        );
+    }
+}
