@@ -7,6 +7,7 @@ pub mod apply;
 pub mod audit;
 pub mod built;
 pub mod control_plane;
+pub mod crds;
 pub mod moto;
 pub mod ports;
 pub mod process;
