@@ -47,16 +47,13 @@ impl Actuator {
         Self { client, namespace: namespace.into() }
     }
 
-    /// Does one change of a group whose template is `template`; `now` (RFC 3339) and `why` go onto pods whose gate is lifted.
+    /// Does one change; `now` (RFC 3339) and `why` go onto pods whose gate is lifted.
     ///
     /// # Errors
     /// The API server refuses it, or cannot be reached.
-    pub async fn change(&self, change: &Change, template: &Template, now: &str, why: &str) -> Result<(), ActuateError> {
+    pub async fn change(&self, change: &Change, now: &str, why: &str) -> Result<(), ActuateError> {
         match change {
-            Change::Apply { replicas, resource_version } => {
-                let body = template.replica_set(*replicas, resource_version.as_deref());
-                self.apply("apps", "v1", "ReplicaSet", &template.name(), &body).await
-            }
+            Change::Apply { set, body } => self.apply("apps", "v1", "ReplicaSet", set, body).await,
             Change::Scale { set, resource_version, replicas } => {
                 let body = json!({"metadata": {"resourceVersion": resource_version}, "spec": {"replicas": replicas}});
                 self.merge("apps", "ReplicaSet", set, &body).await
@@ -94,14 +91,6 @@ impl Actuator {
         }
         let body = template.capacity_buffer(replicas, resource_version);
         self.apply("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", &name, &body).await
-    }
-
-    /// Deletes a ReplicaSet of ours with its pods.
-    ///
-    /// # Errors
-    /// The API server refuses it, or cannot be reached.
-    pub async fn delete_set(&self, name: &str, resource_version: &str) -> Result<(), ActuateError> {
-        self.delete("apps", "v1", "ReplicaSet", name, Some(resource_version)).await
     }
 
     /// Deletes a CapacityBuffer of ours with its PodTemplate.

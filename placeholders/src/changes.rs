@@ -4,6 +4,10 @@
 //! The number of pods whose gate is lifted never exceeds what is wanted. A changed template is rolled delete-first, a few
 //! at a time: a full node has no room for both.
 
+use serde_json::Value;
+
+use crate::manifest::{HOLD_GATE, Template};
+
 /// A ReplicaSet of ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandingSet {
@@ -35,14 +39,14 @@ pub struct StandingPod {
 }
 
 /// One write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Make the group's present ReplicaSet, or ask it for so many pods.
     Apply {
-        /// How many.
-        replicas: u64,
-        /// The version that it had; `None` where there is none yet.
-        resource_version: Option<String>,
+        /// Its name.
+        set: String,
+        /// The whole of it, with the version that it had, if there is one.
+        body: Box<Value>,
     },
     /// Ask a ReplicaSet of an older template for so many pods.
     Scale {
@@ -84,16 +88,17 @@ impl StandingSet {
     }
 }
 
-/// The writes that lead a group towards `want` placeholders of the ReplicaSet `name`; `sets` are all of the group.
-pub fn changes(name: &str, want: u64, sets: &[StandingSet]) -> Vec<Change> {
+/// The writes that lead a group towards `want` placeholders made by `template`; `sets` are all of the group.
+pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Change> {
     let mut changes = Vec::new();
+    let name = template.name();
     let present = sets.iter().find(|set| set.name == name);
     let older: Vec<&StandingSet> = sets.iter().filter(|set| set.name != name).collect();
     let old: u64 = older.iter().map(|set| set.lifted()).sum();
     let new = present.map_or(0, StandingSet::lifted);
     let new_want = want.saturating_sub(old);
     if new_want > 0 || present.is_some() {
-        towards(present, new_want, new, &mut changes);
+        towards(template, present, new_want, new, &mut changes);
     }
     let settled = present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
     let mut keep = old.min(want);
@@ -114,20 +119,24 @@ pub fn changes(name: &str, want: u64, sets: &[StandingSet]) -> Vec<Change> {
 }
 
 /// Towards `want` lifted pods of the present ReplicaSet, of which `lifted` are there.
-fn towards(present: Option<&StandingSet>, want: u64, lifted: u64, changes: &mut Vec<Change>) {
-    let Some(set) = present else {
-        changes.push(Change::Apply { replicas: want, resource_version: None });
-        return;
-    };
-    if set.replicas != want {
-        changes.push(Change::Apply { replicas: want, resource_version: Some(set.resource_version.clone()) });
+fn towards(
+    template: &Template,
+    present: Option<&StandingSet>,
+    want: u64,
+    lifted: u64,
+    changes: &mut Vec<Change>,
+) {
+    if present.is_none_or(|set| set.replicas != want) {
+        let body = template.replica_set(want, present.map(|set| set.resource_version.as_str()));
+        changes.push(Change::Apply { set: template.name(), body: Box::new(body) });
     }
+    let Some(set) = present else { return };
     let more = usize::try_from(want.saturating_sub(lifted)).unwrap_or(usize::MAX);
     for pod in set.staying().filter(|pod| pod.held).take(more) {
         changes.push(Change::Lift {
             pod: pod.name.clone(),
             resource_version: pod.resource_version.clone(),
-            gates: pod.gates.iter().filter(|gate| *gate != crate::HOLD_GATE).cloned().collect(),
+            gates: pod.gates.iter().filter(|gate| *gate != HOLD_GATE).cloned().collect(),
         });
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! observe → embed → record → forecast → plan → actuate → explain
 //!
-//! crd.rs       OverprovisioningPolicy, what a platform team writes
+//! control.rs   one policy's control, free of Kubernetes and of clocks
+//! crd/         OverprovisioningPolicy, what a platform team writes
 //! observe/     a cluster's watches in one synchronous index
 //! decide.rs    learn, forecast, decide: all decisions, without I/O
 //! catalog/     the buckets on offer: a table of AWS types, a file
@@ -16,6 +17,8 @@
 
 pub mod catalog;
 pub mod cli;
+#[cfg(feature = "kubernetes")]
+pub mod control;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
 pub mod decide;

@@ -175,8 +175,10 @@ impl View {
             (0..groups.len()).map(one).collect()
         });
         let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
-        for (bucket, group) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()).map(|(_, at)| at) {
-            standing.buckets[bucket][group].placeholders += 1;
+        for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
+            let group = &mut standing.buckets[bucket][group];
+            // What waits for a node of a group that fails is no headroom: others are to take its place.
+            group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
         }
         standing
     }
@@ -214,7 +216,8 @@ fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
     let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
         groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints))
     });
-    BucketSet::only(admitting.map(|(id, _)| id))
+    let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
+    if admitting.len() == offers.groups.len() { BucketSet::all() } else { BucketSet::only(admitting) }
 }
 
 fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {

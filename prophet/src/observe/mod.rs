@@ -12,6 +12,7 @@
 //! workloads.rs     which of it a policy is about
 //! gather.rs        what a policy sees at a moment: input of the stages that follow
 //! world.rs         the index, and the few objects that are kept as they are
+//! launching.rs     launches that ended, as our placeholders tell of them
 //! watch.rs         the watches
 //! ```
 
@@ -20,6 +21,7 @@ mod class;
 mod constraints;
 mod gather;
 mod index;
+mod launching;
 mod nodes;
 mod objects;
 mod quantity;
@@ -34,6 +36,7 @@ pub use constraints::Constraints;
 pub use gather::{Places, Seen, View};
 pub use index::{Daemon, Index, LIFTED_AT, PlaceholderPod, Preempted};
 pub use nodes::{NodeFacts, NodeId, Nodes, Slot};
+pub use launching::Launching;
 pub(crate) use nodes::less;
 pub use objects::{DaemonSet, Job, JobSet, Node, Pod, PodSpec, Requirement, Workload};
 pub use quantity::{millis, units};

@@ -1,6 +1,8 @@
 //! The history that forecasts learn from: one record a tick, bounded in memory, and lasting on disk or in S3.
 //!
 //! ```text
+//! arrivals.rs  pods submitted since the last tick
+//! launches.rs  how long launches take, and which groups fail
 //! shapes.rs    shapes by number in a run, by a text in files
 //! line.rs      a tick as a line, and back
 //! place.rs     a folder, or a prefix in a bucket of S3
@@ -13,6 +15,7 @@
 
 #[cfg(feature = "kubernetes")]
 mod archive;
+mod arrivals;
 #[cfg(feature = "kubernetes")]
 mod columns;
 #[cfg(feature = "kubernetes")]
@@ -21,6 +24,8 @@ mod fault;
 mod file;
 #[cfg(feature = "kubernetes")]
 mod journal;
+#[cfg(feature = "kubernetes")]
+mod launches;
 #[cfg(feature = "kubernetes")]
 mod line;
 #[cfg(feature = "kubernetes")]
@@ -41,10 +46,13 @@ use embedder::{Resources, Shape};
 
 #[cfg(feature = "kubernetes")]
 pub use archive::{Compaction, Export, export};
+pub use arrivals::Arrivals;
 #[cfg(feature = "kubernetes")]
 pub use fault::{Fault, FaultKind, HistoryError};
 #[cfg(feature = "kubernetes")]
 pub use journal::{Appended, Journal};
+#[cfg(feature = "kubernetes")]
+pub use launches::Launches;
 #[cfg(feature = "kubernetes")]
 pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION};
 #[cfg(feature = "kubernetes")]

@@ -2,9 +2,6 @@
 //!
 //! Records ticks and calls the three functions that decide; knows the world only by what a turn hands it.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use placeholders::{Plan, Policy, Standing, Steady};
@@ -17,7 +14,7 @@ use super::workload::Workload;
 use super::world::World;
 use crate::decide::{decide, forecast, learn};
 use crate::forecast::{KnownFuture, Learners};
-use crate::record::{BucketTick, ShapeId, Tick, room_for};
+use crate::record::{Arrivals, BucketTick, ShapeId, Tick, room_for};
 
 /// The policy under test, and what it has seen.
 pub(crate) struct Control<'a> {
@@ -29,8 +26,7 @@ pub(crate) struct Control<'a> {
     /// Before this it only learns.
     decides_from: i64,
     demand_max: Vec<u64>,
-    arrivals: BTreeMap<ShapeId, u64>,
-    frequent: Frequent,
+    arrivals: Arrivals,
     room: (u64, Vec<(ShapeId, u64)>),
     /// Whether demand changed since the last decision.
     pub(crate) due: bool,
@@ -42,20 +38,9 @@ pub(crate) struct Control<'a> {
 /// Placeholders stand from a day before the window on: what they do to a cluster is over in an hour.
 const SETTLE_SECONDS: i64 = 86_400;
 
-/// Shapes whose free room is recorded: those that arrive most.
-const FREQUENT_SHAPES_MAX: usize = 8;
-
-#[derive(Default)]
-struct Frequent {
-    arrivals: Vec<u64>,
-    shapes: Vec<ShapeId>,
-    /// Shapes that arrived for the first time since the last tick.
-    first_seen: Vec<ShapeId>,
-}
-
 impl<'a> Control<'a> {
     pub(crate) fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
-        let World { workload, catalog, settings, window, .. } = world;
+        let World { catalog, settings, window, .. } = world;
         let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
         let oracle = contender == Contender::Oracle;
         Self {
@@ -66,8 +51,7 @@ impl<'a> Control<'a> {
             lead_seconds: settings.lead().seconds,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             demand_max: vec![0; catalog.len()],
-            arrivals: BTreeMap::new(),
-            frequent: Frequent { arrivals: vec![0; workload.shapes.len()], ..Frequent::default() },
+            arrivals: Arrivals::default(),
             room: (0, Vec::new()),
             due: false,
             headroom: vec![0; catalog.len()],
@@ -77,8 +61,7 @@ impl<'a> Control<'a> {
     }
 
     pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
-        *self.arrivals.entry(shape).or_default() += count;
-        self.frequent.arrived(shape, count);
+        self.arrivals.add(shape, count);
     }
 
     pub(crate) fn note(&mut self, demand: &Demand) {
@@ -99,15 +82,14 @@ impl<'a> Control<'a> {
         // Free room changes only when a pod comes or goes.
         if self.room.0 != cluster.changes + 1 {
             let rooms = cluster.occupied_rooms();
-            let room = self.frequent.shapes.iter().map(|&shape| {
+            let room = self.arrivals.frequent().iter().map(|&shape| {
                 let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
                 let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
                 (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
             });
             self.room = (cluster.changes + 1, room.collect());
         }
-        let arrivals = std::mem::take(&mut self.arrivals).into_iter().collect();
-        let first_seen = std::mem::take(&mut self.frequent.first_seen);
+        let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
             first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
         Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
@@ -146,31 +128,6 @@ impl<'a> Control<'a> {
             let (placeholders, _, ready, launching) = cluster.counts(bucket);
             let headroom = self.headroom[bucket];
             self.ticks.push(TickRecord { time, bucket, demand, headroom, placeholders, ready, launching });
-        }
-    }
-}
-
-impl Frequent {
-    fn arrived(&mut self, shape: ShapeId, count: u64) {
-        let at = shape as usize;
-        if self.arrivals.len() <= at {
-            self.arrivals.resize(at + 1, 0);
-        }
-        if self.arrivals[at] == 0 {
-            self.first_seen.push(shape);
-        }
-        self.arrivals[at] += count;
-        if self.shapes.contains(&shape) {
-            return;
-        }
-        if self.shapes.len() < FREQUENT_SHAPES_MAX {
-            self.shapes.push(shape);
-            return;
-        }
-        let rarest =
-            self.shapes.iter_mut().min_by_key(|shape| (self.arrivals[**shape as usize], Reverse(**shape)));
-        if let Some(rarest) = rarest.filter(|rarest| self.arrivals[**rarest as usize] < self.arrivals[at]) {
-            *rarest = shape;
         }
     }
 }

@@ -1,0 +1,195 @@
+//! The cluster side of control: wakes at ticks and changes, takes each policy through its turn, and writes what comes of it.
+//!
+//! ```text
+//! mod.rs         the loop
+//! run.rs         one policy's turn
+//! standing.rs    what stands of a policy, and the writes that lead to its plan
+//! sources.rs     where groups of nodes are read from
+//! templates.rs   what placeholders are made of
+//! clock.rs       the one place where clocks are read
+//! ```
+//!
+//! When anything fails (a watch, the catalog, the history), what stands keeps standing, and a condition says so.
+
+pub(crate) mod clock;
+mod run;
+mod sources;
+mod standing;
+mod templates;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::{Client, ResourceExt as _};
+
+pub use self::run::{Outcome, Run};
+pub use self::sources::{Groups, Source};
+pub use self::templates::{PRIORITIES, priority_class};
+use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
+use crate::explain::{Explain, Reaction};
+use crate::observe::{Key, NEEDED, Scope, Shared, Watches};
+use crate::record::Place;
+
+/// How the controller runs, whatever policies say.
+pub struct Config {
+    /// Where policies count, and who else is asked.
+    pub scope: Scope,
+    /// Where the history lies; nothing lasts where there is none.
+    pub data: Option<Place>,
+    /// Where groups of nodes are read from.
+    pub source: Source,
+    /// The label that tells placement groups apart.
+    pub placement_group_label: String,
+    /// The launch latency that is reckoned with until launches were seen, in seconds.
+    pub launch_seconds: i64,
+    /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
+    pub priority_cutoff: i32,
+    /// What policies may ask for.
+    pub allowed: Allowed,
+}
+
+/// Changes that come together are answered together.
+const COALESCE: Duration = Duration::from_millis(250);
+
+/// Groups are read once a minute, as cluster-autoscaler does.
+const SOURCES_EVERY_SECONDS: i64 = 60;
+
+/// The controller.
+pub struct Operator {
+    client: Client,
+    config: Config,
+    shared: Arc<Shared>,
+    watches: Watches,
+    groups: Groups,
+    groups_read: Option<i64>,
+    runs: BTreeMap<Key, Run>,
+    explain: Explain,
+}
+
+impl Operator {
+    /// Starts watching.
+    pub fn new(client: Client, config: Config, explain: Explain) -> Self {
+        let shared = Arc::new(Shared::default());
+        let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
+        let (groups, groups_read, runs) = (Groups::default(), None, BTreeMap::new());
+        Self { client, config, shared, watches, groups, groups_read, runs, explain }
+    }
+
+    /// Runs until `stop` ends: a turn that has begun is finished first.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        let mut changed_at = None;
+        loop {
+            let wait = self.until_tick();
+            tokio::select! {
+                () = &mut stop => return,
+                () = tokio::time::sleep(wait) => {}
+                () = self.shared.changed() => {
+                    changed_at = Some(clock::Moment::now());
+                    tokio::time::sleep(COALESCE).await;
+                }
+            }
+            if self.is_listed() {
+                self.turn(true).await;
+                if let Some(at) = changed_at.take() {
+                    self.explain.reacted(&Reaction { seconds: at.elapsed().as_secs_f64() });
+                }
+            }
+        }
+    }
+
+    /// One turn of each policy, by whom nothing is written; waits until all is listed.
+    pub async fn look(&mut self) -> Vec<(Key, Outcome)> {
+        while !self.is_listed() {
+            self.shared.changed().await;
+        }
+        // What comes in one list after another is told by one bell each.
+        tokio::time::sleep(COALESCE).await;
+        self.turn(false).await
+    }
+
+    /// What the watches fail at, while not all is listed.
+    pub fn failing(&self) -> Vec<String> {
+        let world = self.shared.world();
+        world.failing.iter().map(|(name, error)| format!("{name}: {error}")).collect()
+    }
+
+    fn is_listed(&self) -> bool {
+        let world = self.shared.world();
+        let listed = NEEDED.iter().all(|name| world.listed.contains(name));
+        self.explain.ready(listed);
+        listed
+    }
+
+    fn until_tick(&self) -> Duration {
+        let now = clock::now();
+        let ticks = self.runs.values().filter_map(Run::tick_seconds);
+        clock::until_next(now, ticks.min().unwrap_or(SOURCES_EVERY_SECONDS).min(SOURCES_EVERY_SECONDS))
+    }
+
+    async fn turn(&mut self, writes: bool) -> Vec<(Key, Outcome)> {
+        let now = clock::now();
+        self.read_groups(now.timestamp()).await;
+        let policies = self.policies();
+        self.read_labels(&policies);
+        self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
+        self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
+        let mut taken = BTreeSet::new();
+        let mut outcomes = Vec::new();
+        for (key, policy) in policies {
+            let run = self.runs.entry(key.clone()).or_default();
+            let surroundings = run::Surroundings {
+                client: &self.client,
+                config: &self.config,
+                shared: &self.shared,
+                groups: &self.groups,
+                taken: &taken,
+            };
+            let outcome = run.turn(&key, &policy, &surroundings, now, writes).await;
+            if policy.spec.mode == Mode::Act {
+                taken.extend(outcome.buckets());
+            }
+            if writes {
+                self.explain.turn(&key, &policy, &outcome, now).await;
+            }
+            outcomes.push((key, outcome));
+        }
+        outcomes
+    }
+
+    async fn read_groups(&mut self, now: i64) {
+        let period = now.div_euclid(SOURCES_EVERY_SECONDS);
+        if self.groups_read == Some(period) {
+            return;
+        }
+        self.groups_read = Some(period);
+        let version = self.groups.version;
+        self.groups.refresh(&mut self.config.source, &self.config.placement_group_label).await;
+        if let Some(error) = &self.groups.failing {
+            tracing::warn!(error, "catalog not refreshed");
+        }
+        if self.groups.version != version {
+            tracing::info!(version = self.groups.version, "catalog changed");
+        }
+    }
+
+    /// The policies, oldest first: of two that want one bucket, the older has it.
+    fn policies(&self) -> Vec<(Key, Arc<OverprovisioningPolicy>)> {
+        let world = self.shared.world();
+        let mut policies: Vec<_> =
+            world.policies.iter().map(|(key, policy)| (key.clone(), Arc::new(policy.clone()))).collect();
+        policies.sort_by_key(|(key, policy)| (policy.creation_timestamp().map(|time| time.0), key.clone()));
+        policies
+    }
+
+    /// Lists pods anew where a policy reads labels that were not kept.
+    fn read_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
+        let settings = policies.iter().filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
+        let keys: Vec<String> = settings.flat_map(|settings| settings.workloads.label_keys().collect::<Vec<_>>()).collect();
+        let anew = self.shared.world().index.read_labels(keys);
+        if anew {
+            self.watches.restart_pods();
+        }
+    }
+}

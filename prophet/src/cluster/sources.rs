@@ -1,0 +1,72 @@
+//! Where the groups of nodes are read from: Auto Scaling groups, live nodes, or a file.
+
+use crate::catalog::{CatalogFile, NodeGroup, live_groups};
+use crate::observe::Nodes;
+
+/// A source of groups.
+pub enum Source {
+    /// Auto Scaling groups by their tags.
+    #[cfg(feature = "aws")]
+    Aws(Box<crate::catalog::aws::AwsCatalog>),
+    /// What the nodes that are there have in common.
+    Nodes,
+    /// A catalog file.
+    File(CatalogFile),
+}
+
+/// Groups as they were last read.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// `None` for live nodes, which are read anew each time.
+    groups: Option<Vec<NodeGroup>>,
+    /// What is wrong with some.
+    pub problems: Vec<String>,
+    /// Why they could not be read the last time; what was read before counts on.
+    pub failing: Option<String>,
+    /// Changes when they do.
+    pub version: u64,
+}
+
+impl Groups {
+    /// Reads them anew. Where that fails, what was read before stays.
+    pub async fn refresh(&mut self, source: &mut Source, placement_group_label: &str) {
+        let read = match source {
+            #[cfg(feature = "aws")]
+            Source::Aws(aws) => match aws.node_groups().await {
+                Ok(found) => Ok((found.groups, found.problems.iter().map(ToString::to_string).collect())),
+                Err(error) => Err(chain(&error)),
+            },
+            Source::Nodes => return,
+            Source::File(file) => Ok((file.node_groups(placement_group_label), Vec::new())),
+        };
+        match read {
+            Ok((groups, problems)) => {
+                self.failing = None;
+                if self.groups.as_ref() != Some(&groups) || self.problems != problems {
+                    (self.groups, self.problems) = (Some(groups), problems);
+                    self.version += 1;
+                }
+            }
+            Err(error) => self.failing = Some(error),
+        }
+    }
+
+    /// The groups, with those of live nodes where there is no other source; `None` while none were read.
+    pub fn with(&self, source: &Source, nodes: &Nodes, placement_group_label: &str) -> Option<Vec<NodeGroup>> {
+        match source {
+            Source::Nodes => Some(live_groups(nodes, placement_group_label)),
+            _ => self.groups.clone(),
+        }
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,192 @@
+//! What stands of a policy, and the writes that lead from it to the policy's plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use embedder::BucketId;
+use futures::StreamExt as _;
+use placeholders::{Actuator, Change, Plan, StandingPod, StandingSet, Template, changes};
+
+use super::sources::chain;
+use crate::catalog::Offers;
+use crate::crd::Kind;
+use crate::observe::{Key, OwnedObject, Places, World};
+
+/// What stands of one policy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stands {
+    /// ReplicaSets by name.
+    sets: BTreeMap<String, (OwnedObject, StandingSet)>,
+    /// CapacityBuffers by name.
+    buffers: BTreeMap<String, OwnedObject>,
+}
+
+/// Writes that are under way at once.
+const WRITES_AT_ONCE: usize = 8;
+
+impl Stands {
+    /// What stands of a policy in a world.
+    pub(super) fn of(world: &World, key: &Key, uid: &str) -> Self {
+        let ours = |(at, object): &(&Key, &OwnedObject)| at.namespace == key.namespace && object.owner == uid;
+        let mut sets: BTreeMap<String, (OwnedObject, StandingSet)> = world
+            .sets
+            .iter()
+            .filter(ours)
+            .map(|(at, object)| (at.name.clone(), (object.clone(), standing_set(&at.name, object))))
+            .collect();
+        for (at, pod) in world.index.placeholders().filter(|(at, _)| at.namespace == key.namespace) {
+            let Some((_, set)) = sets.get_mut(&pod.replica_set) else { continue };
+            set.pods.push(StandingPod {
+                name: at.name.clone(),
+                resource_version: pod.resource_version.clone(),
+                gates: pod.gates.clone(),
+                held: pod.is_held(),
+                bound: pod.node.is_some(),
+                deleting: pod.deleting,
+            });
+        }
+        let buffers = world.buffers.iter().flatten().filter(ours);
+        let buffers = buffers.map(|(at, object)| (at.name.clone(), object.clone())).collect();
+        Self { sets, buffers }
+    }
+
+    /// Where each ReplicaSet belongs, of those whose group is on offer.
+    pub(super) fn places(&self, namespace: &str, offers: &Offers) -> Places {
+        let groups = by_group(offers);
+        let place = |(name, (object, _)): (&String, &(OwnedObject, StandingSet))| {
+            let place = groups.get(&(object.bucket.as_str(), object.group.as_str()))?;
+            Some((Key { namespace: namespace.into(), name: name.clone() }, *place))
+        };
+        self.sets.iter().filter_map(place).collect()
+    }
+
+    /// Nodes that CapacityBuffers stand for, by bucket and group.
+    pub(super) fn buffered(&self, offers: &Offers) -> Vec<((BucketId, usize), u64)> {
+        let groups = by_group(offers);
+        let one = |object: &OwnedObject| {
+            let place = groups.get(&(object.bucket.as_str(), object.group.as_str()))?;
+            Some((*place, object.replicas))
+        };
+        self.buffers.values().filter_map(one).collect()
+    }
+
+    /// Whether nothing stands.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sets.is_empty() && self.buffers.is_empty()
+    }
+
+    /// Leads towards a plan; what failed, a line each.
+    pub(super) async fn lead(
+        &self,
+        actuator: &Actuator,
+        plan: &Plan,
+        templates: &[Vec<Template>],
+        kind: Kind,
+        now: DateTime<Utc>,
+    ) -> Vec<String> {
+        let mut writes = Vec::new();
+        let mut known = BTreeSet::new();
+        for (bucket, templates) in plan.buckets.iter().zip(templates) {
+            let why = bucket.why.last().map_or("", |step| step.reason.label());
+            for (group, template) in bucket.groups.iter().zip(templates) {
+                known.insert((template.bucket.as_str(), template.group.as_str()));
+                match kind {
+                    Kind::ReplicaSet => {
+                        let changes = changes(template, group.want, &self.of_group(template));
+                        writes.extend(changes.into_iter().map(|change| Write::Change(change, why)));
+                    }
+                    Kind::CapacityBuffer => writes.extend(self.buffer(template, group.want)),
+                }
+            }
+        }
+        writes.extend(self.leftovers(&known, kind));
+        write(actuator, writes, now).await
+    }
+
+    /// Deletes all that stands; what failed, a line each.
+    pub(super) async fn remove(&self, actuator: &Actuator, now: DateTime<Utc>) -> Vec<String> {
+        let sets = self.sets.values().map(|(_, set)| Write::Change(delete(set), ""));
+        let buffers = self.buffers.iter().map(|(name, object)| delete_buffer(name, object));
+        write(actuator, sets.chain(buffers).collect(), now).await
+    }
+
+    fn of_group(&self, template: &Template) -> Vec<StandingSet> {
+        let same = |object: &OwnedObject| object.bucket == template.bucket && object.group == template.group;
+        self.sets.values().filter(|(object, _)| same(object)).map(|(_, set)| set.clone()).collect()
+    }
+
+    fn buffer<'a>(&self, template: &Template, want: u64) -> Vec<Write<'a>> {
+        let name = template.name();
+        let present = self.buffers.get(&name);
+        let mut writes = Vec::new();
+        if present.map_or(want > 0, |object| object.replicas != want) {
+            let resource_version = present.map(|object| object.resource_version.clone());
+            writes.push(Write::Buffer { template: Box::new(template.clone()), replicas: want, resource_version });
+        }
+        let same = |object: &OwnedObject| object.bucket == template.bucket && object.group == template.group;
+        let older = self.buffers.iter().filter(|(other, object)| **other != name && same(object));
+        writes.extend(older.map(|(name, object)| delete_buffer(name, object)));
+        writes
+    }
+
+    /// What stands for groups that are not on offer any more, or is of the other kind.
+    fn leftovers<'a>(&self, known: &BTreeSet<(&str, &str)>, kind: Kind) -> Vec<Write<'a>> {
+        let gone = |object: &OwnedObject, of: Kind| {
+            of != kind || !known.contains(&(object.bucket.as_str(), object.group.as_str()))
+        };
+        let sets = self.sets.values().filter(|(object, _)| gone(object, Kind::ReplicaSet));
+        let sets = sets.map(|(_, set)| Write::Change(delete(set), ""));
+        let buffers = self.buffers.iter().filter(|(_, object)| gone(object, Kind::CapacityBuffer));
+        sets.chain(buffers.map(|(name, object)| delete_buffer(name, object))).collect()
+    }
+}
+
+enum Write<'a> {
+    Change(Change, &'a str),
+    Buffer { template: Box<Template>, replicas: u64, resource_version: Option<String> },
+    DeleteBuffer { name: String, resource_version: String },
+}
+
+async fn write(actuator: &Actuator, writes: Vec<Write<'_>>, now: DateTime<Utc>) -> Vec<String> {
+    let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let done = futures::stream::iter(writes.iter().map(|write| async {
+        match write {
+            Write::Change(change, why) => actuator.change(change, &now, why).await,
+            Write::Buffer { template, replicas, resource_version } => {
+                actuator.buffer(template, *replicas, resource_version.as_deref()).await
+            }
+            Write::DeleteBuffer { name, resource_version } => actuator.delete_buffer(name, resource_version).await,
+        }
+    }));
+    let failed = done.buffer_unordered(WRITES_AT_ONCE).filter_map(|done| async {
+        let error = done.err()?;
+        tracing::debug!(error = chain(&error), stale = error.is_stale(), "write refused");
+        (!error.is_stale()).then(|| chain(&error))
+    });
+    failed.collect().await
+}
+
+fn standing_set(name: &str, object: &OwnedObject) -> StandingSet {
+    StandingSet {
+        name: name.into(),
+        resource_version: object.resource_version.clone(),
+        replicas: object.replicas,
+        pods: Vec::new(),
+    }
+}
+
+fn delete(set: &StandingSet) -> Change {
+    Change::Delete { set: set.name.clone(), resource_version: set.resource_version.clone() }
+}
+
+fn delete_buffer<'a>(name: &str, object: &OwnedObject) -> Write<'a> {
+    Write::DeleteBuffer { name: name.into(), resource_version: object.resource_version.clone() }
+}
+
+fn by_group(offers: &Offers) -> BTreeMap<(&str, &str), (BucketId, usize)> {
+    let buckets = offers.catalog.buckets().iter().enumerate();
+    let groups = buckets.flat_map(|(id, bucket)| {
+        bucket.groups.iter().enumerate().map(move |(at, group)| ((bucket.name.as_str(), group.name.as_str()), (id, at)))
+    });
+    groups.collect()
+}

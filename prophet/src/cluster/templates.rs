@@ -1,0 +1,86 @@
+//! What placeholders of each group are made of, from what is on offer and what the policy says.
+
+use embedder::{Catalog, Resources, UNLIMITED};
+use placeholders::{Owner, Template, Warm};
+
+use crate::catalog::Offers;
+use crate::crd::{PlaceholdersSpec, WarmData, WarmImage};
+
+/// What is left free on a node beside its placeholder: sizes are rounded on the way, and a pod that misses its node by a
+/// byte makes an autoscaler launch another.
+const MARGIN_CPU_MILLIS: u64 = 10;
+const MARGIN_MEMORY_BYTES: u64 = 16 << 20;
+
+/// Priorities of placeholders: the cheapest bucket's, and the dearest's. The scheduler preempts the lowest first.
+pub const PRIORITIES: (i32, i32) = (-10, -1);
+
+/// By bucket, then by group: what its placeholders are made of.
+pub fn templates(owner: &Owner, offers: &Offers, spec: &PlaceholdersSpec) -> Vec<Vec<Template>> {
+    let ranks = ranks(&offers.catalog);
+    let buckets = offers.catalog.buckets().iter().zip(&offers.groups).zip(ranks);
+    let of_bucket = |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {
+        let class = spec.priority_class_name.clone().unwrap_or_else(|| priority_class(rank));
+        let one = |(group, offer): (&embedder::Group, &crate::catalog::Offer)| Template {
+            owner: owner.clone(),
+            bucket: bucket.name.clone(),
+            group: group.name.clone(),
+            asks: with_margin(bucket.allocatable),
+            accelerator_kind: bucket.accelerator_kind.to_string(),
+            pins: offer.pins.clone(),
+            taints: offer.taints.iter().map(|t| (t.key.clone(), t.value.clone(), t.effect.clone())).collect(),
+            priority_class: class.clone(),
+            image: spec.image.clone(),
+            warm: warm(spec),
+        };
+        bucket.groups.iter().zip(groups).map(one).collect()
+    };
+    buckets.map(of_bucket).collect()
+}
+
+/// The priority class that the chart makes for a priority.
+pub fn priority_class(priority: i32) -> String {
+    format!("prophet-placeholder{priority}")
+}
+
+/// By bucket: its priority. Buckets rank by price; more than there are priorities share them.
+fn ranks(catalog: &Catalog) -> Vec<i32> {
+    let mut by_price: Vec<usize> = (0..catalog.len()).collect();
+    by_price.sort_by_key(|&id| (catalog.buckets()[id].hourly, id));
+    let (lowest, highest) = PRIORITIES;
+    let steps = i64::from(highest - lowest) + 1;
+    let count = i64::try_from(catalog.len()).unwrap_or(i64::MAX).max(steps);
+    let mut ranks = vec![lowest; catalog.len()];
+    for (rank, id) in by_price.into_iter().enumerate() {
+        let step = i64::try_from(rank).unwrap_or(0) * steps / count;
+        ranks[id] = lowest + i32::try_from(step).unwrap_or(0);
+    }
+    ranks
+}
+
+fn with_margin(has: Resources) -> Resources {
+    let less = |have: u64, margin: u64| if have == UNLIMITED { have } else { have.saturating_sub(margin) };
+    Resources {
+        cpu_millis: less(has.cpu_millis, MARGIN_CPU_MILLIS),
+        memory_bytes: less(has.memory_bytes, MARGIN_MEMORY_BYTES),
+        ..has
+    }
+}
+
+fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
+    let images = spec.warm_images.iter().map(|WarmImage { image, command, volume }| {
+        if *volume {
+            Warm::Volume { image: image.clone() }
+        } else {
+            let command = command.clone().unwrap_or_else(|| vec!["true".into()]);
+            Warm::Image { image: image.clone(), command }
+        }
+    });
+    let data = spec.warm_data.iter().map(|WarmData { name, image, command, host_path, marker }| Warm::Data {
+        name: name.clone(),
+        image: image.clone(),
+        command: command.clone(),
+        host_path: host_path.clone(),
+        marker: marker.clone(),
+    });
+    images.chain(data).collect()
+}
