@@ -55,7 +55,7 @@ pub struct Placed {
 }
 
 /// Why pods fit nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unfit {
     /// No bucket admits them: selectors, taints, architecture or kind of accelerator.
     NoBucketAdmits,

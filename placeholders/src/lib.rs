@@ -11,15 +11,37 @@
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
 //! reason.rs    why a number is what it is, spelled once
 //! ```
+//!
+//! With the feature `kubernetes`:
+//!
+//! ```text
+//! manifest.rs  a group's placeholders as Kubernetes objects
+//! changes.rs   the writes that lead from what stands to what ought to
+//! actuate.rs   the only writer, and the only code here that does I/O
+//! ```
 
+#[cfg(feature = "kubernetes")]
+mod actuate;
 mod balance;
+#[cfg(feature = "kubernetes")]
+mod changes;
 mod limits;
+#[cfg(feature = "kubernetes")]
+mod manifest;
 mod plan;
 mod policy;
 mod reason;
 mod spend;
 mod steady;
 
+#[cfg(feature = "kubernetes")]
+pub use actuate::{ActuateError, Actuator};
+#[cfg(feature = "kubernetes")]
+pub use changes::{Change, StandingPod, StandingSet, changes};
+#[cfg(feature = "kubernetes")]
+pub use manifest::{
+    BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, Owner, POLICY_LABEL, TEMPLATE_LABEL, Template, Warm,
+};
 pub use plan::{BucketPlan, GroupPlan, GroupStanding, Plan, Standing, Step, Want, plan};
 pub use policy::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
 pub use reason::Reason;

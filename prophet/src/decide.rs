@@ -34,7 +34,7 @@ pub fn decide(
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,
         announced: demand.announced.get(bucket).copied().unwrap_or(0),
-        gangs: Vec::new(),
+        gangs: demand.gangs.iter().filter(|gang| gang.bucket == bucket).map(|gang| gang.instances).collect(),
         headroom: outlook.new_nodes.quantile(quantile),
         basis: outlook.basis,
         chances: outlook.new_nodes.chances(weighed),

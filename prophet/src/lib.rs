@@ -3,6 +3,8 @@
 //! ```text
 //! observe → embed → record → forecast → plan → actuate → explain
 //!
+//! crd.rs       OverprovisioningPolicy, what a platform team writes
+//! observe/     a cluster's watches in one synchronous index
 //! decide.rs    learn, forecast, decide: all decisions, without I/O
 //! catalog/     the buckets on offer: a table of AWS types, a file
 //! record/      the history that forecasts learn from
@@ -14,8 +16,12 @@
 
 pub mod catalog;
 pub mod cli;
+#[cfg(feature = "kubernetes")]
+pub mod crd;
 pub mod decide;
 pub mod forecast;
+#[cfg(feature = "kubernetes")]
+pub mod observe;
 pub mod record;
 pub mod simulate;
 pub mod span;

@@ -3,10 +3,15 @@
 //! What runs beside it is real where it can be had: `make control-plane` builds it, the modules here start it on
 //! loopback. [`moto`] serves AWS. Nothing here may depend on code of the binary under test.
 
+pub mod apply;
+pub mod audit;
 pub mod built;
+pub mod control_plane;
+pub mod crds;
 pub mod moto;
 pub mod ports;
 pub mod process;
+mod programs;
 pub mod wait;
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! AWS on loopback: moto serves the Auto Scaling and EC2 APIs, with nothing in it at first.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct Moto {
     process: Process,
     endpoint: String,
     config: SdkConfig,
-    _folder: TempDir,
+    folder: TempDir,
     _port: Port,
 }
 
@@ -34,7 +35,7 @@ impl Moto {
     /// # Errors
     /// Where `make control-plane` has not been run, or it does not answer in a minute.
     pub async fn start() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let folder = tempfile::Builder::new().prefix("prophet-moto-").tempdir()?;
         let port = Port::free()?;
         let mut command = Command::new(built::control_plane("python/bin/moto_server")?);
         command.args(["--host", "127.0.0.1", "--port", &port.to_string()]);
@@ -47,7 +48,7 @@ impl Moto {
             .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
             .load()
             .await;
-        let moto = Self { process, endpoint, config, _folder: folder, _port: port };
+        let moto = Self { process, endpoint, config, folder, _port: port };
         // The first answer takes a second, in which the emulator reads its tables.
         moto.ec2().describe_availability_zones().send().await?;
         moto.autoscaling().describe_auto_scaling_groups().send().await?;
@@ -78,6 +79,11 @@ impl Moto {
     /// A client of the EC2 API.
     pub fn ec2(&self) -> aws_sdk_ec2::Client {
         aws_sdk_ec2::Client::new(&self.config)
+    }
+
+    /// The temporary folder with its log.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Its process.

@@ -1,8 +1,15 @@
 //! The parts that the other tests stand on, each alone: does what runs beside `prophet` behave?
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, ListParams};
+use tests::control_plane::{ControlPlane, Options};
 use tests::moto::Moto;
+use tests::wait;
+
+/// Long enough for a machine that does something else, too.
+const DEADLINE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn moto_serves_an_empty_aws() {
@@ -11,4 +18,101 @@ async fn moto_serves_an_empty_aws() {
     assert_eq!(groups.auto_scaling_groups(), []);
     let types = moto.ec2().describe_instance_types().send().await.unwrap();
     assert!(types.instance_types().len() > 10);
+}
+
+#[tokio::test]
+async fn a_pod_runs_on_a_node_of_kwok_and_completes_when_it_says() {
+    let plane = ControlPlane::start().await.unwrap();
+    plane
+        .apply_yaml(
+            r#"
+apiVersion: v1
+kind: Node
+metadata: {name: first}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: short}
+spec:
+  template:
+    metadata: {annotations: {tests.prophet.dev/run-seconds: "2"}}
+    spec: {restartPolicy: Never, containers: [{name: work, image: busybox}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: endless}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: work, image: busybox}]}
+"#,
+        )
+        .await
+        .unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(plane.client());
+    let phases = async || {
+        let list = pods.list(&ListParams::default()).await?;
+        let mut phases: Vec<String> =
+            list.items.into_iter().filter_map(|pod| pod.status.and_then(|status| status.phase)).collect();
+        phases.sort();
+        Ok::<_, anyhow::Error>(phases.join(" "))
+    };
+    wait::until_true("both jobs to run", DEADLINE, async || Ok(phases().await? == "Running Running"))
+        .await
+        .unwrap();
+    wait::until_true("one job to end", DEADLINE, async || Ok(phases().await? == "Running Succeeded"))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn service_accounts_do_what_rbac_lets_them_and_the_audit_log_tells() {
+    let options = Options { kwok: false, audited: true, service_accounts: true };
+    let plane = ControlPlane::start_with(options).await.unwrap();
+    plane
+        .apply_yaml(
+            "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: default}
+rules: [{apiGroups: [''], resources: [pods], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
+",
+        )
+        .await
+        .unwrap();
+    let client = plane.client_for("default", "reader").await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    // The authorizer learns of a new role by a watch.
+    wait::until("the role", DEADLINE, async || Ok(Some(pods.list(&ListParams::default()).await?)))
+        .await
+        .unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    maps.list(&ListParams::default()).await.unwrap_err();
+
+    let entries = plane.audit_log().unwrap();
+    let reader: Vec<_> =
+        entries.iter().filter(|entry| entry.user == "system:serviceaccount:default:reader").collect();
+    assert!(reader.iter().any(|entry| entry.resource == "pods" && entry.code == 200), "{reader:?}");
+    assert!(reader.iter().any(|entry| entry.resource == "configmaps" && entry.code == 403), "{reader:?}");
+    assert!(!reader.iter().any(|entry| entry.writes()), "{reader:?}");
+    assert!(entries.iter().any(|entry| entry.user == "admin" && entry.writes() && entry.name == "reader"));
+}
+
+#[tokio::test]
+async fn two_control_planes_run_side_by_side() {
+    let start = tokio::time::Instant::now();
+    let (one, other) = tokio::join!(ControlPlane::start(), ControlPlane::start());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    println!("two control planes were up after {:.1} s", start.elapsed().as_secs_f64());
+    assert_ne!(one.server(), other.server());
+    assert_ne!(one.folder(), other.folder());
 }

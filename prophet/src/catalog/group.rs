@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use embedder::{AcceleratorKind, CapacityType, Resources};
+use embedder::{AcceleratorKind, CapacityType, MicroDollars, Resources};
 
 /// One Auto Scaling group, or what takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct NodeGroup {
     pub accelerator_kind: AcceleratorKind,
     /// Allocatable resources that its tags give, by resource name and Kubernetes quantity: they override what is computed.
     pub resources: BTreeMap<String, String>,
+    /// The price of an instance for an hour, where the source knows it.
+    pub hourly: Option<MicroDollars>,
 }
 
 /// A node's taint.

@@ -1,6 +1,8 @@
 //! The command line, one file per command. Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 mod embed;
+#[cfg(feature = "kubernetes")]
+mod history;
 mod output;
 mod simulate;
 mod trace;
@@ -28,6 +30,9 @@ enum Command {
     /// Describe a job log, or generate one.
     #[command(subcommand)]
     Trace(trace::Command),
+    /// List what was recorded, or export it.
+    #[cfg(feature = "kubernetes")]
+    History(history::Args),
 }
 
 /// Runs the command that was typed.
@@ -36,6 +41,8 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(*args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),
+        #[cfg(feature = "kubernetes")]
+        Command::History(args) => history::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,58 @@
-//! The history that forecasts learn from: one record a tick, bounded in memory.
+//! The history that forecasts learn from: one record a tick, bounded in memory, and lasting on disk or in S3.
+//!
+//! ```text
+//! shapes.rs    shapes by number in a run, by a text in files
+//! line.rs      a tick as a line, and back
+//! place.rs     a folder, or a prefix in a bucket of S3
+//! journal.rs   appends lines (file.rs: to a file, wholly or not at all)
+//! replay.rs    lines, oldest first (raw.rs: bytes into lines)
+//! archive.rs   closed days to Parquet (columns.rs: lines as rows)
+//! ```
+//!
+//! What is written is described in `docs/history.md`.
+
+#[cfg(feature = "kubernetes")]
+mod archive;
+#[cfg(feature = "kubernetes")]
+mod columns;
+#[cfg(feature = "kubernetes")]
+mod fault;
+#[cfg(feature = "kubernetes")]
+mod file;
+#[cfg(feature = "kubernetes")]
+mod journal;
+#[cfg(feature = "kubernetes")]
+mod line;
+#[cfg(feature = "kubernetes")]
+mod place;
+#[cfg(feature = "kubernetes")]
+mod raw;
+#[cfg(feature = "kubernetes")]
+mod replay;
+#[cfg(all(test, feature = "kubernetes"))]
+mod samples;
+#[cfg(feature = "kubernetes")]
+mod shapes;
 
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 use embedder::{Resources, Shape};
+
+#[cfg(feature = "kubernetes")]
+pub use archive::{Compaction, Export, export};
+#[cfg(feature = "kubernetes")]
+pub use fault::{Fault, FaultKind, HistoryError};
+#[cfg(feature = "kubernetes")]
+pub use journal::{Appended, Journal};
+#[cfg(feature = "kubernetes")]
+pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION};
+#[cfg(feature = "kubernetes")]
+pub use place::{Place, PlaceError};
+#[cfg(feature = "kubernetes")]
+pub use replay::{Replay, Report};
+#[cfg(feature = "kubernetes")]
+pub use shapes::{ShapeKeyError, Shapes, parse_shape_key, shape_key};
 
 /// A shape of pod by its place in the shapes of a run, in the order in which they were first seen.
 pub type ShapeId = u32;

@@ -1,0 +1,153 @@
+//! Actuate: the only code that writes ReplicaSets, gates and CapacityBuffers.
+//!
+//! Every write carries the version of what its decision read, so that a stale one fails. It touches what carries our
+//! labels and owner, and nothing else: names come from [`Template::name`] or from what was found by them.
+
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions};
+use kube::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::changes::Change;
+use crate::manifest::Template;
+
+/// The one field manager.
+const MANAGER: &str = "prophet";
+
+/// When a gate was lifted, and what for, in a placeholder's annotations.
+const LIFTED_AT: &str = "prophet.dev/lifted-at";
+const LIFTED_FOR: &str = "prophet.dev/lifted-for";
+
+/// A write that failed. The rest goes on; the next turn tries again.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {act} {name}")]
+pub struct ActuateError {
+    act: &'static str,
+    name: String,
+    #[source]
+    source: Box<Error>,
+}
+
+impl ActuateError {
+    /// Whether something else wrote first: the next turn decides anew, and nothing is wrong.
+    pub fn is_stale(&self) -> bool {
+        matches!(&*self.source, Error::Api(status) if status.code == 409 || status.code == 404)
+    }
+}
+
+/// Writes for one policy.
+#[derive(Clone)]
+pub struct Actuator {
+    client: Client,
+    namespace: String,
+}
+
+impl Actuator {
+    /// For the policies of a namespace.
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.into() }
+    }
+
+    /// Does one change of a group whose template is `template`; `now` (RFC 3339) and `why` go onto pods whose gate is lifted.
+    ///
+    /// # Errors
+    /// The API server refuses it, or cannot be reached.
+    pub async fn change(&self, change: &Change, template: &Template, now: &str, why: &str) -> Result<(), ActuateError> {
+        match change {
+            Change::Apply { replicas, resource_version } => {
+                let body = template.replica_set(*replicas, resource_version.as_deref());
+                self.apply("apps", "v1", "ReplicaSet", &template.name(), &body).await
+            }
+            Change::Scale { set, resource_version, replicas } => {
+                let body = json!({"metadata": {"resourceVersion": resource_version}, "spec": {"replicas": replicas}});
+                self.merge("apps", "ReplicaSet", set, &body).await
+            }
+            Change::Lift { pod, resource_version, gates } => {
+                let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+                let body = json!({
+                    "metadata": {
+                        "resourceVersion": resource_version,
+                        "annotations": {LIFTED_AT: now, LIFTED_FOR: why},
+                    },
+                    "spec": {"schedulingGates": gates},
+                });
+                self.merge("", "Pod", pod, &body).await
+            }
+            Change::Delete { set, resource_version } => {
+                self.delete("apps", "v1", "ReplicaSet", set, Some(resource_version)).await
+            }
+        }
+    }
+
+    /// Makes a group's CapacityBuffer ask for so many nodes; `resource_version` is `None` where there is none yet.
+    ///
+    /// # Errors
+    /// The API server refuses it, or cannot be reached.
+    pub async fn buffer(
+        &self,
+        template: &Template,
+        replicas: u64,
+        resource_version: Option<&str>,
+    ) -> Result<(), ActuateError> {
+        let name = template.name();
+        if resource_version.is_none() {
+            self.apply("", "v1", "PodTemplate", &name, &template.pod_template()).await?;
+        }
+        let body = template.capacity_buffer(replicas, resource_version);
+        self.apply("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", &name, &body).await
+    }
+
+    /// Deletes a ReplicaSet of ours with its pods.
+    ///
+    /// # Errors
+    /// The API server refuses it, or cannot be reached.
+    pub async fn delete_set(&self, name: &str, resource_version: &str) -> Result<(), ActuateError> {
+        self.delete("apps", "v1", "ReplicaSet", name, Some(resource_version)).await
+    }
+
+    /// Deletes a CapacityBuffer of ours with its PodTemplate.
+    ///
+    /// # Errors
+    /// The API server refuses it, or cannot be reached.
+    pub async fn delete_buffer(&self, name: &str, resource_version: &str) -> Result<(), ActuateError> {
+        self.delete("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", name, Some(resource_version)).await?;
+        self.delete("", "v1", "PodTemplate", name, None).await
+    }
+
+    async fn apply(&self, group: &str, version: &str, kind: &str, name: &str, body: &Value) -> Result<(), ActuateError> {
+        let parameters = PatchParams::apply(MANAGER).force();
+        let done = self.api(group, version, kind).patch(name, &parameters, &Patch::Apply(body)).await;
+        done.map(drop).map_err(|source| failed("apply", kind, name, source))
+    }
+
+    async fn merge(&self, group: &str, kind: &str, name: &str, body: &Value) -> Result<(), ActuateError> {
+        let parameters = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let done = self.api(group, "v1", kind).patch(name, &parameters, &Patch::Merge(body)).await;
+        done.map(drop).map_err(|source| failed("change", kind, name, source))
+    }
+
+    async fn delete(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+        name: &str,
+        resource_version: Option<&str>,
+    ) -> Result<(), ActuateError> {
+        let preconditions =
+            resource_version.map(|version| Preconditions { resource_version: Some(version.into()), uid: None });
+        let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
+        match self.api(group, version, kind).delete(name, &parameters).await {
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            done => done.map(drop).map_err(|source| failed("delete", kind, name, source)),
+        }
+    }
+
+    fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+}
+
+fn failed(act: &'static str, kind: &str, name: &str, source: Error) -> ActuateError {
+    ActuateError { act, name: format!("{kind} {name}"), source: Box::new(source) }
+}

@@ -1,0 +1,307 @@
+//! The buckets on offer in a cluster: groups of nodes from any source, sized by the nodes that are there.
+//!
+//! A node's size is what pods can have of it: the smallest allocatable of the group's ready nodes whose accelerators are
+//! registered; of a group at zero the instance type's capacity less what a kubelet reserves, or what the group's tags say;
+//! always less every DaemonSet that would run there, and less static pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED};
+
+use super::group::{NodeGroup, Taint};
+use super::price::hourly;
+use crate::observe::{Daemon, NodeFacts, Nodes, resources};
+
+/// The label of the instance type.
+pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
+
+/// Labels of the capacity type, with the values that mean spot and on demand.
+const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
+    ("karpenter.sh/capacity-type", "spot", "on-demand"),
+    ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
+];
+
+/// A catalog, and beside it what Kubernetes needs to know of each group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// The buckets.
+    pub catalog: Catalog,
+    /// By bucket, then by group, in the catalog's order.
+    pub groups: Vec<Vec<Offer>>,
+    /// What is wrong with groups.
+    pub problems: Vec<String>,
+}
+
+/// What Kubernetes needs to know of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The instance type.
+    pub instance_type: String,
+    /// The groups of the source that are one here, because no label tells them apart.
+    pub members: Vec<String>,
+    /// The labels of a new node.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// The labels that a placeholder asks for, to be put into this group and no other.
+    pub pins: BTreeMap<String, String>,
+}
+
+impl Offer {
+    /// Whether a node is of this group.
+    pub fn owns(&self, node: &NodeFacts) -> bool {
+        self.pins.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+    }
+}
+
+/// How a capacity type is told from labels; `None` where none says.
+pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
+    CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {
+        let value = labels.get(*key)?;
+        (value == spot)
+            .then_some(CapacityType::Spot)
+            .or_else(|| (value == on_demand).then_some(CapacityType::OnDemand))
+    })
+}
+
+/// The buckets that `groups` offer, sized by `nodes`.
+///
+/// # Errors
+/// There is no group at all.
+pub fn offers(
+    groups: &[NodeGroup],
+    nodes: &Nodes,
+    daemons: &[Daemon],
+    placement_group_label: &str,
+) -> Result<Offers, CatalogError> {
+    let mut problems = Vec::new();
+    let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> = BTreeMap::new();
+    for group in groups {
+        let capacity = told_capacity_type(group, &mut problems);
+        if let (Some(placement_group), None) = (&group.placement_group, group.labels.get(placement_group_label)) {
+            problems.push(format!(
+                "group {}: its node-template tags lack the label {placement_group_label}, so placeholders cannot be put into placement group {placement_group}",
+                group.name
+            ));
+        }
+        let key = (group.instance_type.clone(), capacity, group.accelerator_kind.clone());
+        merge(buckets.entry(key).or_default(), group, &mut problems);
+    }
+    let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
+    let mut made = Vec::new();
+    for ((instance_type, capacity_type, accelerator_kind), merged) in buckets {
+        let suffix = if capacity_type == CapacityType::Spot { "/spot" } else { "" };
+        let name = format!("{instance_type}{suffix}");
+        let (sized, offered) = sized(&merged, nodes, daemons, placement_group_label);
+        let Some(allocatable) = sized else {
+            problems.push(format!("{name}: DaemonSets leave no room on its nodes, or their size is unknown"));
+            continue;
+        };
+        made.push(Bucket {
+            hourly: price(&merged, capacity_type, allocatable),
+            groups: merged.iter().map(Merged::group).collect(),
+            name: name.clone(),
+            capacity_type,
+            accelerator_kind,
+            allocatable,
+        });
+        offers.insert(name, offered);
+    }
+    let catalog = Catalog::new(made)?;
+    let groups = catalog.buckets().iter().map(|bucket| offers.remove(&bucket.name).unwrap_or_default()).collect();
+    Ok(Offers { catalog, groups, problems })
+}
+
+/// Groups of a source that no label tells apart.
+struct Merged {
+    first: NodeGroup,
+    members: Vec<String>,
+    min: u64,
+    max: u64,
+    price: Option<MicroDollars>,
+}
+
+impl Merged {
+    fn group(&self) -> Group {
+        let Self { first, members: _, min, max, price: _ } = self;
+        Group { name: first.name.clone(), placement_group: first.placement_group.clone(), min: *min, max: *max }
+    }
+}
+
+fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>) {
+    let alike = |known: &&mut Merged| known.first.labels == group.labels && known.first.taints == group.taints;
+    if let Some(known) = merged.iter_mut().find(alike) {
+        problems.push(format!(
+            "groups {} and {}: no label tells them apart, so they count as one",
+            known.first.name, group.name
+        ));
+        known.members.push(group.name.clone());
+        known.min = known.min.saturating_add(group.min);
+        known.max = known.max.saturating_add(group.max);
+        return;
+    }
+    let members = vec![group.name.clone()];
+    merged.push(Merged { first: group.clone(), members, min: group.min, max: group.max, price: group.hourly });
+}
+
+/// Spot only where a label says so: nothing else tells pods.
+fn told_capacity_type(group: &NodeGroup, problems: &mut Vec<String>) -> CapacityType {
+    let told = capacity_type(&group.labels);
+    if told.is_none() && group.capacity_type == CapacityType::Spot {
+        problems.push(format!(
+            "group {}: buys spot instances, and no node-template tag says so by {}; it counts as on-demand",
+            group.name, CAPACITY_LABELS[1].0
+        ));
+    }
+    told.unwrap_or(CapacityType::OnDemand)
+}
+
+/// The size of a bucket's nodes, and its groups as Kubernetes sees them.
+fn sized(
+    merged: &[Merged],
+    nodes: &Nodes,
+    daemons: &[Daemon],
+    placement_group_label: &str,
+) -> (Option<Resources>, Vec<Offer>) {
+    let offered: Vec<Offer> = merged.iter().map(|one| offer(one, merged, placement_group_label)).collect();
+    let sizes = merged.iter().zip(&offered).map(|(one, offer)| size(&one.first, offer, nodes, daemons));
+    let smallest = sizes.reduce(|a, b| a.zip(b).map(|(a, b)| floor(a, b))).flatten();
+    (smallest, offered)
+}
+
+/// A group with its pins: the labels that every group has, and those in which it differs from its neighbours.
+fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
+    let labels = &one.first.labels;
+    let known = [INSTANCE_TYPE_LABEL, CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, placement_group_label];
+    let told: BTreeSet<&str> = known.into_iter().collect();
+    let differs = |key: &String| {
+        all.iter().any(|other| other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value)))
+    };
+    let by_placement = all.iter().enumerate().all(|(i, a)| {
+        let at = |merged: &Merged| merged.first.labels.get(placement_group_label).cloned();
+        at(a).is_some() && all[..i].iter().all(|b| at(a) != at(b))
+    });
+    let pins = labels
+        .iter()
+        .filter(|(key, _)| told.contains(key.as_str()) || (!by_placement && differs(key)))
+        .map(|(key, value)| (key.clone(), value.clone()));
+    Offer {
+        instance_type: one.first.instance_type.clone(),
+        members: one.members.clone(),
+        labels: labels.clone(),
+        taints: one.first.taints.clone(),
+        pins: pins.collect(),
+    }
+}
+
+/// What pods can have of a node of a group; `None` where DaemonSets take it all.
+fn size(group: &NodeGroup, offer: &Offer, nodes: &Nodes, daemons: &[Daemon]) -> Option<Resources> {
+    let expected = group.capacity.accelerators > 0;
+    let of_group = nodes.iter().filter(|(_, _, facts)| {
+        facts.ready && offer.owns(facts) && (!expected || facts.accelerator_kind.is_some())
+    });
+    let seen = of_group.map(|(_, slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
+    let whole = seen.reduce(floor).unwrap_or_else(|| template(group));
+    let mut left = whole;
+    for daemon in daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints)) {
+        left = left.take(Resources { accelerators: 0, ..daemon.asks })?;
+    }
+    (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
+}
+
+/// The component-wise minimum.
+fn floor(a: Resources, b: Resources) -> Resources {
+    let (a, b) = (a.components(), b.components());
+    Resources::of(std::array::from_fn(|i| a[i].min(b[i])))
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What pods could have of the first node of a group: what its tags say, else its capacity less the kubelet's part, as
+/// Amazon's node images reserve it (`/etc/eks/bootstrap.sh`): 255 MiB and 11 MiB a pod, 100 MiB as the eviction
+/// threshold; 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest.
+fn template(group: &NodeGroup) -> Resources {
+    let NodeGroup { capacity, resources: told, accelerator_kind, .. } = group;
+    let pods = if capacity.pods == UNLIMITED { 110 } else { capacity.pods };
+    let kept_memory = (255 + 100 + 11 * pods.min(1_000)) * MIB;
+    let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
+    let mut left = if capacity.cpu_millis == UNLIMITED { 0 } else { capacity.cpu_millis };
+    let mut kept_cpu = 0;
+    for (step, per_myriad) in shares {
+        let part = left.min(step);
+        kept_cpu += (part * per_myriad).div_ceil(10_000);
+        left -= part;
+    }
+    let less = |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
+    let computed = Resources {
+        cpu_millis: less(capacity.cpu_millis, kept_cpu),
+        memory_bytes: less(capacity.memory_bytes, kept_memory),
+        ..*capacity
+    };
+    let tagged = resources(told, accelerator_kind.as_str());
+    let pick = |name: &str, told_value: u64, value: u64| if told.contains_key(name) { told_value } else { value };
+    Resources {
+        accelerators: pick(accelerator_kind.as_str(), tagged.accelerators, computed.accelerators),
+        cpu_millis: pick("cpu", tagged.cpu_millis, computed.cpu_millis),
+        memory_bytes: pick("memory", tagged.memory_bytes, computed.memory_bytes),
+        ephemeral_bytes: pick("ephemeral-storage", tagged.ephemeral_bytes, computed.ephemeral_bytes),
+        pods: pick("pods", tagged.pods, computed.pods),
+    }
+}
+
+fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources) -> MicroDollars {
+    let given = merged.iter().find_map(|one| one.price);
+    let instance_type = merged.first().map_or("", |one| one.first.instance_type.as_str());
+    given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
+}
+
+/// Groups made of live nodes: those of one instance type, capacity type and placement group are one.
+pub fn live_groups(nodes: &Nodes, placement_group_label: &str) -> Vec<NodeGroup> {
+    let mut groups: BTreeMap<(String, CapacityType, Option<String>), NodeGroup> = BTreeMap::new();
+    for (_, _, facts) in nodes.iter() {
+        let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
+        let capacity = capacity_type(&facts.labels).unwrap_or_default();
+        let placement_group = facts.labels.get(placement_group_label).cloned();
+        let key = (instance_type.clone(), capacity, placement_group.clone());
+        match groups.get_mut(&key) {
+            None => {
+                let parts = [instance_type.as_str(), if capacity == CapacityType::Spot { "spot" } else { "" }];
+                let parts = parts.into_iter().chain(placement_group.as_deref()).filter(|part| !part.is_empty());
+                let name = parts.collect::<Vec<_>>().join("/");
+                groups.insert(key, live_group(name, instance_type, facts, capacity, placement_group));
+            }
+            Some(group) => {
+                group.desired += 1;
+                group.labels.retain(|key, value| facts.labels.get(key) == Some(value));
+                group.taints.retain(|taint| facts.taints.contains(taint));
+            }
+        }
+    }
+    groups.into_values().collect()
+}
+
+fn live_group(
+    name: String,
+    instance_type: &str,
+    facts: &NodeFacts,
+    capacity_type: CapacityType,
+    placement_group: Option<String>,
+) -> NodeGroup {
+    let passing = |taint: &&Taint| !taint.key.starts_with("node.kubernetes.io/");
+    NodeGroup {
+        name,
+        instance_type: instance_type.into(),
+        capacity_type,
+        placement_group,
+        zone: None,
+        min: 0,
+        max: UNLIMITED,
+        desired: 1,
+        labels: facts.labels.clone(),
+        taints: facts.taints.iter().filter(passing).cloned().collect(),
+        capacity: facts.allocatable,
+        accelerator_kind: facts.accelerator_kind.clone().unwrap_or_default(),
+        resources: BTreeMap::new(),
+        hourly: None,
+    }
+}

@@ -1,0 +1,350 @@
+//! `prophet history`: what was recorded, for people, for programs, or as one file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Seek as _, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+
+use super::output;
+use crate::record::{BucketLine, Journal, LaunchEnd, Line, Place, Report, export};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet history --data /var/lib/prophet
+  prophet history --data s3://logs/prophet --policy batch.night --since 2026-07-01 --per tick
+  prophet history --data /var/lib/prophet --output csv > history.csv
+  prophet history export --data /var/lib/prophet --out history.parquet
+
+TIME is a day, such as 2026-07-01, or a moment, such as 2026-07-01T12:00:00Z; without a zone it is UTC.
+PLACE is a folder, file:///FOLDER or s3://BUCKET/PREFIX; S3 takes endpoint, region and credentials from the
+usual AWS variables of the environment.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: Option<List>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Write one Parquet file of all
+    Export(Export),
+}
+
+/// Which lines.
+#[derive(clap::Args)]
+struct Range {
+    /// Where the history lies
+    #[arg(long, value_name = "PLACE")]
+    data: String,
+    /// Only this policy, NAMESPACE.NAME; all when absent
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+    /// From this time on
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    since: Option<DateTime<Utc>>,
+    /// Before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    until: Option<DateTime<Utc>>,
+}
+
+#[derive(clap::Args)]
+struct List {
+    #[command(flatten)]
+    range: Range,
+    /// What a row of the table sums up
+    #[arg(long, default_value = "day")]
+    per: Per,
+    /// How to print the result: a table, one JSON line a tick, or one CSV row a tick and bucket
+    #[arg(long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(clap::Args)]
+struct Export {
+    #[command(flatten)]
+    range: Range,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Per {
+    /// A day of a bucket.
+    Day,
+    /// A tick of a bucket.
+    Tick,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// The lines as they were written.
+    Json,
+    /// For spreadsheets.
+    Csv,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match args {
+        Args { command: Some(Command::Export(export)), .. } => runtime.block_on(write_export(&export)),
+        Args { list: Some(list), .. } => runtime.block_on(print_list(&list)),
+        Args { command: None, list: None } => anyhow::bail!("--data is missing"),
+    }
+}
+
+/// The place, and the policies that were asked for.
+async fn open(range: &Range) -> anyhow::Result<(Place, Vec<String>)> {
+    let place = Place::existing(&range.data)?;
+    let mut policies = place.policies().await?;
+    anyhow::ensure!(!policies.is_empty(), "{}: no history in it", range.data);
+    if let Some(policy) = &range.policy {
+        let have = policies.join(", ");
+        policies.retain(|found| found == policy);
+        anyhow::ensure!(!policies.is_empty(), "{}: no policy {policy} in it, only {have}", range.data);
+    }
+    Ok((place, policies))
+}
+
+async fn print_list(List { range, per, output }: &List) -> anyhow::Result<()> {
+    let (place, policies) = open(range).await?;
+    let mut printer = match (output, per) {
+        (Format::Table, Per::Day) => Printer::Days(Summary::default()),
+        (Format::Table, Per::Tick) => Printer::Ticks,
+        (Format::Json, _) => Printer::Json,
+        (Format::Csv, _) => Printer::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
+    };
+    printer.open()?;
+    for policy in policies {
+        let mut replay = Journal::open(place.clone(), &policy).await?.replay(range.since).await?;
+        while let Some(line) = replay.next().await? {
+            if range.until.is_some_and(|until| line.time >= until) {
+                break;
+            }
+            printer.line(&line)?;
+        }
+        warn(&policy, replay.report());
+    }
+    printer.close()
+}
+
+async fn write_export(Export { range, out }: &Export) -> anyhow::Result<()> {
+    let (place, policies) = open(range).await?;
+    // Row groups are ready before the file may have its name.
+    let file = tempfile::tempfile().context("failed to make a temporary file")?;
+    let done = export(&place, &policies, range.since, range.until, file).await?;
+    for (policy, report) in policies.iter().zip(&done.reports) {
+        warn(policy, report);
+    }
+    let mut file = done.to;
+    file.rewind()?;
+    output::write_whole(out, |to| io::copy(&mut file, to).map(|_| ()))?;
+    eprintln!("{} ticks of {} written to {}", done.lines, policies.join(", "), out.display());
+    Ok(())
+}
+
+/// Says what was passed over, on standard error.
+fn warn(policy: &str, report: &Report) {
+    let Report { lines: _, not_later, faults_total, faults } = report;
+    for fault in faults {
+        eprintln!("prophet: passed over: {fault}");
+    }
+    if *faults_total > faults.len() as u64 {
+        eprintln!("prophet: {policy}: passed over {faults_total} faulty lines in all");
+    }
+    if *not_later > 0 {
+        eprintln!("prophet: {policy}: dropped {not_later} lines that are not after the one before");
+    }
+}
+
+/// What prints lines as they come.
+enum Printer {
+    Days(Summary),
+    Ticks,
+    Json,
+    Csv(Box<csv::Writer<io::Stdout>>),
+}
+
+impl Printer {
+    fn open(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Ticks => output::print(&format!(
+                "{:<20} {:<20} {:<20} {:>7} {:>7} {:>9} {:>8} {:>12} {:>6}\n",
+                "time", "policy", "bucket", "demand", "max", "announced", "headroom", "placeholders", "ready"
+            )),
+            Self::Csv(writer) => Ok(writer.write_record(COLUMNS)?),
+            Self::Days(_) | Self::Json => Ok(()),
+        }
+    }
+
+    fn line(&mut self, line: &Line) -> anyhow::Result<()> {
+        match self {
+            Self::Days(summary) => {
+                summary.add(line);
+                Ok(())
+            }
+            Self::Ticks => output::print(&tick_rows(line)),
+            Self::Json => output::print(&(line.text()? + "\n")),
+            Self::Csv(writer) => write_csv(writer, line),
+        }
+    }
+
+    fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Days(summary) => output::print(&summary.table()),
+            Self::Csv(mut writer) => Ok(writer.flush()?),
+            Self::Ticks | Self::Json => Ok(()),
+        }
+    }
+}
+
+fn tick_rows(line: &Line) -> String {
+    let mut text = String::new();
+    let time = line.time.format("%Y-%m-%dT%H:%M:%SZ");
+    for (name, bucket) in &line.buckets {
+        let BucketLine { demand, demand_max, announced, headroom, placeholders, ready, .. } = bucket;
+        let _ = writeln!(
+            text,
+            "{time:<20} {:<20} {name:<20} {demand:>7} {demand_max:>7} {announced:>9} {headroom:>8} {placeholders:>12} {ready:>6}",
+            line.policy
+        );
+    }
+    text
+}
+
+/// As the columns of a Parquet file, but for fields that we do not know.
+const COLUMNS: [&str; 12] = [
+    "time",
+    "policy",
+    "bucket",
+    "demand",
+    "demand_max",
+    "announced",
+    "headroom",
+    "placeholders",
+    "ready",
+    "room",
+    "arrivals",
+    "launches",
+];
+
+fn write_csv(writer: &mut csv::Writer<io::Stdout>, line: &Line) -> anyhow::Result<()> {
+    let time = line.time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
+    for (name, bucket) in &line.buckets {
+        let BucketLine { demand, demand_max, announced, headroom, placeholders, ready, room, arrivals, .. } =
+            bucket;
+        let counts = [demand, demand_max, announced, headroom, placeholders, ready];
+        let launches: Vec<_> = line.launches.iter().filter(|launch| launch.bucket == *name).collect();
+        let texts = [
+            serde_json::to_string(room)?,
+            serde_json::to_string(arrivals)?,
+            serde_json::to_string(&launches)?,
+        ];
+        let names = [time.clone(), line.policy.clone(), name.clone()];
+        writer.write_record(names.into_iter().chain(counts.map(ToString::to_string)).chain(texts))?;
+    }
+    Ok(())
+}
+
+/// What the days of a bucket were like.
+#[derive(Default)]
+struct Summary {
+    days: BTreeMap<(NaiveDate, String, String), Day>,
+}
+
+/// A day of a bucket.
+#[derive(Default)]
+struct Day {
+    ticks: u64,
+    demand_sum: u128,
+    demand_max: u64,
+    placeholders_sum: u128,
+    placeholders_max: u64,
+    ready: u64,
+    failed: u64,
+}
+
+impl Summary {
+    fn add(&mut self, line: &Line) {
+        let key = |bucket: &str| (line.time.date_naive(), line.policy.clone(), bucket.to_owned());
+        for (name, bucket) in &line.buckets {
+            let day = self.days.entry(key(name)).or_default();
+            day.ticks += 1;
+            day.demand_sum += u128::from(bucket.demand);
+            day.demand_max = day.demand_max.max(bucket.demand_max);
+            day.placeholders_sum += u128::from(bucket.placeholders);
+            day.placeholders_max = day.placeholders_max.max(bucket.placeholders);
+        }
+        for launch in &line.launches {
+            let day = self.days.entry(key(&launch.bucket)).or_default();
+            match launch.end {
+                LaunchEnd::Ready(_) => day.ready += 1,
+                LaunchEnd::Failed(_) => day.failed += 1,
+            }
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!(
+            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>13} {:>16} {:>8} {:>6}\n",
+            "day",
+            "policy",
+            "bucket",
+            "ticks",
+            "mean demand",
+            "max demand",
+            "mean standing",
+            "max placeholders",
+            "launches",
+            "failed"
+        );
+        for ((day, policy, bucket), of) in &self.days {
+            let mean = |sum: u128| sum as f64 / of.ticks.max(1) as f64;
+            let (demand, standing) = (mean(of.demand_sum), mean(of.placeholders_sum));
+            let Day { ticks, demand_max, placeholders_max, ready, failed, .. } = of;
+            let _ = writeln!(
+                text,
+                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {standing:>13.1} {placeholders_max:>16} {:>8} {failed:>6}",
+                ready + failed
+            );
+        }
+        text
+    }
+}
+
+/// A day, or a moment.
+fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
+    if let Ok(time) = text.parse::<DateTime<Utc>>() {
+        return Ok(time);
+    }
+    if let Ok(time) = text.parse::<chrono::NaiveDateTime>() {
+        return Ok(time.and_utc());
+    }
+    let day = text.parse::<NaiveDate>().map(|day| day.and_time(NaiveTime::MIN).and_utc());
+    day.map_err(|_| "expected a time such as 2026-07-01 or 2026-07-01T12:00:00Z".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_day_or_a_moment() {
+        let check = |text, expected: &str| {
+            assert_eq!(parse_time(text).unwrap().to_rfc3339(), expected, "{text}");
+        };
+        check("2026-07-01", "2026-07-01T00:00:00+00:00");
+        check("2026-07-01T12:00:00", "2026-07-01T12:00:00+00:00");
+        check("2026-07-01T12:00:00+02:00", "2026-07-01T10:00:00+00:00");
+        assert!(parse_time("yesterday").unwrap_err().starts_with("expected a time"));
+    }
+}

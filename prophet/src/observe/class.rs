@@ -1,0 +1,178 @@
+//! Classes of pods that are alike for us, each held once however many pods there are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use embedder::{AcceleratorKind, Resources};
+use placeholders::POLICY_LABEL;
+
+use super::constraints::Constraints;
+use super::objects::{MIRROR, Pod, PodTemplate};
+use super::requests::requests;
+
+/// What a pod is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A workload's: batch demand where a policy says so.
+    Workload,
+    /// A DaemonSet's.
+    Daemon,
+    /// The API server's view of a static pod.
+    Mirror,
+    /// Ours.
+    Placeholder,
+}
+
+/// Pods that are interchangeable for every policy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodClass {
+    /// What they are.
+    pub role: Role,
+    /// Their namespace.
+    pub namespace: String,
+    /// Those of their labels that some policy reads.
+    pub labels: BTreeMap<String, String>,
+    /// Their priority.
+    pub priority: i32,
+    /// The scheduling gates that hold them.
+    pub gates: Vec<String>,
+    /// What each takes of a node.
+    pub asks: Resources,
+    /// The kind of the accelerators among it.
+    pub accelerator_kind: AcceleratorKind,
+    /// Where they may go.
+    pub constraints: Constraints,
+}
+
+impl PodClass {
+    /// The class of a pod, with the labels that policies read.
+    pub fn of(pod: &Pod, label_keys: &BTreeSet<String>) -> Self {
+        let Pod { metadata, spec, status: _ } = pod;
+        let (asks, accelerator_kind) = requests(spec);
+        let mut gates: Vec<String> = spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect();
+        gates.sort();
+        Self {
+            role: role(pod),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            labels: kept(metadata.labels.as_ref(), label_keys),
+            priority: spec.priority.unwrap_or(0),
+            gates,
+            asks,
+            accelerator_kind,
+            constraints: Constraints::of(spec),
+        }
+    }
+
+    /// The class of pods to be.
+    pub fn of_template(
+        template: &PodTemplate,
+        namespace: &str,
+        priority: i32,
+        label_keys: &BTreeSet<String>,
+    ) -> Self {
+        let (asks, accelerator_kind) = requests(&template.spec);
+        Self {
+            role: Role::Workload,
+            namespace: namespace.into(),
+            labels: kept(Some(&template.metadata.labels), label_keys),
+            priority,
+            gates: Vec::new(),
+            asks,
+            accelerator_kind,
+            constraints: Constraints::of(&template.spec),
+        }
+    }
+}
+
+fn kept(labels: Option<&BTreeMap<String, String>>, keys: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let Some(labels) = labels else { return BTreeMap::new() };
+    let one = |key: &String| labels.get(key).map(|value| (key.clone(), value.clone()));
+    keys.iter().filter_map(one).collect()
+}
+
+fn role(pod: &Pod) -> Role {
+    let has = |map: &Option<BTreeMap<String, String>>, key: &str| {
+        map.as_ref().is_some_and(|map| map.contains_key(key))
+    };
+    let owned_by = |kind: &str| {
+        pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == kind)
+    };
+    if has(&pod.metadata.annotations, MIRROR) || owned_by("Node") {
+        Role::Mirror
+    } else if owned_by("DaemonSet") {
+        Role::Daemon
+    } else if has(&pod.metadata.labels, POLICY_LABEL) && owned_by("ReplicaSet") {
+        Role::Placeholder
+    } else {
+        Role::Workload
+    }
+}
+
+/// The place of a class among [`Classes`]; used anew once the last pod of it is gone.
+pub type ClassId = u32;
+
+/// Classes with the number of their users. Memory grows with the classes that are in use, not with those that were.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    ids: HashMap<Arc<PodClass>, ClassId>,
+    slots: Vec<Option<(Arc<PodClass>, u64)>>,
+    free: Vec<ClassId>,
+}
+
+impl Classes {
+    /// The place of a class, with one user more.
+    pub fn take(&mut self, class: PodClass) -> ClassId {
+        if let Some(&id) = self.ids.get(&class) {
+            self.retain(id);
+            return id;
+        }
+        let class = Arc::new(class);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            ClassId::try_from(self.slots.len() - 1).unwrap_or(ClassId::MAX)
+        });
+        self.slots[id as usize] = Some((Arc::clone(&class), 1));
+        self.ids.insert(class, id);
+        id
+    }
+
+    /// One user more of a class in use.
+    pub fn retain(&mut self, id: ClassId) {
+        if let Some(Some((_, users))) = self.slots.get_mut(id as usize) {
+            *users += 1;
+        }
+    }
+
+    /// One user less.
+    pub fn release(&mut self, id: ClassId) {
+        let Some(slot) = self.slots.get_mut(id as usize) else { return };
+        let Some((class, users)) = slot else { return };
+        *users -= 1;
+        if *users == 0 {
+            self.ids.remove(class);
+            *slot = None;
+            self.free.push(id);
+        }
+    }
+
+    /// A class in use.
+    pub fn get(&self, id: ClassId) -> Option<&Arc<PodClass>> {
+        self.slots.get(id as usize)?.as_ref().map(|(class, _)| class)
+    }
+
+    /// How many places there are, used or not.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no class was ever used.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The classes in use.
+    pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Arc<PodClass>)> {
+        let used = self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, &slot.as_ref()?.0)));
+        used.map(|(id, class)| (ClassId::try_from(id).unwrap_or(ClassId::MAX), class))
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a pod may go: node selector, required node affinity, tolerations.
+//!
+//! Not evaluated: preferred affinity, pod affinity and anti-affinity, topology spread, volumes, host ports, and
+//! `matchFields` (a pod that names its node is no demand for another).
+
+use std::collections::BTreeMap;
+
+use super::objects::{NodeSelectorTerm, PodSpec, Requirement, Toleration};
+use crate::catalog::Taint;
+
+/// What a pod asks of the node it is put on, beside room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Constraints {
+    selector: BTreeMap<String, String>,
+    /// One of them must hold; `None` where there is no required affinity.
+    terms: Option<Vec<NodeSelectorTerm>>,
+    tolerations: Vec<Toleration>,
+}
+
+impl Constraints {
+    /// Those of a pod.
+    pub fn of(spec: &PodSpec) -> Self {
+        let mut tolerations = spec.tolerations.clone();
+        tolerations.sort();
+        let required = spec.affinity.node_affinity.required.as_ref();
+        Self {
+            selector: spec.node_selector.clone(),
+            terms: required.map(|selector| selector.node_selector_terms.clone()),
+            tolerations,
+        }
+    }
+
+    /// Those of a DaemonSet's pods: its controller lets them bear what befalls nodes.
+    pub fn of_daemon(spec: &PodSpec) -> Self {
+        let mut constraints = Self::of(spec);
+        constraints.tolerations.push(Toleration {
+            key: Some("node.kubernetes.io/".into()),
+            operator: Some(PREFIX.into()),
+            ..Toleration::default()
+        });
+        constraints
+    }
+
+    /// Whether a node with these labels and taints takes the pod.
+    pub fn admit(&self, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
+        let Self { selector, terms, tolerations } = self;
+        selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && terms.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, labels)))
+            && taints.iter().all(|taint| {
+                taint.effect == "PreferNoSchedule" || tolerations.iter().any(|t| tolerates(t, taint))
+            })
+    }
+}
+
+/// Not an operator of Kubernetes: every taint whose key begins so.
+const PREFIX: &str = "Prefix";
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let Toleration { key, operator, value, effect } = toleration;
+    let (key, operator) = (key.as_deref().unwrap_or(""), operator.as_deref().unwrap_or("Equal"));
+    if !effect.as_deref().unwrap_or("").is_empty() && effect.as_deref() != Some(&taint.effect) {
+        return false;
+    }
+    match operator {
+        PREFIX => taint.key.starts_with(key),
+        "Exists" => key.is_empty() || key == taint.key,
+        "Equal" => key == taint.key && value.as_deref().unwrap_or("") == taint.value,
+        "Lt" | "Gt" => key == taint.key && compares(&taint.value, operator, value.as_deref().unwrap_or("")),
+        _ => false,
+    }
+}
+
+/// Whether a term holds; an empty one never does.
+fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
+    let NodeSelectorTerm { match_expressions, match_fields } = term;
+    match_fields.is_empty()
+        && !match_expressions.is_empty()
+        && match_expressions.iter().all(|requirement| meets(requirement, labels))
+}
+
+/// Whether labels meet a requirement.
+pub(super) fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
+    let Requirement { key, operator, values } = requirement;
+    let label = labels.get(key);
+    match operator.as_str() {
+        "In" => label.is_some_and(|label| values.contains(label)),
+        "NotIn" => label.is_none_or(|label| !values.contains(label)),
+        "Exists" => label.is_some(),
+        "DoesNotExist" => label.is_none(),
+        "Gt" | "Lt" => label.zip(values.first()).is_some_and(|(label, value)| compares(label, operator, value)),
+        _ => false,
+    }
+}
+
+fn compares(left: &str, operator: &str, right: &str) -> bool {
+    let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) else { return false };
+    if operator == "Gt" { left > right } else { left < right }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A spot node with GPUs and their taint.
+    #[track_caller]
+    fn check(spec: &str, admitted: bool) {
+        let labels = [
+            ("node.kubernetes.io/instance-type", "g5.xlarge"),
+            ("karpenter.sh/capacity-type", "spot"),
+            ("cores", "4"),
+        ];
+        let labels = labels.map(|(key, value)| (key.into(), value.into())).into();
+        let taints = [("nvidia.com/gpu", "NoSchedule"), ("busy", "PreferNoSchedule")];
+        let taints =
+            taints.map(|(key, effect)| Taint { key: key.into(), value: "yes".into(), effect: effect.into() });
+        let spec: PodSpec = serde_json::from_str(spec).unwrap();
+        assert_eq!(Constraints::of(&spec).admit(&labels, &taints), admitted, "{spec:?}");
+    }
+
+    fn with(more: &str) -> String {
+        format!(r#"{{"tolerations": [{{"operator": "Exists"}}] {more}}}"#)
+    }
+
+    #[test]
+    fn taints_must_be_tolerated() {
+        check("{}", false);
+        check(&with(""), true);
+        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}"#, true);
+        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}]}"#, false);
+        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "value": "yes"}]}"#, true);
+        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "value": "no"}]}"#, false);
+        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Odd"}]}"#, false);
+    }
+
+    #[test]
+    fn selectors_and_affinity_must_hold() {
+        check(&with(r#", "nodeSelector": {"karpenter.sh/capacity-type": "spot"}"#), true);
+        check(&with(r#", "nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}"#), false);
+        let affinity = |terms: &str| {
+            with(&format!(
+                r#", "affinity": {{"nodeAffinity": {{"requiredDuringSchedulingIgnoredDuringExecution": {{"nodeSelectorTerms": [{terms}]}}}}}}"#
+            ))
+        };
+        let term = |key: &str, operator: &str, values: &str| {
+            format!(r#"{{"matchExpressions": [{{"key": "{key}", "operator": "{operator}", "values": [{values}]}}]}}"#)
+        };
+        check(&affinity(&term("cores", "In", r#""2", "4""#)), true);
+        check(&affinity(&term("cores", "NotIn", r#""2", "4""#)), false);
+        check(&affinity(&term("absent", "NotIn", r#""x""#)), true);
+        check(&affinity(&term("cores", "Gt", r#""3""#)), true);
+        check(&affinity(&term("cores", "Lt", r#""4""#)), false);
+        check(&affinity(&term("cores", "Exists", "")), true);
+        check(&affinity(&term("cores", "DoesNotExist", "")), false);
+        check(&affinity(&[term("cores", "In", r#""1""#), term("cores", "Exists", "")].join(", ")), true);
+        check(&affinity("{}"), false);
+        check(&affinity(""), false);
+    }
+}

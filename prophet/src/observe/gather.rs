@@ -1,0 +1,240 @@
+//! What a policy sees at a moment: the input of the stages that follow.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use embedder::{Ask, BucketId, BucketSet, Cluster, Gang, Room, Shape, Unfit};
+use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
+
+use super::class::{ClassId, PodClass};
+use super::constraints::Constraints;
+use super::index::{Index, PlaceholderPod};
+use super::nodes::{NodeFacts, less};
+use super::workloads::{HeldBack, Standing, Workloads};
+use super::Key;
+use crate::catalog::Offers;
+
+/// What a policy sees at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Batch pods, and the nodes that they occupy.
+    pub cluster: Cluster,
+    /// What stands.
+    pub standing: PlaceholdersStanding,
+    /// Placeholders on nodes, by bucket and group.
+    pub ready: Vec<Vec<u64>>,
+    /// Pods that are announced but not counted.
+    pub held_back: BTreeMap<HeldBack, u64>,
+    /// Pods that no bucket of the cluster takes.
+    pub unfit: Vec<(Shape, u64, Unfit)>,
+}
+
+/// What a policy reads, kept between turns so that only what has changed is worked out anew.
+#[derive(Default)]
+pub struct View {
+    /// Which version of nodes and offers the rest is of.
+    of: (u64, Option<Arc<Offers>>),
+    admits: HashMap<Constraints, BucketSet>,
+    /// By node: its bucket and group.
+    places: Vec<Option<(BucketId, usize)>>,
+}
+
+/// Whose ReplicaSet a placeholder is of: bucket and group, by namespace and name.
+pub type Places = BTreeMap<Key, (BucketId, usize)>;
+
+impl View {
+    /// What the policy sees.
+    ///
+    /// `replica_sets` says where the policy's own placeholders belong; `backoff` which groups' launches failed lately.
+    pub fn gather(
+        &mut self,
+        index: &Index,
+        offers: &Arc<Offers>,
+        workloads: &Workloads,
+        replica_sets: &Places,
+        backoff: &dyn Fn(BucketId, usize) -> bool,
+    ) -> Seen {
+        self.refresh(index, offers);
+        let mut seen = Seen { standing: self.standing(index, offers, replica_sets, backoff), ..Seen::default() };
+        seen.ready = ready(index, offers, replica_sets);
+        let batch: Vec<bool> = selected(index, workloads);
+        self.occupancy(index, offers, &batch, &mut seen);
+        self.waiting(index, offers, workloads, &batch, &mut seen);
+        self.announced(index, offers, workloads, &mut seen);
+        seen
+    }
+
+    /// The shape of a class in a catalog.
+    pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
+        let admits = match self.admits.get(&class.constraints) {
+            Some(admits) => admits.clone(),
+            None => {
+                let admits = admits(&class.constraints, offers);
+                self.admits.insert(class.constraints.clone(), admits.clone());
+                admits
+            }
+        };
+        Shape { asks: class.asks, accelerator_kind: class.accelerator_kind.clone(), admits }
+    }
+
+    fn refresh(&mut self, index: &Index, offers: &Arc<Offers>) {
+        let same_offers = self.of.1.as_ref().is_some_and(|of| Arc::ptr_eq(of, offers));
+        if !same_offers || self.admits.len() > 4 * index.classes().len().max(1_000) {
+            self.admits.clear();
+        }
+        let nodes = index.nodes();
+        if !same_offers || self.of.0 != nodes.version {
+            self.places = vec![None; nodes.len()];
+            let by_type = by_type(offers);
+            for (id, _, facts) in nodes.iter() {
+                self.places[id] = place(facts, offers, &by_type);
+            }
+            self.of = (nodes.version, Some(Arc::clone(offers)));
+        }
+    }
+
+    fn occupancy(&self, index: &Index, offers: &Offers, batch: &[bool], seen: &mut Seen) {
+        let is_batch = |&(class, _): &(ClassId, u32)| batch.get(class as usize).copied().unwrap_or(false);
+        seen.cluster.occupied = vec![0; offers.catalog.len()];
+        let mut free = Vec::new();
+        for (id, slot, facts) in index.nodes().iter() {
+            let Some(Some((bucket, group))) = self.places.get(id).copied() else { continue };
+            if slot.placeholders > 0 || !slot.pods.iter().any(is_batch) {
+                continue;
+            }
+            seen.cluster.occupied[bucket] += 1;
+            seen.standing.buckets[bucket][group].occupied += 1;
+            if facts.schedulable {
+                free.push((bucket, less(facts.allocatable, slot.used)));
+            }
+        }
+        free.sort_unstable();
+        for (bucket, free) in free {
+            match seen.cluster.rooms.last_mut() {
+                Some(room) if room.bucket == bucket && room.free == free => room.nodes += 1,
+                _ => seen.cluster.rooms.push(Room { bucket, free, nodes: 1 }),
+            }
+        }
+    }
+
+    fn waiting(&mut self, index: &Index, offers: &Offers, workloads: &Workloads, batch: &[bool], seen: &mut Seen) {
+        for (id, class) in index.classes().iter() {
+            let [pending, gated] = index.waiting(id);
+            if pending + gated == 0 || !batch[id as usize] {
+                continue;
+            }
+            if pending > 0 {
+                let shape = self.shape(class, offers);
+                match offers.catalog.buckets_for(&shape) {
+                    Ok(_) => seen.cluster.pending.push(Ask { shape, count: pending }),
+                    Err(unfit) => seen.unfit.push((shape, pending, unfit)),
+                }
+            }
+            if gated > 0 {
+                match workloads.gated(class) {
+                    Standing::HeldBack(reason) => *seen.held_back.entry(reason).or_default() += gated,
+                    _ => seen.cluster.announced.push(Ask { shape: self.shape(class, offers), count: gated }),
+                }
+            }
+        }
+        seen.cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
+        seen.unfit.sort();
+    }
+
+    fn announced(&mut self, index: &Index, offers: &Offers, workloads: &Workloads, seen: &mut Seen) {
+        for (_, announcement) in index.announcements() {
+            let ours: Vec<_> = announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
+            let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            if count == 0 {
+                continue;
+            }
+            match workloads.announced(announcement) {
+                Standing::HeldBack(reason) => *seen.held_back.entry(reason).or_default() += count,
+                _ => {
+                    let asks = ours.iter().map(|(class, count)| Ask { shape: self.shape(class, offers), count: *count });
+                    let asks: Vec<Ask> = asks.collect();
+                    if announcement.gang {
+                        seen.cluster.gangs.push(Gang { asks, one_placement_group: true });
+                    } else {
+                        seen.cluster.announced.extend(asks);
+                    }
+                }
+            }
+        }
+    }
+
+    fn standing(
+        &self,
+        index: &Index,
+        offers: &Offers,
+        replica_sets: &Places,
+        backoff: &dyn Fn(BucketId, usize) -> bool,
+    ) -> PlaceholdersStanding {
+        let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
+            let one = |group| GroupStanding { backoff: backoff(bucket, group), ..GroupStanding::default() };
+            (0..groups.len()).map(one).collect()
+        });
+        let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
+        for (bucket, group) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()).map(|(_, at)| at) {
+            standing.buckets[bucket][group].placeholders += 1;
+        }
+        standing
+    }
+}
+
+/// The policy's placeholders that stay, with their places.
+fn ours<'a>(
+    index: &'a Index,
+    replica_sets: &'a Places,
+) -> impl Iterator<Item = (&'a PlaceholderPod, (BucketId, usize))> {
+    index.placeholders().filter(|(_, pod)| !pod.deleting).filter_map(|(key, pod)| {
+        let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+        Some((pod, *replica_sets.get(&set)?))
+    })
+}
+
+fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>> {
+    let mut ready: Vec<Vec<u64>> = offers.groups.iter().map(|groups| vec![0; groups.len()]).collect();
+    for (_, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| pod.node.is_some()) {
+        ready[bucket][group] += 1;
+    }
+    ready
+}
+
+/// By class: whether its pods are batch demand.
+fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
+    let mut batch = vec![false; index.classes().len()];
+    for (id, class) in index.classes().iter() {
+        batch[id as usize] = workloads.select(class);
+    }
+    batch
+}
+
+fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
+    let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
+        groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints))
+    });
+    BucketSet::only(admitting.map(|(id, _)| id))
+}
+
+fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
+    let mut by_type: HashMap<&str, Vec<(BucketId, usize)>> = HashMap::new();
+    for (bucket, groups) in offers.groups.iter().enumerate() {
+        for (group, offer) in groups.iter().enumerate() {
+            by_type.entry(&offer.instance_type).or_default().push((bucket, group));
+        }
+    }
+    by_type
+}
+
+/// The bucket and group of a node: of those whose pins it meets, the one with the most.
+fn place(
+    facts: &NodeFacts,
+    offers: &Offers,
+    by_type: &HashMap<&str, Vec<(BucketId, usize)>>,
+) -> Option<(BucketId, usize)> {
+    let instance_type = facts.labels.get(crate::catalog::INSTANCE_TYPE_LABEL)?;
+    let candidates = by_type.get(instance_type.as_str())?.iter().copied();
+    let owning = candidates.filter(|&(bucket, group)| offers.groups[bucket][group].owns(facts));
+    owning.max_by_key(|&(bucket, group)| (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group))))
+}

@@ -1,0 +1,241 @@
+//! Nodes, and what runs on each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use embedder::{AcceleratorKind, Resources};
+
+use super::class::{ClassId, PodClass, Role};
+use super::objects::{Node, is_true};
+use super::requests::{kind_in, resources};
+use crate::catalog::Taint;
+
+/// The place of a node among [`Nodes`]; used anew once the node is gone and nothing is bound to it.
+pub type NodeId = u32;
+
+/// A node as we read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// What pods can have of it.
+    pub allocatable: Resources,
+    /// The kind of its accelerators, where any are registered.
+    pub accelerator_kind: Option<AcceleratorKind>,
+    /// Whether its kubelet says that it is ready.
+    pub ready: bool,
+    /// Whether pods may be put on it: ready, not cordoned, not being deleted.
+    pub schedulable: bool,
+    /// When it was made.
+    pub created: Option<DateTime<Utc>>,
+}
+
+impl NodeFacts {
+    fn of(node: &Node) -> Self {
+        let Node { metadata, spec, status } = node;
+        let kind = kind_in(&status.allocatable);
+        let ready = is_true(&status.conditions, "Ready");
+        let taints = spec.taints.iter().map(|taint| Taint {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.clone(),
+        });
+        let going = metadata.deletion_timestamp.is_some()
+            || spec.taints.iter().any(|taint| GOING.contains(&taint.key.as_str()));
+        Self {
+            labels: metadata.labels.clone().unwrap_or_default(),
+            taints: taints.collect(),
+            allocatable: resources(&status.allocatable, kind.unwrap_or(AcceleratorKind::NVIDIA)),
+            accelerator_kind: kind.map(AcceleratorKind::new),
+            ready,
+            schedulable: ready && !spec.unschedulable && !going,
+            created: metadata.creation_timestamp.as_ref().and_then(time),
+        }
+    }
+}
+
+/// Taints of nodes that an autoscaler is about to take away.
+const GOING: [&str; 3] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
+
+/// A time of the API server.
+pub(crate) fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Option<DateTime<Utc>> {
+    let at = time.0;
+    DateTime::from_timestamp(at.as_second(), u32::try_from(at.subsec_nanosecond()).unwrap_or(0))
+}
+
+/// A node with what runs on it. Pods may be bound before the node is seen.
+#[derive(Clone, Debug, Default)]
+pub struct Slot {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The node, once seen.
+    pub facts: Option<NodeFacts>,
+    /// What all pods but placeholders take of it.
+    pub used: Resources,
+    /// What static pods take of it.
+    pub static_used: Resources,
+    /// Workloads' pods on it or nominated to it, by class.
+    pub pods: Vec<(ClassId, u32)>,
+    /// Placeholders on it.
+    pub placeholders: u32,
+    /// All pods counted above.
+    users: u32,
+    generation: u8,
+}
+
+/// Nodes by place and name.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    ids: HashMap<Arc<str>, NodeId>,
+    slots: Vec<Slot>,
+    free: Vec<NodeId>,
+    generation: u8,
+    /// Changes with every change of a node's facts.
+    pub version: u64,
+}
+
+impl Nodes {
+    /// The place of a node by its name.
+    pub fn id(&mut self, name: &str) -> NodeId {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        let name: Arc<str> = name.into();
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            NodeId::try_from(self.slots.len() - 1).unwrap_or(NodeId::MAX)
+        });
+        self.slots[id as usize] =
+            Slot { name: Arc::clone(&name), generation: self.generation, ..Slot::default() };
+        self.ids.insert(name, id);
+        self.version += 1;
+        id
+    }
+
+    /// A node as it is now; whether anything we read has changed.
+    pub fn apply(&mut self, node: &Node) -> bool {
+        let Some(name) = node.metadata.name.as_deref() else { return false };
+        let (id, generation) = (self.id(name), self.generation);
+        let slot = &mut self.slots[id as usize];
+        slot.generation = generation;
+        let facts = Some(NodeFacts::of(node));
+        let changed = slot.facts != facts;
+        if changed {
+            slot.facts = facts;
+            self.version += 1;
+        }
+        changed
+    }
+
+    /// A node that is gone.
+    pub fn delete(&mut self, name: &str) {
+        let Some(&id) = self.ids.get(name) else { return };
+        self.slots[id as usize].facts = None;
+        self.version += 1;
+        self.let_go(id);
+    }
+
+    /// A new list of all nodes begins.
+    pub fn begin(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// The list has ended: what was not in it is gone.
+    pub fn end(&mut self) {
+        let generation = self.generation;
+        let gone: Vec<Arc<str>> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.facts.is_some() && slot.generation != generation)
+            .map(|slot| Arc::clone(&slot.name))
+            .collect();
+        gone.iter().for_each(|name| self.delete(name));
+    }
+
+    /// A pod was bound.
+    pub(super) fn bind(&mut self, id: NodeId, class_id: ClassId, class: &PodClass) {
+        let slot = &mut self.slots[id as usize];
+        slot.users += 1;
+        match class.role {
+            Role::Placeholder => slot.placeholders += 1,
+            Role::Mirror => {
+                slot.static_used = slot.static_used.give_back(class.asks);
+                slot.used = slot.used.give_back(class.asks);
+            }
+            Role::Daemon => slot.used = slot.used.give_back(class.asks),
+            Role::Workload => {
+                slot.used = slot.used.give_back(class.asks);
+                match slot.pods.iter_mut().find(|(id, _)| *id == class_id) {
+                    Some((_, count)) => *count += 1,
+                    None => slot.pods.push((class_id, 1)),
+                }
+            }
+        }
+    }
+
+    /// A pod left.
+    pub(super) fn unbind(&mut self, id: NodeId, class_id: ClassId, class: &PodClass) {
+        let slot = &mut self.slots[id as usize];
+        slot.users = slot.users.saturating_sub(1);
+        match class.role {
+            Role::Placeholder => slot.placeholders = slot.placeholders.saturating_sub(1),
+            Role::Mirror => {
+                slot.static_used = less(slot.static_used, class.asks);
+                slot.used = less(slot.used, class.asks);
+            }
+            Role::Daemon => slot.used = less(slot.used, class.asks),
+            Role::Workload => {
+                slot.used = less(slot.used, class.asks);
+                if let Some(at) = slot.pods.iter().position(|(id, _)| *id == class_id) {
+                    slot.pods[at].1 -= 1;
+                    if slot.pods[at].1 == 0 {
+                        slot.pods.swap_remove(at);
+                    }
+                }
+            }
+        }
+        self.let_go(id);
+    }
+
+    /// Frees the place of a node that is gone and on which nothing is counted any more.
+    fn let_go(&mut self, id: NodeId) {
+        let slot = &self.slots[id as usize];
+        if slot.facts.is_none() && slot.users == 0 && self.ids.remove(&slot.name).is_some() {
+            self.free.push(id);
+        }
+    }
+
+    /// A node by its place.
+    pub fn get(&self, id: NodeId) -> &Slot {
+        &self.slots[id as usize]
+    }
+
+    /// Nodes that were seen, with their places.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Slot, &NodeFacts)> {
+        self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
+    }
+
+    /// How many places there are, used or not.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no node was ever seen.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// A node by its name.
+    pub fn by_name(&self, name: &str) -> Option<&Slot> {
+        self.ids.get(name).map(|&id| self.get(id))
+    }
+}
+
+/// `have` less `take`, never below nothing.
+pub(crate) fn less(have: Resources, take: Resources) -> Resources {
+    let (have, take) = (have.components(), take.components());
+    Resources::of(std::array::from_fn(|i| have[i].saturating_sub(take[i])))
+}

@@ -1,0 +1,405 @@
+//! The watches: events of the API server into the [`World`], one task each, for as long as the controller runs.
+//!
+//! A watch that fails says so and tries again; what it had told stays. Kinds that a cluster may lack are looked for
+//! once a minute.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use watcher::Event;
+
+use super::announced::{Announcement, Key, Reading};
+use super::objects::{DaemonSet, Job, JobSet, Node, Pod, Workload};
+use super::world::{OwnedObject, World, backing_off};
+use crate::crd::OverprovisioningPolicy;
+
+/// The world as the watches keep it, and a bell that rings when it changes.
+#[derive(Debug, Default)]
+pub struct Shared {
+    world: Mutex<World>,
+    changed: Notify,
+}
+
+impl Shared {
+    /// The world. Held for a moment only: events wait meanwhile.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends when the world has changed since the last call.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Rings the bell.
+    pub fn ring(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// Where policies count, and who else is asked.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Namespaces whose policies count.
+    pub namespaces: Vec<String>,
+    /// The namespace of cluster-autoscaler's status.
+    pub autoscaler_namespace: String,
+}
+
+/// The name of cluster-autoscaler's status.
+const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
+
+/// How often kinds are looked for that a cluster may lack.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// What must have been listed before anything is decided.
+pub const NEEDED: [&str; 6] = ["pods", "nodes", "daemonsets", "policies", "replicasets", "priorityclasses"];
+
+/// The running watches; dropped, they end.
+pub struct Watches {
+    client: Client,
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    pods: Option<AbortHandle>,
+}
+
+impl Watches {
+    /// Starts them all.
+    pub fn start(client: Client, shared: Arc<Shared>, scope: &Scope) -> Self {
+        let mut watches = Self { client, shared, tasks: JoinSet::new(), pods: None };
+        watches.restart_pods();
+        watches.nodes();
+        watches.daemons();
+        watches.jobs();
+        watches.priorities();
+        watches.autoscaler(&scope.autoscaler_namespace);
+        for namespace in &scope.namespaces {
+            watches.policies(namespace);
+            watches.sets(namespace);
+        }
+        let (client, shared) = (watches.client.clone(), Arc::clone(&watches.shared));
+        watches.tasks.spawn(optional_kinds(client, shared, scope.namespaces.clone()));
+        watches
+    }
+
+    /// Lists all pods anew: policies read other labels now.
+    pub fn restart_pods(&mut self) {
+        if let Some(old) = self.pods.take() {
+            old.abort();
+        }
+        let api: Api<Pod> = Api::all_with(self.client.clone(), &());
+        self.pods = Some(self.follow("pods", api, watcher::Config::default().streaming_lists(), |world, event| {
+            match event {
+                Event::Init => world.index.begin_pods(),
+                Event::InitApply(pod) | Event::Apply(pod) => world.index.apply_pod(&pod),
+                Event::InitDone => world.index.end_pods(),
+                Event::Delete(pod) => world.index.delete_pod(&pod),
+            }
+        }));
+    }
+
+    fn nodes(&mut self) {
+        let api: Api<Node> = Api::all_with(self.client.clone(), &());
+        self.follow("nodes", api, watcher::Config::default(), |world, event| match event {
+            Event::Init => world.index.begin_nodes(),
+            Event::InitApply(node) | Event::Apply(node) => world.index.apply_node(&node),
+            Event::InitDone => world.index.end_nodes(),
+            Event::Delete(node) => world.index.delete_node(&node),
+        });
+    }
+
+    fn daemons(&mut self) {
+        let api: Api<DaemonSet> = Api::all_with(self.client.clone(), &());
+        let mut listed = BTreeSet::new();
+        self.follow("daemonsets", api, watcher::Config::default(), move |world, event| match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(daemon) => {
+                listed.insert(Key::of(&daemon.metadata));
+                world.index.apply_daemon(&daemon);
+            }
+            Event::Apply(daemon) => world.index.apply_daemon(&daemon),
+            Event::InitDone => world.index.retain_daemons(&listed),
+            Event::Delete(daemon) => world.index.delete_daemon(&Key::of(&daemon.metadata)),
+        });
+    }
+
+    fn jobs(&mut self) {
+        let api: Api<Job> = Api::all_with(self.client.clone(), &());
+        let read = |reading: &Reading<'_>, job: &Job| reading.job(job);
+        self.announcing("jobs", api, read);
+    }
+
+    fn announcing<K>(
+        &mut self,
+        name: &'static str,
+        api: Api<K>,
+        read: impl Fn(&Reading<'_>, &K) -> Option<Announcement> + Send + 'static,
+    ) where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        self.follow(name, api, watcher::Config::default(), announcer(name, read));
+    }
+
+    fn priorities(&mut self) {
+        let api: Api<PriorityClass> = Api::all(self.client.clone());
+        self.follow("priorityclasses", api, watcher::Config::default(), |world, event| match event {
+            Event::Init => world.priorities.clear(),
+            Event::InitApply(class) | Event::Apply(class) => {
+                world.priorities.insert(class.name_any(), class.value.unwrap_or(0));
+            }
+            Event::InitDone => {}
+            Event::Delete(class) => {
+                world.priorities.remove(&class.name_any());
+            }
+        });
+    }
+
+    fn autoscaler(&mut self, namespace: &str) {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={AUTOSCALER_STATUS}"));
+        self.follow("cluster-autoscaler-status", api, config, |world, event| match event {
+            Event::InitApply(map) | Event::Apply(map) => {
+                let status = map.data.as_ref().and_then(|data| data.get("status"));
+                world.backoff = status.map(|status| backing_off(status)).unwrap_or_default();
+            }
+            Event::Delete(_) => world.backoff.clear(),
+            Event::Init | Event::InitDone => {}
+        });
+    }
+
+    fn policies(&mut self, namespace: &str) {
+        let api: Api<OverprovisioningPolicy> = Api::namespaced(self.client.clone(), namespace);
+        let here = namespace.to_owned();
+        self.follow("policies", api, watcher::Config::default(), move |world, event| match event {
+            Event::Init => world.policies.retain(|key, _| key.namespace != here),
+            Event::InitApply(policy) | Event::Apply(policy) => {
+                world.policies.insert(Key::of(policy.meta()), policy);
+            }
+            Event::InitDone => {}
+            Event::Delete(policy) => {
+                world.policies.remove(&Key::of(policy.meta()));
+            }
+        });
+    }
+
+    fn sets(&mut self, namespace: &str) {
+        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
+        let config = watcher::Config::default().labels(OURS);
+        let here = namespace.to_owned();
+        self.follow("replicasets", api, config, move |world, event| match event {
+            Event::Init => world.sets.retain(|key, _| key.namespace != here),
+            Event::InitApply(set) | Event::Apply(set) => {
+                let key = Key::of(set.meta());
+                match OwnedObject::of_set(&set) {
+                    Some(owned) => drop(world.sets.insert(key, owned)),
+                    None => drop(world.sets.remove(&key)),
+                }
+            }
+            Event::InitDone => {}
+            Event::Delete(set) => drop(world.sets.remove(&Key::of(set.meta()))),
+        });
+    }
+
+    fn follow<K>(
+        &mut self,
+        name: &'static str,
+        api: Api<K>,
+        config: watcher::Config,
+        apply: impl FnMut(&mut World, Event<K>) + Send + 'static,
+    ) -> AbortHandle
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        self.tasks.spawn(follow(name, api, config, Arc::clone(&self.shared), apply))
+    }
+}
+
+/// What carries our mark.
+const OURS: &str = "app.kubernetes.io/managed-by=prophet";
+
+/// Applies the events of one watch, for ever.
+async fn follow<K>(
+    name: &'static str,
+    api: Api<K>,
+    config: watcher::Config,
+    shared: Arc<Shared>,
+    mut apply: impl FnMut(&mut World, Event<K>) + Send + 'static,
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    while let Some(event) = events.next().await {
+        {
+            let mut world = shared.world();
+            match event {
+                Ok(event) => {
+                    world.failing.remove(name);
+                    if matches!(event, Event::InitDone) {
+                        world.listed.insert(name);
+                    }
+                    apply(&mut world, event);
+                }
+                Err(error) => {
+                    tracing::warn!(watch = name, %error, "watch failed");
+                    world.failing.insert(name, error.to_string());
+                }
+            }
+        }
+        shared.ring();
+    }
+}
+
+/// Applies events of a kind that announces pods.
+fn announcer<K: Resource + Send + 'static>(
+    name: &'static str,
+    read: impl Fn(&Reading<'_>, &K) -> Option<Announcement> + Send + 'static,
+) -> impl FnMut(&mut World, Event<K>) + Send + 'static {
+    let mut listed = BTreeSet::new();
+    move |world, event| {
+        let reading = Reading { label_keys: &world.index.label_keys().clone(), priorities: &world.priorities };
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => {
+                let (key, announcement) = (Key::of(object.meta()), read(&reading, &object));
+                listed.insert(key.clone());
+                world.index.announce(name, key, announcement);
+            }
+            Event::Apply(object) => {
+                let announcement = read(&reading, &object);
+                world.index.announce(name, Key::of(object.meta()), announcement);
+            }
+            Event::InitDone => world.index.retain_announced(name, &listed),
+            Event::Delete(object) => world.index.announce(name, Key::of(object.meta()), None),
+        }
+    }
+}
+
+/// A kind that a cluster may lack.
+struct OptionalKind {
+    name: &'static str,
+    group: &'static str,
+    versions: &'static [&'static str],
+    kind: &'static str,
+}
+
+const OPTIONAL: [OptionalKind; 3] = [
+    OptionalKind { name: "jobsets", group: "jobset.x-k8s.io", versions: &["v1alpha2"], kind: "JobSet" },
+    OptionalKind {
+        name: "workloads",
+        group: "kueue.x-k8s.io",
+        versions: &["v1beta2", "v1beta1"],
+        kind: "Workload",
+    },
+    OptionalKind {
+        name: "capacitybuffers",
+        group: "autoscaling.x-k8s.io",
+        versions: &["v1beta1"],
+        kind: "CapacityBuffer",
+    },
+];
+
+/// Watches kinds while the cluster has them.
+async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<String>) {
+    let mut running: [Option<JoinSet<()>>; OPTIONAL.len()] = [const { None }; OPTIONAL.len()];
+    loop {
+        for (kind, tasks) in OPTIONAL.iter().zip(&mut running) {
+            match (served(&client, kind).await, tasks.is_some()) {
+                (Ok(Some(resource)), false) => *tasks = Some(watch_optional(&client, &shared, &namespaces, kind, &resource)),
+                (Ok(None), true) => {
+                    *tasks = None;
+                    let mut world = shared.world();
+                    world.index.retain_announced(kind.name, &BTreeSet::new());
+                    world.failing.remove(kind.name);
+                    if kind.kind == "CapacityBuffer" {
+                        world.buffers = None;
+                    }
+                }
+                // What cannot be asked stays as it is.
+                _ => {}
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The resource of a kind, where the cluster has it.
+async fn served(client: &Client, kind: &OptionalKind) -> kube::Result<Option<ApiResource>> {
+    for version in kind.versions {
+        let found = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;
+        match found {
+            Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
+                return Ok(Some(ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, version, kind.kind))));
+            }
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn watch_optional(
+    client: &Client,
+    shared: &Arc<Shared>,
+    namespaces: &[String],
+    kind: &OptionalKind,
+    resource: &ApiResource,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let config = watcher::Config::default;
+    match kind.kind {
+        "JobSet" => drop(tasks.spawn(follow(kind.name, all, config(), Arc::clone(shared), announcer("jobsets", job_set)))),
+        "Workload" => {
+            drop(tasks.spawn(follow(kind.name, all, config(), Arc::clone(shared), announcer("workloads", workload))));
+        }
+        _ => {
+            shared.world().buffers = Some(std::collections::BTreeMap::new());
+            for namespace in namespaces {
+                let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+                let here = namespace.clone();
+                let apply = move |world: &mut World, event| buffers(world, event, &here);
+                tasks.spawn(follow(kind.name, api, config().labels(OURS), Arc::clone(shared), apply));
+            }
+        }
+    }
+    tasks
+}
+
+fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+    let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
+    reading.job_set(&object.metadata, &set)
+}
+
+fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+    let workload: Workload = serde_json::from_value(object.data.clone()).ok()?;
+    reading.workload(&object.metadata, &workload)
+}
+
+fn buffers(world: &mut World, event: Event<DynamicObject>, here: &str) {
+    let known = world.buffers.get_or_insert_default();
+    match event {
+        Event::Init => known.retain(|key, _| key.namespace != here),
+        Event::InitApply(buffer) | Event::Apply(buffer) => {
+            let key = Key::of(&buffer.metadata);
+            match OwnedObject::of_buffer(&buffer) {
+                Some(owned) => drop(known.insert(key, owned)),
+                None => drop(known.remove(&key)),
+            }
+        }
+        Event::InitDone => {}
+        Event::Delete(buffer) => drop(known.remove(&Key::of(&buffer.metadata))),
+    }
+}

@@ -1,0 +1,108 @@
+//! Appending a line to a file, wholly or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::Path;
+
+/// What became of an append.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Grown {
+    /// The file ends with the line now.
+    To {
+        /// Its length.
+        bytes: u64,
+        /// The number and the length of a torn last line that was cut off before.
+        cut: Option<(u64, u64)>,
+    },
+    /// The file is not as long as expected: nothing was written.
+    Changed,
+}
+
+/// Appends a line that is on the disk when this returns. The file and its folders are made where they are missing. On
+/// failure the file is left as long as it was.
+///
+/// Without an expected length, a last line that has no end is cut off first: whoever wrote it was never told that it was.
+pub(super) fn grow(path: &Path, expected: Option<u64>, line: &[u8]) -> io::Result<Grown> {
+    let mut file = open(path)?;
+    let length = file.metadata()?.len();
+    if expected.is_some_and(|expected| expected != length) {
+        return Ok(Grown::Changed);
+    }
+    let cut = if expected.is_none() { cut_torn(&mut file, length)? } else { None };
+    let before = length - cut.map_or(0, |(_, bytes)| bytes);
+    if let Err(error) = file.write_all(line).and_then(|()| file.sync_data()) {
+        // Cutting needs no space. Where it fails all the same, the next append finds a torn line.
+        let _ = file.set_len(before).and_then(|()| file.sync_data());
+        return Err(error);
+    }
+    Ok(Grown::To { bytes: before + line.len() as u64, cut })
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let Some(day) = path.parent() else { return options.create(true).open(path) };
+    std::fs::create_dir_all(day)?;
+    let file = options.create(true).open(path)?;
+    // The names must last, too: of the file, of its day, and of its policy.
+    for folder in day.ancestors().take(3).filter(|folder| !folder.as_os_str().is_empty()) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(file)
+}
+
+/// Cuts off a last line that has no end: its number and its length.
+fn cut_torn(file: &mut File, length: u64) -> io::Result<Option<(u64, u64)>> {
+    let (mut lines, mut whole, mut at) = (0, 0, 0);
+    let mut chunk = [0; 1 << 16];
+    file.rewind()?;
+    while at < length {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            break;
+        }
+        for byte in &chunk[..read] {
+            at += 1;
+            if *byte == b'\n' {
+                (lines, whole) = (lines + 1, at);
+            }
+        }
+    }
+    if whole >= length {
+        return Ok(None);
+    }
+    file.set_len(whole)?;
+    file.sync_data()?;
+    Ok(Some((lines + 1, length - whole)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_before_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy=p/day=d/ticks");
+        assert_eq!(grow(&path, None, b"one\n").unwrap(), Grown::To { bytes: 4, cut: None });
+        std::fs::write(&path, "one\ntwo\nthr").unwrap();
+        assert_eq!(grow(&path, None, b"3\n").unwrap(), Grown::To { bytes: 10, cut: Some((3, 3)) });
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n3\n");
+        std::fs::write(&path, "torn").unwrap();
+        assert_eq!(grow(&path, None, b"1\n").unwrap(), Grown::To { bytes: 2, cut: Some((1, 4)) });
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_changed_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ticks");
+        grow(&path, None, b"one\n").unwrap();
+        assert_eq!(grow(&path, Some(9), b"two\n").unwrap(), Grown::Changed);
+        assert_eq!(grow(&path, Some(4), b"two\n").unwrap(), Grown::To { bytes: 8, cut: None });
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+}

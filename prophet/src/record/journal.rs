@@ -1,0 +1,244 @@
+//! The history of one policy, written a line at a tick.
+//!
+//! In a folder, a day is one file that grows: a line is acknowledged once it is on the disk. S3 cannot append: there, a day
+//! is a row of small segments, and a line is acknowledged once the segment that ends with it has been put. Every put is
+//! conditional on the version that it replaces, so that a second writer is noticed and nothing acknowledged is overwritten.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use object_store::path::Path;
+use object_store::{ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
+
+use super::fault::{Fault, FaultKind, HistoryError};
+use super::file::{self, Grown};
+use super::line::Line;
+use super::place::{Place, segment_number};
+use super::raw::LINE_BYTES_MAX;
+use super::replay::Replay;
+
+/// Lines of a segment: an hour of one-minute ticks. A day is 24 objects, and a put seldom more than 100 KB.
+const SEGMENT_LINES: usize = 60;
+
+/// A segment that is longer gets no further line.
+const SEGMENT_BYTES: usize = 1 << 20;
+
+/// The history of one policy, open for writing.
+pub struct Journal {
+    pub(super) place: Place,
+    pub(super) policy: String,
+    /// Where it ends; unknown at first, and after anything failed.
+    tail: Option<Tail>,
+}
+
+/// Where a history ends.
+#[derive(Default)]
+struct Tail {
+    last: Option<Line>,
+    open: Option<Open>,
+}
+
+/// What the next line is written to.
+enum Open {
+    File { day: NaiveDate, path: Path, bytes: u64 },
+    Segment { day: NaiveDate, path: Path, text: Vec<u8>, version: Option<UpdateVersion> },
+}
+
+/// What became of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It will outlast a crash.
+    Written {
+        /// The torn line that was cut off before it.
+        cut: Option<Fault>,
+    },
+    /// It was dropped: the tick is a repetition, or the clock went back.
+    NotLater {
+        /// The time of the last line.
+        last: DateTime<Utc>,
+    },
+}
+
+/// An attempt to write.
+enum Attempt {
+    Written {
+        cut: Option<Fault>,
+    },
+    /// Somebody else has written since we looked.
+    Changed,
+}
+
+impl Journal {
+    /// Opens the history of a policy, NAMESPACE.NAME, and finds its end.
+    ///
+    /// # Errors
+    /// The name cannot be a folder's, the place cannot be read, or its last day is of a newer version.
+    pub async fn open(place: Place, policy: &str) -> Result<Self, HistoryError> {
+        let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' || c == '-';
+        if policy.is_empty() || policy.starts_with('.') || !policy.chars().all(fine) {
+            return Err(HistoryError::PolicyName(policy.into()));
+        }
+        let mut journal = Self { place, policy: policy.into(), tail: None };
+        journal.tail = Some(journal.find_tail().await?);
+        Ok(journal)
+    }
+
+    /// The time of the last line; `None` where there is none, or after a failure, until the next line is written.
+    pub fn last(&self) -> Option<DateTime<Utc>> {
+        Some(self.tail.as_ref()?.last.as_ref()?.time)
+    }
+
+    /// Writes a line. When it returns `Written`, the line outlasts a crash; when it fails, nothing of it remains but
+    /// perhaps the whole, and the same line may be written again.
+    ///
+    /// # Errors
+    /// The line is of another policy or too long, or the place cannot be written to.
+    pub async fn append(&mut self, line: &Line) -> Result<Appended, HistoryError> {
+        if line.policy != self.policy {
+            let (line, journal) = (line.policy.clone(), self.policy.clone());
+            return Err(HistoryError::OtherPolicy { line, journal });
+        }
+        let mut text = line.text().map_err(HistoryError::Text)?;
+        if text.len() > LINE_BYTES_MAX {
+            return Err(HistoryError::TooLong(text.len()));
+        }
+        text.push('\n');
+        let mut attempted = false;
+        loop {
+            // Taken, so that whatever fails below, the next line looks anew.
+            let mut tail = match self.tail.take() {
+                Some(tail) => tail,
+                None => self.find_tail().await?,
+            };
+            if let Some(last) = tail.last.as_ref().filter(|last| last.time >= line.time) {
+                let ours = attempted && last == line;
+                let last = last.time;
+                self.tail = Some(tail);
+                // The first attempt went through, but its answer was lost.
+                return Ok(if ours { Appended::Written { cut: None } } else { Appended::NotLater { last } });
+            }
+            match self.attempt(&mut tail, line, &text).await? {
+                Attempt::Written { cut } => {
+                    tail.last = Some(line.clone());
+                    self.tail = Some(tail);
+                    return Ok(Appended::Written { cut });
+                }
+                Attempt::Changed if attempted => {
+                    let day = self.place.day(&self.policy, line.time.date_naive());
+                    return Err(HistoryError::OtherWriter(self.place.display(&day)));
+                }
+                Attempt::Changed => attempted = true,
+            }
+        }
+    }
+
+    /// The lines at or after `since`, or all, oldest first.
+    ///
+    /// # Errors
+    /// The place cannot be listed.
+    pub async fn replay(&self, since: Option<DateTime<Utc>>) -> Result<Replay, HistoryError> {
+        Replay::open(&self.place, &self.policy, since).await
+    }
+
+    /// The next line looks for the end of its day anew.
+    pub(super) fn forget_open(&mut self) {
+        if let Some(tail) = &mut self.tail {
+            tail.open = None;
+        }
+    }
+
+    /// The last line there is: of the last day that has one.
+    async fn find_tail(&self) -> Result<Tail, HistoryError> {
+        let mut tail = Tail::default();
+        for day in self.place.days(&self.policy).await?.into_iter().rev() {
+            let mut replay = Replay::of_days(&self.place, &self.policy, None, vec![day]);
+            while let Some(line) = replay.next().await? {
+                tail.last = Some(line);
+            }
+            if tail.last.is_some() {
+                break;
+            }
+        }
+        Ok(tail)
+    }
+
+    async fn attempt(&self, tail: &mut Tail, line: &Line, text: &str) -> Result<Attempt, HistoryError> {
+        let day = line.time.date_naive();
+        if self.place.folder.is_some() {
+            self.grow(tail, day, text).await
+        } else {
+            self.put(tail, day, text).await
+        }
+    }
+
+    /// Appends to the file of a day.
+    async fn grow(&self, tail: &mut Tail, today: NaiveDate, text: &str) -> Result<Attempt, HistoryError> {
+        let (path, expected) = match tail.open.take() {
+            Some(Open::File { day, path, bytes }) if day == today => (path, Some(bytes)),
+            _ => {
+                let last = self.place.files(&self.policy, today).await?.segments.pop();
+                (last.unwrap_or_else(|| self.place.segment(&self.policy, today, 0)), None)
+            }
+        };
+        let name = self.place.display(&path);
+        let failed = |source| HistoryError::Append { file: name.clone(), source };
+        let file = self.place.folder.clone().unwrap_or_default().join(path.as_ref());
+        let text = text.to_owned();
+        // A disk may take its time, and a loop must not.
+        let grown = tokio::task::spawn_blocking(move || file::grow(&file, expected, text.as_bytes())).await;
+        match grown.map_err(|error| failed(error.into()))?.map_err(failed)? {
+            Grown::Changed => Ok(Attempt::Changed),
+            Grown::To { bytes, cut } => {
+                tail.open = Some(Open::File { day: today, path, bytes });
+                let cut =
+                    cut.map(|(line, bytes)| Fault { file: name, line, kind: FaultKind::Torn { bytes } });
+                Ok(Attempt::Written { cut })
+            }
+        }
+    }
+
+    /// Puts the last segment of a day with one more line, or the first line of a new one.
+    async fn put(&self, tail: &mut Tail, today: NaiveDate, line: &str) -> Result<Attempt, HistoryError> {
+        let (mut path, mut text, mut version) = match tail.open.take() {
+            Some(Open::Segment { day, path, text, version }) if day == today => (path, text, version),
+            _ => self.last_segment(today).await?,
+        };
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        let room = lines < SEGMENT_LINES && text.len() + line.len() <= SEGMENT_BYTES;
+        if !text.is_empty() && !(room && text.ends_with(b"\n")) {
+            let number = segment_number(&path).map_or(0, |number| number + 1);
+            (path, text, version) = (self.place.segment(&self.policy, today, number), Vec::new(), None);
+        }
+        text.extend_from_slice(line.as_bytes());
+        let mode = version.map_or(PutMode::Create, PutMode::Update);
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.place.store.put_opts(&path, PutPayload::from(text.clone()), options).await {
+            Ok(put) => {
+                tail.open = Some(Open::Segment { day: today, path, text, version: Some(put.into()) });
+                Ok(Attempt::Written { cut: None })
+            }
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(Attempt::Changed)
+            }
+            Err(error) => Err(HistoryError::store("append to", &self.place, &path)(error)),
+        }
+    }
+
+    async fn last_segment(
+        &self,
+        day: NaiveDate,
+    ) -> Result<(Path, Vec<u8>, Option<UpdateVersion>), HistoryError> {
+        let Some(path) = self.place.files(&self.policy, day).await?.segments.pop() else {
+            return Ok((self.place.segment(&self.policy, day, 0), Vec::new(), None));
+        };
+        let read = async {
+            let found = self.place.store.get(&path).await?;
+            let version =
+                UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+            Ok((Vec::from(found.bytes().await?), version))
+        };
+        let (text, version) = read.await.map_err(HistoryError::store("read", &self.place, &path))?;
+        Ok((path, text, Some(version)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

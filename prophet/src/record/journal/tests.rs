@@ -1,0 +1,356 @@
+use std::error::Error as _;
+use std::fs;
+use std::path::PathBuf;
+
+use chrono::TimeDelta;
+use proptest::prelude::*;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::record::samples::{at, day, line, lines};
+use crate::record::{FaultKind, Report};
+
+const POLICY: &str = "batch.night";
+const WRITTEN: Appended = Appended::Written { cut: None };
+
+/// A folder and the journal in it.
+async fn journal(folder: &TempDir) -> Journal {
+    let place = Place::open(&folder.path().display().to_string()).unwrap();
+    Journal::open(place, POLICY).await.unwrap()
+}
+
+fn file(folder: &TempDir, day_number: i64) -> PathBuf {
+    folder.path().join(format!("policy={POLICY}/day={}/ticks-00000.jsonl", day(day_number)))
+}
+
+/// As an editor or a crash would.
+fn change(folder: &TempDir, day_number: i64, change: impl FnOnce(String) -> String) {
+    let path = file(folder, day_number);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, change(text)).unwrap();
+}
+
+async fn replayed(journal: &Journal) -> (Vec<Line>, Report) {
+    let mut replay = journal.replay(None).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(line) = replay.next().await.unwrap() {
+        lines.push(line);
+    }
+    (lines, replay.report().clone())
+}
+
+async fn append_all(journal: &mut Journal, lines: &[Line]) {
+    for line in lines {
+        assert_eq!(journal.append(line).await.unwrap(), WRITTEN);
+    }
+}
+
+/// Three days of three ticks.
+fn three_days() -> Vec<Line> {
+    let tick = |number: u32| line(at(i64::from(number) / 3, number % 3), number.into());
+    (0..9).map(tick).collect()
+}
+
+#[tokio::test]
+async fn a_restart_replays_what_was_written_day_by_day() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = journal(&folder).await;
+    assert_eq!(first.last(), None);
+    append_all(&mut first, &three_days()[..5]).await;
+    let mut second = journal(&folder).await;
+    assert_eq!(second.last(), Some(at(1, 1)));
+    append_all(&mut second, &three_days()[5..]).await;
+    let (lines, report) = replayed(&second).await;
+    assert_eq!(lines, three_days());
+    assert_eq!(report, Report { lines: 9, ..Report::default() });
+    assert_eq!(fs::read_to_string(file(&folder, 1)).unwrap().lines().count(), 3);
+    let mut since = second.replay(Some(at(1, 2))).await.unwrap();
+    assert_eq!(since.next().await.unwrap().map(|line| line.time), Some(at(1, 2)));
+}
+
+#[tokio::test]
+async fn a_torn_last_line_is_passed_over_then_cut_off_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    append_all(&mut journal(&folder).await, &[line(at(0, 0), 1), line(at(0, 1), 2)]).await;
+    change(&folder, 0, |text| text[..text.len() - 7].into());
+    let mut journal = journal(&folder).await;
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!(lines, [line(at(0, 0), 1)]);
+    let fault = &report.faults[0];
+    assert!(fault.to_string().contains("/ticks-00000.jsonl:2: a torn last line of"), "{fault}");
+    assert!(fault.to_string().starts_with(&folder.path().canonicalize().unwrap().display().to_string()));
+    let appended = journal.append(&line(at(0, 1), 3)).await.unwrap();
+    assert_eq!(appended, Appended::Written { cut: Some(fault.clone()) });
+    assert_eq!(replayed(&journal).await.0, [line(at(0, 0), 1), line(at(0, 1), 3)]);
+    append_all(&mut journal, &[line(at(0, 2), 4)]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_line_is_skipped_counted_and_reported_with_file_and_number() {
+    let folder = tempfile::tempdir().unwrap();
+    append_all(&mut journal(&folder).await, &three_days()).await;
+    change(&folder, 1, |text| {
+        let lines: Vec<&str> = text.lines().collect();
+        let long = "x".repeat(LINE_BYTES_MAX + 1);
+        format!("{}\nnot JSON\n\n{{\"v\":1}}\n{long}\n{}\n{}\n", lines[0], lines[1], lines[2])
+    });
+    let journal = journal(&folder).await;
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!(lines, three_days());
+    assert_eq!(report.faults_total, 3);
+    let name = file(&folder, 1).canonicalize().unwrap().display().to_string();
+    let messages: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    assert!(
+        messages[0].starts_with(&format!("{name}:2: not a line of the history: expected ident")),
+        "{messages:?}"
+    );
+    assert!(
+        messages[1].starts_with(&format!("{name}:4: not a line of the history: missing field `time`")),
+        "{messages:?}"
+    );
+    assert_eq!(messages[2], format!("{name}:5: longer than 4194304 bytes"));
+}
+
+#[tokio::test]
+async fn a_repeated_tick_and_a_clock_that_went_back_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &[line(at(1, 0), 1), line(at(1, 5), 2)]).await;
+    let not_later = Appended::NotLater { last: at(1, 5) };
+    assert_eq!(journal.append(&line(at(1, 5), 2)).await.unwrap(), not_later);
+    assert_eq!(journal.append(&line(at(1, 4), 9)).await.unwrap(), not_later);
+    assert_eq!(journal.append(&line(at(0, 9), 9)).await.unwrap(), not_later, "not in the day before either");
+    assert!(!file(&folder, 0).exists());
+    append_all(&mut journal, &[line(at(1, 6), 3)]).await;
+    // In a file that somebody put together, they are dropped in reading.
+    change(&folder, 1, |text| text.clone() + &text);
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!(lines, [line(at(1, 0), 1), line(at(1, 5), 2), line(at(1, 6), 3)]);
+    assert_eq!((report.lines, report.not_later), (3, 3));
+}
+
+#[tokio::test]
+async fn a_newer_version_is_refused_by_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = journal(&folder).await;
+    append_all(&mut first, &[line(at(0, 0), 1), line(at(0, 1), 2)]).await;
+    change(&folder, 0, |text| text + "{\"v\":2,\"when\":\"later\"}\n");
+    let mut replay = first.replay(None).await.unwrap();
+    replay.next().await.unwrap();
+    replay.next().await.unwrap();
+    let error = replay.next().await.unwrap_err();
+    assert!(error.to_string().ends_with("/ticks-00000.jsonl:3"), "{error}");
+    assert!(error.source().unwrap().to_string().starts_with("field v: version 2 is newer than 1"));
+    // Nor is anything written behind it.
+    let place = Place::open(&folder.path().display().to_string()).unwrap();
+    assert!(matches!(Journal::open(place, POLICY).await, Err(HistoryError::Line { .. })));
+}
+
+#[tokio::test]
+async fn unknown_fields_are_kept_on_rewriting_and_in_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    let mut strange = line(at(0, 0), 1);
+    strange.rest.insert("weather".into(), json!({ "rain": [1, "mm"] }));
+    strange.buckets.get_mut("m5.large").unwrap().rest.insert("colour".into(), json!("green"));
+    strange.launches[0].rest.insert("zone".into(), json!("a"));
+    append_all(&mut journal, &[strange.clone()]).await;
+    assert!(fs::read_to_string(file(&folder, 0)).unwrap().contains("\"weather\":{\"rain\":[1,\"mm\"]}"));
+    assert_eq!(replayed(&journal).await.0, [strange.clone()]);
+    assert_eq!(journal.compact(day(1)).await.unwrap().compacted, [(day(0), 1)]);
+    assert!(!file(&folder, 0).exists());
+    assert_eq!(replayed(&journal).await.0, [strange]);
+}
+
+/// A disk without space, as far as the file knows.
+#[tokio::test]
+async fn a_full_disk_is_an_error_with_the_file_and_the_cause_and_then_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &[line(at(0, 0), 1)]).await;
+    fs::create_dir_all(file(&folder, 1).parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/dev/full", file(&folder, 1)).unwrap();
+    let error = journal.append(&line(at(1, 0), 2)).await.unwrap_err();
+    assert!(error.to_string().starts_with("failed to append to "), "{error}");
+    assert!(error.to_string().ends_with("/ticks-00000.jsonl"), "{error}");
+    assert!(error.source().unwrap().to_string().starts_with("No space left on device"));
+    fs::remove_file(file(&folder, 1)).unwrap();
+    append_all(&mut journal, &[line(at(1, 0), 2)]).await;
+    assert_eq!(replayed(&journal).await.0, [line(at(0, 0), 1), line(at(1, 0), 2)]);
+}
+
+const LIMITED: &str = "PROPHET_TEST_LIMITED_FOLDER";
+
+/// What the next test runs as a process of its own, that may write 4 KB to a file: the line that crosses the limit is
+/// half written when the kernel refuses the rest.
+#[tokio::test]
+async fn in_a_process_whose_files_are_limited() {
+    let Some(folder) = std::env::var_os(LIMITED) else { return };
+    let place = Place::open(&folder.into_string().unwrap()).unwrap();
+    let mut journal = Journal::open(place, POLICY).await.unwrap();
+    for minute in 0..99 {
+        if let Err(error) = journal.append(&line(at(0, minute), 1)).await {
+            let found: Vec<Line> = replayed(&journal).await.0;
+            assert_eq!(found.len(), minute as usize, "what was acknowledged is there, and no more");
+            assert!(journal.append(&line(at(0, minute), 1)).await.is_err(), "it stays full");
+            println!("failed at {minute}: {error}: {}", error.source().unwrap());
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_half_written_remains_of_a_line_that_found_no_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = std::env::current_exe().unwrap();
+    let child = std::process::Command::new("bash")
+        .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "bash", &test.display().to_string()])
+        .args(["--exact", "record::journal::tests::in_a_process_whose_files_are_limited", "--nocapture"])
+        .env(LIMITED, folder.path())
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && out.contains(": File too large"), "{out}");
+    let text = fs::read_to_string(file(&folder, 0)).unwrap();
+    assert!(text.ends_with('\n') && text.len() > 3_000 && text.len() < 4_096, "{}", text.len());
+    // Space is back.
+    let mut journal = journal(&folder).await;
+    let minute = u32::try_from(text.lines().count()).unwrap();
+    append_all(&mut journal, &[line(at(0, minute), 1)]).await;
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!((lines.len(), report.faults_total), (minute as usize + 1, 0));
+}
+
+#[tokio::test]
+async fn a_second_writer_is_noticed_and_nothing_of_it_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut one, mut two) = (journal(&folder).await, journal(&folder).await);
+    append_all(&mut one, &[line(at(0, 0), 1), line(at(0, 1), 1)]).await;
+    append_all(&mut two, &[line(at(0, 2), 2)]).await;
+    assert_eq!(one.append(&line(at(0, 2), 1)).await.unwrap(), Appended::NotLater { last: at(0, 2) });
+    append_all(&mut one, &[line(at(0, 3), 1)]).await;
+    let demands: Vec<u64> =
+        replayed(&one).await.0.iter().map(|line| line.buckets["m5.large"].demand).collect();
+    assert_eq!(demands, [1, 1, 2, 1]);
+}
+
+#[tokio::test]
+async fn what_does_not_belong_into_a_journal_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::open(&folder.path().display().to_string()).unwrap();
+    for name in ["", "..", "a/b", "Ä", "a=b"] {
+        assert!(
+            matches!(Journal::open(place.clone(), name).await, Err(HistoryError::PolicyName(_))),
+            "{name}"
+        );
+    }
+    let mut journal = journal(&folder).await;
+    let other = Line { policy: "batch.day".into(), ..line(at(0, 0), 1) };
+    let error = journal.append(&other).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a line of policy batch.day does not belong into the history of batch.night"
+    );
+    let mut long = line(at(0, 0), 1);
+    long.rest.insert("long".into(), json!("x".repeat(LINE_BYTES_MAX)));
+    assert!(matches!(journal.append(&long).await, Err(HistoryError::TooLong(_))));
+    assert!(!file(&folder, 0).exists());
+    append_all(&mut journal, &[line(at(0, 0), 1)]).await;
+}
+
+#[tokio::test]
+async fn closed_days_become_parquet_and_replay_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &three_days()).await;
+    let done = journal.compact(day(2)).await.unwrap();
+    assert_eq!(done.compacted, [(day(0), 3), (day(1), 3)]);
+    assert!(done.kept.is_empty(), "{done:?}");
+    assert!(!file(&folder, 1).exists() && file(&folder, 2).exists());
+    assert!(file(&folder, 1).with_file_name("ticks.parquet").exists());
+    assert_eq!(replayed(&journal).await.0, three_days());
+    assert!(journal.compact(day(2)).await.unwrap().compacted.is_empty(), "nothing is left to do");
+    let restarted = super::tests::journal(&folder).await;
+    assert_eq!(restarted.last(), Some(at(2, 2)));
+}
+
+#[tokio::test]
+async fn a_compaction_that_was_cut_off_loses_nothing_and_ends_the_next_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &three_days()[..3]).await;
+    let json = fs::read(file(&folder, 0)).unwrap();
+    journal.compact(day(1)).await.unwrap();
+    // Before its segments were removed.
+    fs::write(file(&folder, 0), &json).unwrap();
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!((lines, report.not_later), (three_days()[..3].to_vec(), 0));
+    // A clock that ran ahead had the day closed too early: the rest of it joins.
+    append_all(&mut journal, &[line(at(0, 700), 7)]).await;
+    assert_eq!(journal.compact(day(1)).await.unwrap().compacted, [(day(0), 4)]);
+    let mut expected = three_days()[..3].to_vec();
+    expected.push(line(at(0, 700), 7));
+    assert_eq!(replayed(&journal).await.0, expected);
+}
+
+#[tokio::test]
+async fn a_day_with_a_line_that_is_none_stays_as_it_is_and_the_others_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &three_days()).await;
+    change(&folder, 0, |text| format!("not JSON\n{text}"));
+    // A torn line was never acknowledged.
+    change(&folder, 1, |text| text + "{\"v\":1,");
+    let done = journal.compact(day(3)).await.unwrap();
+    assert_eq!(done.compacted, [(day(1), 3), (day(2), 3)]);
+    let message = done.kept[0].1.to_string();
+    assert!(message.starts_with("day 2026-07-01 stays as JSON: "), "{message}");
+    assert!(message.contains("/ticks-00000.jsonl:1: not a line of the history"), "{message}");
+    assert!(file(&folder, 0).exists());
+    assert_eq!(replayed(&journal).await.0, three_days());
+}
+
+#[tokio::test]
+async fn a_replay_goes_on_when_its_day_is_compacted_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &three_days()[..3]).await;
+    // Two segments, as in S3.
+    let second = file(&folder, 0).with_file_name("ticks-00001.jsonl");
+    fs::write(second, line(at(0, 9), 9).text().unwrap() + "\n").unwrap();
+    let mut replay = journal.replay(None).await.unwrap();
+    let mut times = vec![replay.next().await.unwrap().unwrap().time];
+    journal.compact(day(1)).await.unwrap();
+    while let Some(line) = replay.next().await.unwrap() {
+        times.push(line.time);
+    }
+    assert_eq!(times, [at(0, 0), at(0, 1), at(0, 2), at(0, 9)]);
+    assert_eq!(replay.report().not_later, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #[test]
+    fn any_lines_replay_the_same_from_json_and_from_parquet(lines in lines(0..12), closed in 0..8_usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let mut journal = journal(&folder).await;
+            let (before, after) = lines.split_at(closed.min(lines.len()));
+            append_all(&mut journal, before).await;
+            assert_eq!(replayed(&journal).await.0, before);
+            let today = before.last().map_or_else(|| day(0), |line| line.time.date_naive());
+            let done = journal.compact(today + TimeDelta::days(1)).await.unwrap();
+            assert!(done.kept.is_empty(), "{done:?}");
+            append_all(&mut journal, after).await;
+            assert_eq!(replayed(&journal).await.0, lines);
+        });
+    }
+}
+
+#[test]
+fn a_fault_says_where_it_is() {
+    let fault = Fault { file: "f".into(), line: 3, kind: FaultKind::Torn { bytes: 5 } };
+    assert_eq!(fault.to_string(), "f:3: a torn last line of 5 bytes");
+}

@@ -1,0 +1,255 @@
+//! Where a history lies: a folder, or a prefix in a bucket of S3.
+//!
+//! All but appending to a file goes through `object_store`, so that both are read by the same code.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ListResult, ObjectStore, ObjectStoreExt as _};
+
+use super::fault::HistoryError;
+
+/// The place of a history.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub(super) store: Arc<dyn ObjectStore>,
+    /// The folder, where files are appended to; without one, segments are put.
+    pub(super) folder: Option<PathBuf>,
+    prefix: Path,
+    name: String,
+}
+
+/// Why a place cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// An address of a kind that we do not know.
+    #[error("{0}: expected a folder, file:///FOLDER or s3://BUCKET/PREFIX")]
+    Address(String),
+    /// This build has no S3.
+    #[error("{0}: this build cannot reach S3: build it with the feature s3")]
+    NoS3(String),
+    /// The folder cannot be made or opened.
+    #[error("failed to open {0}")]
+    Folder(String, #[source] std::io::Error),
+    /// The store refuses its settings.
+    #[error("failed to open {0}")]
+    Store(String, #[source] object_store::Error),
+}
+
+/// What a day consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DayFiles {
+    pub(super) day: NaiveDate,
+    /// The closed part.
+    pub(super) parquet: Option<Path>,
+    /// Lines, ascending.
+    pub(super) segments: Vec<Path>,
+}
+
+/// The closed part of a day.
+const PARQUET: &str = "ticks.parquet";
+
+impl Place {
+    /// The place of an address, for writing: a folder that is missing is made. For S3, endpoint, region and credentials
+    /// come from the usual AWS variables of the environment.
+    ///
+    /// # Errors
+    /// The address is none, or cannot be used.
+    pub fn open(address: &str) -> Result<Self, PlaceError> {
+        if let Some(folder) = folder_of(address)? {
+            std::fs::create_dir_all(&folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
+        }
+        Self::existing(address)
+    }
+
+    /// As [`Place::open`], for reading: a folder that is missing is an error.
+    ///
+    /// # Errors
+    /// The address is none, or cannot be used.
+    pub fn existing(address: &str) -> Result<Self, PlaceError> {
+        let Some(folder) = folder_of(address)? else { return Self::s3(address) };
+        let folder =
+            std::fs::canonicalize(&folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
+        let store = LocalFileSystem::new_with_prefix(&folder)
+            .map_err(|error| PlaceError::Store(address.into(), error))?
+            .with_fsync(true);
+        let name = folder.display().to_string();
+        Ok(Self { store: Arc::new(store), folder: Some(folder), prefix: Path::default(), name })
+    }
+
+    #[cfg(feature = "s3")]
+    fn s3(address: &str) -> Result<Self, PlaceError> {
+        use std::time::Duration;
+
+        use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+        use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+
+        let rest = address.trim_start_matches("s3://").trim_end_matches('/');
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let failed = |error| PlaceError::Store(address.into(), error);
+        let prefix = Path::parse(prefix).map_err(|error| failed(error.into()))?;
+        if bucket.is_empty() {
+            return Err(PlaceError::Address(address.into()));
+        }
+        let builder = AmazonS3Builder::from_env();
+        // An endpoint on this very host, or inside a cluster, need not be encrypted; it was named on purpose.
+        let plain = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint]
+            .iter()
+            .filter_map(|key| builder.get_config_value(key))
+            .any(|endpoint| endpoint.starts_with("http://"));
+        // A tick waits for its line: better an error that is reported than a loop that stands still.
+        let retry = RetryConfig {
+            backoff: BackoffConfig::default(),
+            max_retries: 3,
+            retry_timeout: Duration::from_secs(20),
+        };
+        let options = ClientOptions::new()
+            .with_timeout(Duration::from_secs(15))
+            .with_connect_timeout(Duration::from_secs(5))
+            .with_allow_http(plain);
+        let store = builder
+            .with_bucket_name(bucket)
+            .with_client_options(options)
+            .with_retry(retry)
+            .build()
+            .map_err(failed)?;
+        Ok(Self { store: Arc::new(store), folder: None, prefix, name: format!("s3://{rest}") })
+    }
+
+    #[cfg(not(feature = "s3"))]
+    fn s3(address: &str) -> Result<Self, PlaceError> {
+        Err(PlaceError::NoS3(address.into()))
+    }
+
+    /// The policies that have a history here, ascending.
+    ///
+    /// # Errors
+    /// The store cannot be listed.
+    pub async fn policies(&self) -> Result<Vec<String>, HistoryError> {
+        let folders = self.list(&self.prefix).await?.common_prefixes;
+        let policy = |folder: &Path| Some(folder.filename()?.strip_prefix("policy=")?.to_owned());
+        let mut policies: Vec<String> = folders.iter().filter_map(policy).collect();
+        policies.sort_unstable();
+        Ok(policies)
+    }
+
+    /// A path as a person would write it.
+    pub(super) fn display(&self, path: &Path) -> String {
+        let within = path
+            .prefix_match(&self.prefix)
+            .map(|parts| parts.map(|part| part.as_ref().to_owned()).collect::<Vec<String>>().join("/"));
+        format!("{}/{}", self.name, within.unwrap_or_else(|| path.to_string()))
+    }
+
+    /// Where a day of a policy lies.
+    pub(super) fn day(&self, policy: &str, day: NaiveDate) -> Path {
+        self.policy(policy).join(format!("day={day}"))
+    }
+
+    fn policy(&self, policy: &str) -> Path {
+        self.prefix.clone().join(format!("policy={policy}"))
+    }
+
+    /// The closed part of a day.
+    pub(super) fn parquet(&self, policy: &str, day: NaiveDate) -> Path {
+        self.day(policy, day).join(PARQUET)
+    }
+
+    /// The same before it was read back: no reader looks at it.
+    pub(super) fn parquet_part(&self, policy: &str, day: NaiveDate) -> Path {
+        self.day(policy, day).join(format!("{PARQUET}.part"))
+    }
+
+    /// A segment of a day.
+    pub(super) fn segment(&self, policy: &str, day: NaiveDate, number: u32) -> Path {
+        self.day(policy, day).join(format!("ticks-{number:05}.jsonl"))
+    }
+
+    /// The days of a policy, ascending.
+    pub(super) async fn days(&self, policy: &str) -> Result<Vec<NaiveDate>, HistoryError> {
+        let folders = self.list(&self.policy(policy)).await?.common_prefixes;
+        let day = |folder: &Path| folder.filename()?.strip_prefix("day=")?.parse::<NaiveDate>().ok();
+        let mut days: Vec<NaiveDate> = folders.iter().filter_map(day).collect();
+        days.sort_unstable();
+        Ok(days)
+    }
+
+    /// What a day consists of.
+    pub(super) async fn files(&self, policy: &str, day: NaiveDate) -> Result<DayFiles, HistoryError> {
+        let found = self.list(&self.day(policy, day)).await?.objects;
+        let mut files = DayFiles { day, parquet: None, segments: Vec::new() };
+        for path in found.into_iter().map(|object| object.location) {
+            if path.filename() == Some(PARQUET) {
+                files.parquet = Some(path);
+            } else if segment_number(&path).is_some() {
+                files.segments.push(path);
+            }
+        }
+        files.segments.sort_by_key(segment_number);
+        Ok(files)
+    }
+
+    /// Deletes objects, one after the other.
+    pub(super) async fn remove(&self, paths: &[Path]) -> Result<(), HistoryError> {
+        for path in paths {
+            self.store.delete(path).await.map_err(HistoryError::store("remove", self, path))?;
+        }
+        Ok(())
+    }
+
+    async fn list(&self, path: &Path) -> Result<ListResult, HistoryError> {
+        let found = self.store.list_with_delimiter(Some(path)).await;
+        found.map_err(HistoryError::store("list", self, path))
+    }
+}
+
+/// The number of a segment; `None` for any other file.
+pub(super) fn segment_number(path: &Path) -> Option<u32> {
+    path.filename()?.strip_prefix("ticks-")?.strip_suffix(".jsonl")?.parse().ok()
+}
+
+/// The folder that an address names; `None` for S3.
+fn folder_of(address: &str) -> Result<Option<PathBuf>, PlaceError> {
+    match address.split_once("://") {
+        Some(("file", path)) if path.starts_with('/') => Ok(Some(path.into())),
+        Some(("s3", _)) => Ok(None),
+        Some(_) => Err(PlaceError::Address(address.into())),
+        None if address.is_empty() => Err(PlaceError::Address(address.into())),
+        None => Ok(Some(address.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_folder_a_file_url_or_s3() {
+        assert_eq!(folder_of("history").unwrap(), Some("history".into()));
+        assert_eq!(folder_of("file:///var/history").unwrap(), Some("/var/history".into()));
+        assert_eq!(folder_of("s3://bucket/prefix").unwrap(), None);
+        for wrong in ["", "ftp://x", "file://relative"] {
+            let error = folder_of(wrong).unwrap_err().to_string();
+            assert_eq!(error, format!("{wrong}: expected a folder, file:///FOLDER or s3://BUCKET/PREFIX"));
+        }
+    }
+
+    #[test]
+    fn reading_makes_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none").display().to_string();
+        assert_eq!(Place::existing(&missing).unwrap_err().to_string(), format!("failed to open {missing}"));
+        assert!(!folder.path().join("none").exists());
+        Place::open(&missing).unwrap();
+        assert!(folder.path().join("none").exists());
+    }
+
+    #[cfg(feature = "s3")]
+    #[test]
+    fn s3_needs_a_bucket() {
+        assert!(matches!(Place::open("s3://"), Err(PlaceError::Address(_))));
+    }
+}

@@ -1,0 +1,114 @@
+//! What the tests of the history are about.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::line::{BucketLine, Launch, LaunchEnd, Line, VERSION};
+
+/// Buckets of one group each, ascending; those whose name begins with a g have accelerators.
+pub(super) fn catalog(names: &[&str]) -> Catalog {
+    let bucket = |(at, name): (usize, &&str)| Bucket {
+        name: (*name).into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
+        allocatable: Resources {
+            accelerators: if name.starts_with('g') { 4 } else { 0 },
+            cpu_millis: 4_000 * (at as u64 + 1),
+            ..Resources::UNLIMITED
+        },
+        hourly: MicroDollars(100),
+        groups: vec![Group { name: format!("asg-{name}"), placement_group: None, min: 0, max: 9 }],
+    };
+    Catalog::new(names.iter().enumerate().map(bucket).collect()).unwrap()
+}
+
+/// The day of the samples, and those after it.
+pub(super) fn day(number: i64) -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 7, 1).unwrap() + TimeDelta::days(number)
+}
+
+/// A minute of a day of the samples.
+pub(super) fn at(day_number: i64, minute: u32) -> DateTime<Utc> {
+    day(day_number).and_hms_opt(minute / 60, minute % 60, 0).unwrap().and_utc()
+}
+
+/// A line of the policy batch.night with one bucket, one shape and one launch.
+pub(super) fn line(time: DateTime<Utc>, demand: u64) -> Line {
+    let shape = "cpu_millis=4000,pods=1".to_owned();
+    let bucket = BucketLine {
+        demand,
+        demand_max: demand + 1,
+        announced: 2,
+        headroom: 3,
+        placeholders: 3,
+        ready: 1,
+        room: BTreeMap::from([(shape.clone(), u64::MAX)]),
+        arrivals: BTreeMap::from([(shape, 5)]),
+        rest: Map::new(),
+    };
+    let launch = Launch {
+        bucket: "m5.large".into(),
+        group: "asg-1".into(),
+        requested: time - TimeDelta::seconds(90),
+        end: LaunchEnd::Ready(time),
+        rest: Map::new(),
+    };
+    Line {
+        v: VERSION,
+        time,
+        policy: "batch.night".into(),
+        buckets: BTreeMap::from([("m5.large".into(), bucket)]),
+        launches: vec![launch],
+        rest: Map::new(),
+    }
+}
+
+/// Any lines of batch.night, in order, with fields that we do not know.
+pub(super) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
+    let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), vec(launch(), 0..3), rest());
+    vec(one, how_many).prop_map(|parts| {
+        // From minutes to days apart, so that they fall into several days.
+        let mut time = at(0, 0);
+        let line = |(step, buckets, launches, rest)| {
+            time += TimeDelta::microseconds(step * 1_000);
+            Line { v: VERSION, time, policy: "batch.night".into(), buckets, launches, rest }
+        };
+        parts.into_iter().map(line).collect()
+    })
+}
+
+fn bucket() -> impl Strategy<Value = BucketLine> {
+    let count = || 0..=i64::MAX.unsigned_abs();
+    let counts = [count(), count(), count(), count(), count(), count()];
+    let shapes = || btree_map(".{0,9}", any::<u64>(), 0..3);
+    (counts, shapes(), shapes(), rest()).prop_map(|(counts, room, arrivals, rest)| {
+        let [demand, demand_max, announced, headroom, placeholders, ready] = counts;
+        BucketLine { demand, demand_max, announced, headroom, placeholders, ready, room, arrivals, rest }
+    })
+}
+
+fn launch() -> impl Strategy<Value = Launch> {
+    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, any::<bool>(), rest()).prop_map(
+        |(bucket, group, micros, ready, rest)| {
+            let requested = DateTime::from_timestamp_micros(micros).unwrap();
+            let end = requested + TimeDelta::seconds(60);
+            let end = if ready { LaunchEnd::Ready(end) } else { LaunchEnd::Failed(end) };
+            Launch { bucket, group, requested, end, rest }
+        },
+    )
+}
+
+/// Fields that no version has yet.
+fn rest() -> impl Strategy<Value = Map<String, Value>> {
+    let value = prop_oneof![
+        any::<u64>().prop_map(|number| json!(number)),
+        any::<i64>().prop_map(|number| json!({ "deep": [number, null] })),
+        ".{0,9}".prop_map(|text| json!(text)),
+    ];
+    vec(("x_[a-z]{1,4}", value), 0..3).prop_map(|fields| fields.into_iter().collect())
+}

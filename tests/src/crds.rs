@@ -1,0 +1,20 @@
+//! Kinds of other projects that no package registry has: their definitions with the fields that matter here, each to be
+//! given to [`apply_yaml`](crate::control_plane::ControlPlane::apply_yaml).
+
+/// `PodGroup` of the scheduler plugins, `scheduling.x-k8s.io/v1alpha1`.
+pub const POD_GROUP: &str = include_str!("../crds/podgroups.scheduling.x-k8s.io.yaml");
+
+/// `PodGroup` of Volcano, `scheduling.volcano.sh/v1beta1`.
+pub const VOLCANO_POD_GROUP: &str = include_str!("../crds/podgroups.scheduling.volcano.sh.yaml");
+
+/// `JobSet`, `jobset.x-k8s.io/v1alpha2`.
+pub const JOB_SET: &str = include_str!("../crds/jobsets.jobset.x-k8s.io.yaml");
+
+/// `Workload` of Kueue, `kueue.x-k8s.io/v1beta1` and `v1beta2`.
+pub const WORKLOAD: &str = include_str!("../crds/workloads.kueue.x-k8s.io.yaml");
+
+/// `CapacityBuffer`, `autoscaling.x-k8s.io/v1beta1` and `v1alpha1`.
+pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscaling.x-k8s.io.yaml");
+
+/// All of them.
+pub const ALL: [&str; 5] = [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, CAPACITY_BUFFER];

@@ -1,0 +1,110 @@
+//! The command lines of the parts of a control plane: the least that makes each work on loopback.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::audit;
+use crate::built;
+use crate::control_plane::Options;
+use crate::ports::Port;
+
+/// The token of the administrator, who is in the group of those who may do all.
+pub(crate) const ADMINISTRATOR: &str = "administrator-of-the-tests";
+
+/// How jobs' pods end, in place of kwok's own stage, which ends them at once.
+const RUN_SECONDS: &str = include_str!("../stages/run-seconds.yaml");
+
+/// Where the API server writes the certificate that its clients trust.
+pub(crate) fn certificate(folder: &Path) -> PathBuf {
+    folder.join("certificates/apiserver.crt")
+}
+
+pub(crate) fn etcd(folder: &Path, clients: &Port, peers: &Port) -> Result<Command> {
+    let (clients, peers) = (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
+    let mut command = Command::new(built::control_plane("bin/etcd")?);
+    command
+        .arg(format!("--data-dir={}", folder.join("etcd").display()))
+        .args([format!("--listen-client-urls={clients}"), format!("--advertise-client-urls={clients}")])
+        .args([format!("--listen-peer-urls={peers}"), format!("--initial-advertise-peer-urls={peers}")])
+        .arg(format!("--initial-cluster=default={peers}"))
+        // Nothing here outlives the test.
+        .args(["--unsafe-no-fsync", "--log-level=warn"]);
+    Ok(command)
+}
+
+pub(crate) fn api_server(folder: &Path, port: &Port, etcd: &Port, options: Options) -> Result<Command> {
+    let tokens = folder.join("tokens.csv");
+    fs::write(&tokens, format!("{ADMINISTRATOR},admin,admin,\"system:masters\"\n"))?;
+    // The key of the certificate that the API server makes for itself signs the tokens as well.
+    let key = folder.join("certificates/apiserver.key");
+    let mut command = Command::new(built::control_plane("bin/kube-apiserver")?);
+    command
+        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+        .arg(format!("--secure-port={port}"))
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(format!("--cert-dir={}", folder.join("certificates").display()))
+        .arg(format!("--service-account-signing-key-file={}", key.display()))
+        .arg(format!("--service-account-key-file={}", key.display()))
+        .arg(format!("--service-account-issuer=https://127.0.0.1:{port}"))
+        .arg(format!("--token-auth-file={}", tokens.display()))
+        .args(["--authorization-mode=RBAC,Node", "--service-cluster-ip-range=10.96.0.0/16"])
+        .args(["--endpoint-reconciler-type=none", "--profiling=false"]);
+    if !options.service_accounts {
+        command.arg("--disable-admission-plugins=ServiceAccount");
+    }
+    if options.audited {
+        let policy = folder.join("audit-policy.yaml");
+        fs::write(&policy, audit::POLICY)?;
+        command
+            .arg(format!("--audit-policy-file={}", policy.display()))
+            .arg(format!("--audit-log-path={}", folder.join(audit::LOG).display()))
+            // What was answered has been written.
+            .arg("--audit-log-mode=blocking-strict");
+    }
+    Ok(command)
+}
+
+pub(crate) fn controller_manager(folder: &Path, kubeconfig: &Path, port: &Port) -> Result<Command> {
+    let mut command = with_kubeconfig("bin/kube-controller-manager", kubeconfig, port)?;
+    command.arg(format!("--root-ca-file={}", certificate(folder).display())).args([
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    ]);
+    Ok(command)
+}
+
+pub(crate) fn scheduler(_folder: &Path, kubeconfig: &Path, port: &Port) -> Result<Command> {
+    with_kubeconfig("bin/kube-scheduler", kubeconfig, port)
+}
+
+fn with_kubeconfig(program: &str, kubeconfig: &Path, port: &Port) -> Result<Command> {
+    let mut command = Command::new(built::control_plane(program)?);
+    command
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg(format!("--secure-port={port}"))
+        .args(["--leader-elect=false", "--bind-address=127.0.0.1"]);
+    Ok(command)
+}
+
+pub(crate) fn kwok(folder: &Path, kubeconfig: &Path) -> Result<Command> {
+    let mut command = Command::new(built::control_plane("bin/kwok")?);
+    command.arg(format!("--kubeconfig={}", kubeconfig.display())).args([
+        "--manage-all-nodes=true",
+        "--node-ip=127.0.0.1",
+        "--node-lease-duration-seconds=40",
+    ]);
+    for entry in fs::read_dir(built::control_plane("stages")?)? {
+        let stage = entry?.path();
+        if stage.file_name().is_some_and(|name| name != "pod-complete.yaml") {
+            command.arg(format!("--config={}", stage.display()));
+        }
+    }
+    let run_seconds = folder.join("run-seconds.yaml");
+    fs::write(&run_seconds, RUN_SECONDS).context("failed to write a stage")?;
+    command.arg(format!("--config={}", run_seconds.display()));
+    Ok(command)
+}
