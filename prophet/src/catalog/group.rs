@@ -1,4 +1,4 @@
-//! Groups of nodes as their source tells of them: an Auto Scaling group, a Karpenter NodePool's instance type, or live
+//! Groups of nodes as their source tells of them: an Auto Scaling group, an instance type of a Karpenter `NodePool`, or live
 //! nodes that are alike. What they have in common, before buckets are made of them.
 
 use std::collections::BTreeMap;

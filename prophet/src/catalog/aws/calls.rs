@@ -23,8 +23,9 @@ pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
 /// The IAM actions of all calls that are made: what `docs/permissions-aws.md` allows.
 pub const ACTIONS: [&str; 4] = [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES];
 
-/// Throttled calls and others that may succeed later are tried up to five times, after 1, 2, 4 and 8 seconds at most.
-const ATTEMPTS_MAX: u32 = 5;
+/// Throttled calls, and others that may succeed later, are made again after 1, 2 and 4 seconds at most; then comes the
+/// next refresh.
+const ATTEMPTS_MAX: u32 = 4;
 
 /// One attempt; AWS answers within seconds.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,8 +33,11 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// To be connected; an endpoint that cannot be reached is then told apart from a slow answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most that AWS puts in a page of groups, and takes as values of a filter with room to spare.
+/// The most groups and instance types that AWS puts on a page.
 const PAGE: i32 = 100;
+
+/// Instance types by one call: one page of them. AWS takes up to 200 values in a filter.
+const TYPES_MAX: usize = 100;
 
 /// The most launch configurations that AWS takes by name in one call.
 const NAMES_MAX: usize = 50;
@@ -150,7 +154,7 @@ impl Clients {
     /// Asked for by a filter: asked for by name, one type that is not known would fail the call for all others.
     pub(super) async fn hardware(&self, names: Vec<String>) -> Result<BTreeMap<String, Hardware>, AwsError> {
         let mut found = BTreeMap::new();
-        for names in names.chunks(PAGE as usize) {
+        for names in names.chunks(TYPES_MAX) {
             let filter = Filter::builder().name("instance-type").set_values(Some(names.to_vec())).build();
             let call = self.ec2.describe_instance_types().filters(filter);
             let pages = call.into_paginator().page_size(PAGE).items().send();

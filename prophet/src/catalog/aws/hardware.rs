@@ -1,6 +1,9 @@
-//! What an instance type has, by DescribeInstanceTypes.
+//! What an instance type has, as `DescribeInstanceTypes` tells.
 
-use aws_sdk_ec2::types::{ArchitectureType, InstanceTypeInfo, NetworkInfo};
+use aws_sdk_ec2::types::{
+    ArchitectureType, GpuInfo, InferenceAcceleratorInfo, InstanceTypeInfo, MemoryInfo, NetworkCardInfo,
+    NetworkInfo, NeuronInfo, VCpuInfo,
+};
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
 
 const MIB: u64 = 1 << 20;
@@ -33,8 +36,8 @@ pub(super) struct Hardware {
 
 impl Hardware {
     pub(super) fn of(info: &InstanceTypeInfo) -> Self {
-        let vcpus = count(info.v_cpu_info().and_then(|cpu| cpu.default_v_cpus()));
-        let mib = info.memory_info().and_then(|memory| memory.size_in_mib());
+        let vcpus = count(info.v_cpu_info().and_then(VCpuInfo::default_v_cpus));
+        let mib = info.memory_info().and_then(MemoryInfo::size_in_mib);
         let none = (0, AcceleratorKind::NVIDIA);
         let (accelerators, unknown_maker) = match accelerators(info) {
             Ok(accelerators) => (accelerators.unwrap_or(none), None),
@@ -76,11 +79,11 @@ fn architecture(info: &InstanceTypeInfo) -> Option<&'static str> {
 
 /// How many accelerators of what kind, or their maker where it is not known.
 fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, String> {
-    let neuron = info.neuron_info().map(|neuron| neuron.neuron_devices()).unwrap_or_default();
+    let neuron = info.neuron_info().map(NeuronInfo::neuron_devices).unwrap_or_default();
     if !neuron.is_empty() {
         return Ok(Some((neuron.iter().map(|device| count(device.count())).sum(), AcceleratorKind::NEURON)));
     }
-    let gpus = info.gpu_info().map(|gpu| gpu.gpus()).unwrap_or_default();
+    let gpus = info.gpu_info().map(GpuInfo::gpus).unwrap_or_default();
     if let Some(first) = gpus.first() {
         let kind = match first.manufacturer().unwrap_or_default() {
             "NVIDIA" => AcceleratorKind::NVIDIA,
@@ -92,7 +95,8 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
         let counts = gpus.iter().map(|gpu| count(gpu.count()).max(count(gpu.logical_gpu_count())));
         return Ok(Some((counts.sum(), kind)));
     }
-    let inference = info.inference_accelerator_info().map(|i| i.accelerators()).unwrap_or_default();
+    let inference =
+        info.inference_accelerator_info().map(InferenceAcceleratorInfo::accelerators).unwrap_or_default();
     match inference.first().map(|first| first.manufacturer().unwrap_or_default()) {
         None => Ok(None),
         Some("AWS") => {
@@ -110,7 +114,7 @@ fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
     let Some(network) = network else { return max };
     let card = network.default_network_card_index();
     let card = network.network_cards().iter().find(|each| each.network_card_index() == card);
-    let interfaces = card.and_then(|card| card.maximum_network_interfaces());
+    let interfaces = card.and_then(NetworkCardInfo::maximum_network_interfaces);
     let interfaces = count(interfaces.or(network.maximum_network_interfaces()));
     let addresses = count(network.ipv4_addresses_per_interface());
     if interfaces == 0 || addresses == 0 {
@@ -121,4 +125,66 @@ fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
 
 fn count(number: Option<impl Into<i64>>) -> u64 {
     number.and_then(|number| u64::try_from(number.into()).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_ec2::types::builders::InstanceTypeInfoBuilder;
+    use aws_sdk_ec2::types::{GpuDeviceInfo, InferenceDeviceInfo, NeuronDeviceInfo};
+
+    use super::*;
+
+    fn gpus(maker: &str, whole: i32, logical: i32) -> InstanceTypeInfoBuilder {
+        let gpu = GpuDeviceInfo::builder().manufacturer(maker).count(whole).logical_gpu_count(logical);
+        InstanceTypeInfo::builder().gpu_info(GpuInfo::builder().gpus(gpu.build()).build())
+    }
+
+    fn inference(maker: &str, count: i32) -> InstanceTypeInfoBuilder {
+        let device = InferenceDeviceInfo::builder().manufacturer(maker).count(count).build();
+        let info = InferenceAcceleratorInfo::builder().accelerators(device).build();
+        InstanceTypeInfo::builder().inference_accelerator_info(info)
+    }
+
+    #[test]
+    fn accelerators_count_under_the_name_of_their_device_plugin() {
+        #[track_caller]
+        fn check(info: InstanceTypeInfoBuilder, count: u64, kind: &str, unknown_maker: Option<&str>) {
+            let hardware = Hardware::of(&info.build());
+            assert_eq!((hardware.accelerators, hardware.accelerator_kind.as_str()), (count, kind));
+            assert_eq!(hardware.unknown_maker.as_deref(), unknown_maker);
+        }
+        let neuron = NeuronInfo::builder().neuron_devices(NeuronDeviceInfo::builder().count(12).build());
+        check(InstanceTypeInfo::builder(), 0, "nvidia.com/gpu", None);
+        check(gpus("NVIDIA", 8, 8), 8, "nvidia.com/gpu", None);
+        check(gpus("NVIDIA", 0, 1), 1, "nvidia.com/gpu", None);
+        check(gpus("AMD", 4, 4), 4, "amd.com/gpu", None);
+        check(gpus("Habana", 8, 8), 8, "habana.ai/gaudi", None);
+        check(gpus("Acme", 8, 8), 0, "nvidia.com/gpu", Some("Acme"));
+        check(inference("AWS", 1), 1, "aws.amazon.com/neuron", None);
+        check(inference("AWS", 1).neuron_info(neuron.build()), 12, "aws.amazon.com/neuron", None);
+        check(inference("Qualcomm", 8), 0, "nvidia.com/gpu", Some("Qualcomm"));
+    }
+
+    #[test]
+    fn pods_are_limited_by_addresses_and_by_vcpus() {
+        #[track_caller]
+        fn check(vcpus: i32, interfaces: i32, addresses: i32, expected: u64) {
+            let card =
+                NetworkCardInfo::builder().network_card_index(0).maximum_network_interfaces(interfaces);
+            let network = NetworkInfo::builder()
+                .default_network_card_index(0)
+                .network_cards(card.build())
+                .maximum_network_interfaces(60)
+                .ipv4_addresses_per_interface(addresses);
+            let cpu = VCpuInfo::builder().default_v_cpus(vcpus).build();
+            let info = InstanceTypeInfo::builder().v_cpu_info(cpu).network_info(network.build());
+            assert_eq!(Hardware::of(&info.build()).pods, expected);
+        }
+        check(2, 3, 10, 29);
+        check(16, 8, 30, 110);
+        check(30, 15, 50, 110);
+        check(31, 15, 50, 250);
+        check(192, 2, 50, 100);
+        check(2, 0, 0, 110);
+    }
 }

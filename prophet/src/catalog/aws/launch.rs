@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_autoscaling::types::{
-    AutoScalingGroup, InstancesDistribution, LaunchConfiguration, LaunchTemplateOverrides,
+    AutoScalingGroup, InstancesDistribution, LaunchConfiguration, LaunchTemplate, LaunchTemplateOverrides,
     LaunchTemplateSpecification, MixedInstancesPolicy,
 };
 use aws_sdk_ec2::types::{MarketType, ResponseLaunchTemplateData};
@@ -134,7 +134,7 @@ impl Origin {
 
     fn mixed(policy: &MixedInstancesPolicy) -> Result<Self, Fault> {
         let template = policy.launch_template();
-        let overrides = template.map(|t| t.overrides()).unwrap_or_default();
+        let overrides = template.map(LaunchTemplate::overrides).unwrap_or_default();
         let weighted = |each: &LaunchTemplateOverrides| each.weighted_capacity().is_some_and(|w| w != "1");
         if overrides.iter().any(weighted) {
             return Err(Fault::NotInInstances);
@@ -224,8 +224,9 @@ fn from_template(
 
 /// By AWS's own defaults where nothing is said: all on demand.
 fn spot_share(distribution: Option<&InstancesDistribution>) -> SpotShare {
-    let base = distribution.and_then(|d| d.on_demand_base_capacity()).unwrap_or(0);
-    let percentage = distribution.and_then(|d| d.on_demand_percentage_above_base_capacity()).unwrap_or(100);
+    let base = distribution.and_then(InstancesDistribution::on_demand_base_capacity).unwrap_or(0);
+    let percentage =
+        distribution.and_then(InstancesDistribution::on_demand_percentage_above_base_capacity).unwrap_or(100);
     match (base, percentage) {
         (_, 100..) => SpotShare::None,
         (0, 0) => SpotShare::All,

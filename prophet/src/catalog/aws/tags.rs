@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::problem::Fault;
 use crate::catalog::Taint;
+use crate::observe::units;
 
 const PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
 
@@ -55,7 +56,7 @@ impl NodeTemplate {
             }
             "label" => return Err("its value is no value of a label"),
             "taint" => self.taints.push(taint(name, value)?),
-            _ if is_quantity(value) => {
+            _ if units(value).is_some() => {
                 self.resources.insert(name.into(), value.into());
             }
             _ => return Err("its value is no quantity"),
@@ -94,18 +95,6 @@ fn is_label_value(text: &str) -> bool {
 fn is_framed(text: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_alphanumeric();
     text.starts_with(alphanumeric) && text.ends_with(alphanumeric)
-}
-
-/// Whether it is spelled as a Kubernetes quantity of zero or more; its value is nobody's business here.
-fn is_quantity(text: &str) -> bool {
-    let suffix_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(suffix_at);
-    let exponent = || {
-        let digits = suffix.strip_prefix(['e', 'E'])?;
-        digits.strip_prefix(['+', '-']).unwrap_or(digits).parse::<u8>().ok()
-    };
-    let known = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    number.parse::<f64>().is_ok() && (known.contains(&suffix) || exponent().is_some())
 }
 
 #[cfg(test)]

@@ -1,0 +1,384 @@
+//! The catalog from Auto Scaling groups, against an emulated AWS: cluster-autoscaler would read the same.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_autoscaling::config::Credentials;
+use aws_sdk_autoscaling::types::{
+    InstanceRequirements, LaunchTemplateOverrides, LaunchTemplateSpecification, MemoryMiBRequest,
+    VCpuCountRequest,
+};
+use aws_sdk_ec2::types::{
+    LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
+};
+use prophet::catalog::NodeGroup;
+use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, Found, clients};
+use tests::moto::{Moto, REGION};
+
+#[path = "aws/proxy.rs"]
+mod proxy;
+#[path = "aws/setup.rs"]
+mod setup;
+
+use proxy::Proxy;
+use setup::{
+    by_name, configuration, data, group, mixed, mixed_of, node_template, one_of_each, tag, template,
+};
+
+const DISCOVERY: &str = "asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/test=owned";
+
+async fn config(endpoint: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::from_static(REGION))
+        .endpoint_url(endpoint)
+        .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
+        .load()
+        .await
+}
+
+async fn catalog(endpoint: &str) -> AwsCatalog {
+    AwsCatalog::new(Clients::new(&config(endpoint).await), DISCOVERY.parse().unwrap())
+}
+
+async fn found(moto: &Moto) -> Found {
+    catalog(moto.endpoint()).await.node_groups().await.unwrap()
+}
+
+/// A group in one line: its name, what it launches and where, min/desired/max, capacity; then what its tags say.
+fn line(group: &NodeGroup) -> String {
+    let NodeGroup { name, instance_type, capacity_type, placement_group, zone, min, max, desired, .. } =
+        group;
+    let NodeGroup { labels, taints, capacity, accelerator_kind, resources, .. } = group;
+    let placed = placement_group.as_deref().unwrap_or("-");
+    let zone = zone.as_deref().unwrap_or("-");
+    let (cpus, gib, pods) = (capacity.cpu_millis / 1_000, capacity.memory_bytes >> 30, capacity.pods);
+    let accelerators = match capacity.accelerators {
+        0 => String::new(),
+        some => format!(" {some} {accelerator_kind}"),
+    };
+    let line = format!(
+        "{name}: {instance_type} {capacity_type:?} {placed} {zone} {min}/{desired}/{max}, {cpus} cpus {gib} GiB {pods} pods{accelerators}"
+    );
+    let own = labels.iter().filter(|(key, _)| !key.contains("kubernetes.io/"));
+    let own = own.map(|(key, value)| format!("{key}={value}"));
+    let taints = taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect));
+    let resources = resources.iter().map(|(name, quantity)| format!("{name}: {quantity}"));
+    own.chain(taints).chain(resources).fold(line, |line, part| format!("{line}, {part}"))
+}
+
+#[track_caller]
+fn check(found: &Found, groups: &[&str], problems: &[&str]) {
+    let lines: Vec<String> = found.groups.iter().map(line).collect();
+    assert_eq!(lines, groups);
+    let told: Vec<String> =
+        found.problems.iter().map(|problem| format!("{}: {}", problem.fault.label(), problem)).collect();
+    assert_eq!(told, problems);
+}
+
+#[tokio::test]
+async fn groups_are_found_with_what_they_launch() {
+    let moto = Moto::start().await.unwrap();
+    let id = template(&moto, "gpu", data("g5.48xlarge").build()).await;
+    for (name, placement_group) in [("a-1", "pg-a"), ("a-2", "pg-a"), ("b-1", "pg-b"), ("b-2", "pg-b")] {
+        let specification = LaunchTemplateSpecification::builder().launch_template_id(&id).version("1");
+        group(&moto, name)
+            .launch_template(specification.build())
+            .placement_group(placement_group)
+            .tags(node_template("label/example.com/placement-group", placement_group))
+            .tags(node_template("taint/nvidia.com/gpu", "true:NoSchedule"))
+            .tags(node_template("resources/ephemeral-storage", "100Gi"))
+            .send()
+            .await
+            .unwrap();
+    }
+    configuration(&moto, "old", "m5.4xlarge", None).await;
+    group(&moto, "old").launch_configuration_name("old").send().await.unwrap();
+    configuration(&moto, "old-spot", "m5.24xlarge", Some("1")).await;
+    group(&moto, "old-spot").launch_configuration_name("old-spot").desired_capacity(2).send().await.unwrap();
+
+    let not_mine = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name("not-mine");
+    let not_mine = not_mine.launch_configuration_name("old").min_size(0).max_size(1);
+    let one_of_two = tag("k8s.io/cluster-autoscaler/enabled", "");
+    not_mine.availability_zones("us-east-1a").tags(one_of_two).send().await.unwrap();
+
+    let gpu = "g5.48xlarge OnDemand";
+    let has = "us-east-1a 0/0/10, 192 cpus 768 GiB 250 pods 8 nvidia.com/gpu";
+    let told = |group: &str| {
+        format!(
+            "example.com/placement-group={group}, nvidia.com/gpu=true:NoSchedule, ephemeral-storage: 100Gi"
+        )
+    };
+    check(
+        &found(&moto).await,
+        &[
+            &format!("a-1: {gpu} pg-a {has}, {}", told("pg-a")),
+            &format!("a-2: {gpu} pg-a {has}, {}", told("pg-a")),
+            &format!("b-1: {gpu} pg-b {has}, {}", told("pg-b")),
+            &format!("b-2: {gpu} pg-b {has}, {}", told("pg-b")),
+            "old: m5.4xlarge OnDemand - us-east-1a 0/0/10, 16 cpus 64 GiB 110 pods",
+            "old-spot: m5.24xlarge Spot - us-east-1a 0/2/10, 96 cpus 384 GiB 250 pods",
+        ],
+        &[],
+    );
+}
+
+#[tokio::test]
+async fn templates_are_read_by_id_name_and_version() {
+    let moto = Moto::start().await.unwrap();
+    let id = template(&moto, "grown", data("m5.large").build()).await;
+    let version = moto.ec2().create_launch_template_version().launch_template_id(&id);
+    version.launch_template_data(data("m5.xlarge").build()).send().await.unwrap();
+    for version in ["1", "2", "$Latest", "$Default"] {
+        let specification = LaunchTemplateSpecification::builder().launch_template_id(&id).version(version);
+        let name = format!("id {version}");
+        group(&moto, &name).launch_template(specification.build()).send().await.unwrap();
+        let name = format!("name {version}");
+        group(&moto, &name).launch_template(by_name("grown", version)).send().await.unwrap();
+    }
+    let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);
+    template(&moto, "spot", data("m7g.large").instance_market_options(market.build()).build()).await;
+    group(&moto, "spot").launch_template(by_name("spot", "$Default")).send().await.unwrap();
+    let cpus = LaunchTemplateCpuOptionsRequest::builder().core_count(24).threads_per_core(1).build();
+    template(&moto, "unthreaded", data("m5.12xlarge").cpu_options(cpus).build()).await;
+    group(&moto, "unthreaded").launch_template(by_name("unthreaded", "1")).send().await.unwrap();
+    let large = "m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods";
+    let xlarge = "m5.xlarge OnDemand - us-east-1a 0/0/10, 4 cpus 16 GiB 58 pods";
+    check(
+        &found(&moto).await,
+        &[
+            &format!("id $Default: {large}"),
+            &format!("id $Latest: {xlarge}"),
+            &format!("id 1: {large}"),
+            &format!("id 2: {xlarge}"),
+            &format!("name $Default: {large}"),
+            &format!("name $Latest: {xlarge}"),
+            &format!("name 1: {large}"),
+            &format!("name 2: {xlarge}"),
+            "spot: m7g.large Spot - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods",
+            "unthreaded: m5.12xlarge OnDemand - us-east-1a 0/0/10, 24 cpus 192 GiB 234 pods",
+        ],
+        &[],
+    );
+}
+
+#[tokio::test]
+async fn a_mixed_group_counts_as_its_first_override() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "base", data("m5.large").build()).await;
+    for (name, types, base, percent) in [
+        ("all-spot", &["c5.4xlarge"][..], 0, 0),
+        ("no-override", &[], 0, 100),
+        ("partly", &["trn1.32xlarge"], 0, 50),
+        ("partly-by-base", &["p5.48xlarge"], 1, 0),
+        ("types", &["m5.xlarge", "m5a.xlarge", "m5.xlarge", "m4.xlarge"], 0, 100),
+    ] {
+        let policy = mixed("base", types, base, percent);
+        group(&moto, name).mixed_instances_policy(policy).send().await.unwrap();
+    }
+    let found = found(&moto).await;
+    check(
+        &found,
+        &[
+            "all-spot: c5.4xlarge Spot - us-east-1a 0/0/10, 16 cpus 32 GiB 110 pods",
+            "no-override: m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods",
+            "partly: trn1.32xlarge OnDemand - us-east-1a 0/0/10, 128 cpus 512 GiB 247 pods 16 aws.amazon.com/neuron",
+            "partly-by-base: p5.48xlarge OnDemand - us-east-1a 0/0/10, 192 cpus 2048 GiB 100 pods 8 nvidia.com/gpu",
+            "types: m5.xlarge OnDemand - us-east-1a 0/0/10, 4 cpus 16 GiB 58 pods",
+        ],
+        &[
+            "partly_spot: Auto Scaling group partly: it buys some instances on the spot market and some not: it counts as on demand",
+            "partly_spot: Auto Scaling group partly-by-base: it buys some instances on the spot market and some not: it counts as on demand",
+            "mixed_instance_types: Auto Scaling group types: it launches other types than its first, too: m4.xlarge, m5a.xlarge",
+        ],
+    );
+    let typed = |group: &NodeGroup| group.labels.contains_key("node.kubernetes.io/instance-type");
+    assert!(typed(&found.groups[0]) && !typed(&found.groups[4]), "{:?}", found.groups);
+}
+
+#[tokio::test]
+async fn a_node_has_the_labels_of_its_type_and_zone_unless_a_tag_says_otherwise() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "arm", data("m7g.large").build()).await;
+    let arm = || group(&moto, "arm").launch_template(by_name("arm", "1"));
+    let two_zones = arm().availability_zones("us-east-1b");
+    two_zones.tags(node_template("label/kubernetes.io/os", "windows")).send().await.unwrap();
+    let one_zone = arm().auto_scaling_group_name("one-zone");
+    one_zone.send().await.unwrap();
+    let common = "kubernetes.io/arch=arm64 kubernetes.io/os=OS node.kubernetes.io/instance-type=m7g.large topology.kubernetes.io/region=us-east-1";
+    let labels = found(&moto).await.groups.into_iter().map(|group| {
+        let labels = group.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        labels.collect::<Vec<_>>().join(" ")
+    });
+    let zone = " topology.kubernetes.io/zone=us-east-1a";
+    assert_eq!(
+        labels.collect::<Vec<_>>(),
+        [common.replace("OS", "windows"), common.replace("OS", "linux") + zone]
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_group_is_told_and_hides_no_other() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "base", data("m5.large").build()).await;
+    let base = || by_name("base", "1");
+    let requirements = InstanceRequirements::builder()
+        .v_cpu_count(VCpuCountRequest::builder().min(2).build())
+        .memory_mib(MemoryMiBRequest::builder().min(4_096).build());
+    let attributes = LaunchTemplateOverrides::builder().instance_requirements(requirements.build()).build();
+    let policy = mixed_of("base", vec![attributes], 0, 100);
+    group(&moto, "attributes").mixed_instances_policy(policy).send().await.unwrap();
+    let gone = template(&moto, "gone", data("m5.large").build()).await;
+    group(&moto, "gone").launch_template(by_name("gone", "1")).send().await.unwrap();
+    moto.ec2().delete_launch_template().launch_template_id(&gone).send().await.unwrap();
+    configuration(&moto, "old", "m5.large", None).await;
+    group(&moto, "gone-old").launch_configuration_name("old").send().await.unwrap();
+    moto.autoscaling().delete_launch_configuration().launch_configuration_name("old").send().await.unwrap();
+    group(&moto, "suspended").launch_template(base()).desired_capacity(3).send().await.unwrap();
+    let suspend = moto.autoscaling().suspend_processes().auto_scaling_group_name("suspended");
+    suspend.scaling_processes("Launch").send().await.unwrap();
+    let tagged = group(&moto, "tagged").launch_template(base());
+    let tagged = tagged.tags(node_template("taint/batch", "true")).tags(node_template("label/team", "ml"));
+    tagged.tags(node_template("resources/cpu", "a lot")).send().await.unwrap();
+    template(&moto, "unknown", data("z9.huge").build()).await;
+    group(&moto, "unknown").launch_template(by_name("unknown", "1")).send().await.unwrap();
+    let weighted =
+        LaunchTemplateOverrides::builder().instance_type("m5.large").weighted_capacity("4").build();
+    let policy = mixed_of("base", vec![weighted], 0, 100);
+    group(&moto, "weighted").mixed_instances_policy(policy).send().await.unwrap();
+
+    let has = "2 cpus 8 GiB 29 pods";
+    let found = found(&moto).await;
+    check(
+        &found,
+        &[
+            &format!("suspended: m5.large OnDemand - us-east-1a 0/3/3, {has}"),
+            &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
+        ],
+        &[
+            "by_attributes: Auto Scaling group attributes: it asks for instances by their attributes, so they have no one type",
+            &format!(
+                "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or is gone"
+            ),
+            "launch_configuration_gone: Auto Scaling group gone-old: launch configuration old is gone",
+            "launch_suspended: Auto Scaling group suspended: its process Launch is suspended: it cannot grow",
+            "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/resources/cpu\" = \"a lot\": its value is no quantity",
+            "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/taint/batch\" = \"true\": expected VALUE:EFFECT",
+            "unknown_instance_type: Auto Scaling group unknown: instance type z9.huge is unknown in this region",
+            "not_in_instances: Auto Scaling group weighted: it counts its capacity in weights, vCPUs or memory, not in instances",
+        ],
+    );
+    for problem in &found.problems {
+        let left_out = found.groups.iter().all(|group| group.name != problem.group);
+        assert_eq!(left_out, problem.fault.leaves_out(), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn many_groups_of_many_types_come_in_pages() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "base", data("m5.large").build()).await;
+    let offered = moto.ec2().describe_instance_types().send().await.unwrap();
+    let mut types: Vec<&str> =
+        offered.instance_types().iter().map(|t| t.instance_type().unwrap().as_str()).collect();
+    types.sort_unstable();
+    types.truncate(230);
+    for name in &types {
+        let policy = mixed("base", &[name], 0, 100);
+        group(&moto, name).mixed_instances_policy(policy).send().await.unwrap();
+    }
+    let found = found(&moto).await;
+    let read: Vec<&str> = found.groups.iter().map(|group| group.instance_type.as_str()).collect();
+    assert_eq!((read, found.problems.as_slice()), (types, &[][..]));
+    assert!(found.groups.iter().all(|g| g.capacity.cpu_millis > 0 && g.capacity.memory_bytes > 0));
+}
+
+#[tokio::test]
+async fn the_calls_that_are_made_are_those_that_the_policy_in_the_docs_allows() {
+    let moto = Moto::start().await.unwrap();
+    one_of_each(&moto).await;
+    let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
+    let mut catalog = catalog(proxy.endpoint()).await;
+    let first = catalog.node_groups().await.unwrap();
+    assert_eq!(first.groups.len(), 3, "{:?}", first.problems);
+    let made = proxy.take_seen();
+
+    let docs = include_str!("../../docs/permissions-aws.md");
+    let policy = docs.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let policy: serde_json::Value = serde_json::from_str(policy).unwrap();
+    let actions =
+        policy["Statement"].as_array().unwrap().iter().flat_map(|s| s["Action"].as_array().unwrap());
+    let allowed: BTreeSet<&str> = actions.map(|action| action.as_str().unwrap()).collect();
+    assert_eq!(made.iter().map(String::as_str).collect::<BTreeSet<_>>(), allowed);
+    assert_eq!(BTreeSet::from(ACTIONS), allowed);
+
+    // What cannot have changed is not asked for again.
+    assert_eq!(made.len(), 5, "{made:?}");
+    assert_eq!(catalog.node_groups().await.unwrap(), first);
+    let expected = [
+        "autoscaling:DescribeAutoScalingGroups",
+        "ec2:DescribeLaunchTemplateVersions",
+        "autoscaling:DescribeLaunchConfigurations",
+    ];
+    assert_eq!(proxy.take_seen(), expected);
+}
+
+#[tokio::test]
+async fn a_throttled_call_is_made_again_and_given_up_in_the_end() {
+    let moto = Moto::start().await.unwrap();
+    one_of_each(&moto).await;
+    let proxy = Proxy::start(moto.endpoint(), 2).await.unwrap();
+    let found = catalog(proxy.endpoint()).await.node_groups().await.unwrap();
+    assert_eq!(found.groups.len(), 3, "{:?}", found.problems);
+    assert_eq!(proxy.take_seen()[..3], ["autoscaling:DescribeAutoScalingGroups"; 3]);
+
+    let proxy = Proxy::start(moto.endpoint(), usize::MAX).await.unwrap();
+    let error = catalog(proxy.endpoint()).await.node_groups().await.unwrap_err();
+    let chain = format!("{:#}", anyhow::Error::new(error));
+    assert!(chain.starts_with("failed to call autoscaling:DescribeAutoScalingGroups: "), "{chain}");
+    assert!(chain.contains("Throttling") && chain.contains("Rate exceeded"), "{chain}");
+    assert_eq!(proxy.take_seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_silent_endpoint_costs_no_more_than_the_deadline() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let mut catalog = catalog(&endpoint).await.with_deadline(Duration::from_millis(300));
+    let error = catalog.node_groups().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "failed to call autoscaling:DescribeAutoScalingGroups: no time was left of 300ms for all calls together"
+    );
+}
+
+/// The environment is a process's own: this test runs itself again, as a pod with a role of its own (IRSA) would run.
+#[tokio::test]
+async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
+    if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
+        let mut catalog = AwsCatalog::new(clients(None).await, DISCOVERY.parse().unwrap());
+        assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 3);
+        return;
+    }
+    let moto = Moto::start().await.unwrap();
+    one_of_each(&moto).await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "a.b.c").unwrap();
+    let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_pod_takes_region_endpoint_and_role_from_its_environment", "--nocapture"])
+        .envs([("AWS_REGION", REGION), ("AWS_ENDPOINT_URL", moto.endpoint())])
+        .envs([
+            ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/prophet"),
+            ("AWS_ROLE_SESSION_NAME", "prophet"),
+        ])
+        .env("AWS_WEB_IDENTITY_TOKEN_FILE", &token)
+        .env("HOME", folder.path())
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}

@@ -1,0 +1,84 @@
+//! Groups in the emulated AWS.
+
+use aws_sdk_autoscaling::operation::create_auto_scaling_group::builders::CreateAutoScalingGroupFluentBuilder;
+use aws_sdk_autoscaling::types::{
+    InstancesDistribution, LaunchTemplate, LaunchTemplateOverrides, LaunchTemplateSpecification,
+    MixedInstancesPolicy, Tag,
+};
+use aws_sdk_ec2::types::builders::RequestLaunchTemplateDataBuilder;
+use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+use tests::moto::Moto;
+
+const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template";
+
+pub(crate) fn tag(key: &str, value: &str) -> Tag {
+    Tag::builder().key(key).value(value).propagate_at_launch(true).build()
+}
+
+pub(crate) fn node_template(rest: &str, value: &str) -> Tag {
+    tag(&format!("{NODE_TEMPLATE}/{rest}"), value)
+}
+
+/// A group of 0 to 10 instances in one zone that has the tags of the discovery, and launches nothing yet.
+pub(crate) fn group(moto: &Moto, name: &str) -> CreateAutoScalingGroupFluentBuilder {
+    let call = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name(name);
+    let call = call.min_size(0).max_size(10).availability_zones("us-east-1a");
+    call.tags(tag("k8s.io/cluster-autoscaler/enabled", ""))
+        .tags(tag("k8s.io/cluster-autoscaler/test", "owned"))
+}
+
+pub(crate) fn by_name(name: &str, version: &str) -> LaunchTemplateSpecification {
+    LaunchTemplateSpecification::builder().launch_template_name(name).version(version).build()
+}
+
+pub(crate) fn data(instance_type: &str) -> RequestLaunchTemplateDataBuilder {
+    RequestLaunchTemplateData::builder()
+        .image_id("ami-12345678")
+        .instance_type(InstanceType::from(instance_type))
+}
+
+pub(crate) async fn template(moto: &Moto, name: &str, data: RequestLaunchTemplateData) -> String {
+    let call = moto.ec2().create_launch_template().launch_template_name(name).launch_template_data(data);
+    let made = call.send().await.unwrap();
+    made.launch_template().and_then(|made| made.launch_template_id()).unwrap().to_owned()
+}
+
+/// A mixed policy over `template`: override types, instances on demand at least, percent on demand above.
+pub(crate) fn mixed(template: &str, types: &[&str], base: i32, percent: i32) -> MixedInstancesPolicy {
+    let overrides = types.iter().map(|name| LaunchTemplateOverrides::builder().instance_type(*name).build());
+    mixed_of(template, overrides.collect(), base, percent)
+}
+
+pub(crate) fn mixed_of(
+    template: &str,
+    overrides: Vec<LaunchTemplateOverrides>,
+    base: i32,
+    percent: i32,
+) -> MixedInstancesPolicy {
+    let specification = by_name(template, "$Default");
+    let template = LaunchTemplate::builder().launch_template_specification(specification);
+    let distribution = InstancesDistribution::builder()
+        .on_demand_base_capacity(base)
+        .on_demand_percentage_above_base_capacity(percent);
+    MixedInstancesPolicy::builder()
+        .launch_template(template.set_overrides(Some(overrides)).build())
+        .instances_distribution(distribution.build())
+        .build()
+}
+
+/// One group of each kind, so that every call is made.
+pub(crate) async fn one_of_each(moto: &Moto) {
+    let id = template(moto, "base", data("m5.large").build()).await;
+    let fixed = LaunchTemplateSpecification::builder().launch_template_id(id).version("1").build();
+    group(moto, "fixed").launch_template(fixed).send().await.unwrap();
+    group(moto, "latest").launch_template(by_name("base", "$Latest")).send().await.unwrap();
+    configuration(moto, "old", "m5.large", None).await;
+    group(moto, "old").launch_configuration_name("old").send().await.unwrap();
+}
+
+/// A launch configuration, at a price on the spot market where one is given.
+pub(crate) async fn configuration(moto: &Moto, name: &str, instance_type: &str, spot_price: Option<&str>) {
+    let call = moto.autoscaling().create_launch_configuration().launch_configuration_name(name);
+    let call = call.instance_type(instance_type).image_id("ami-12345678");
+    call.set_spot_price(spot_price.map(Into::into)).send().await.unwrap();
+}
