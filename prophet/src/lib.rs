@@ -3,6 +3,9 @@
 //! ```text
 //! observe → embed → record → forecast → plan → actuate → explain
 //!
+//! cluster/     the cluster side of control: the loop, and each policy's turn
+//! explain/     status, events, metrics
+//! serve.rs     health, readiness and metrics over HTTP
 //! control.rs   one policy's control, free of Kubernetes and of clocks
 //! crd/         OverprovisioningPolicy, what a platform team writes
 //! observe/     a cluster's watches in one synchronous index
@@ -18,14 +21,20 @@
 pub mod catalog;
 pub mod cli;
 #[cfg(feature = "kubernetes")]
+pub mod cluster;
+#[cfg(feature = "kubernetes")]
 pub mod control;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
 pub mod decide;
+#[cfg(feature = "kubernetes")]
+pub mod explain;
 pub mod forecast;
 #[cfg(feature = "kubernetes")]
 pub mod observe;
 pub mod record;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod simulate;
 pub mod span;
 pub mod trace;

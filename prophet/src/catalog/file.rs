@@ -1,9 +1,14 @@
 //! A catalog as a file (YAML or JSON), and as part of a run's settings.
 
+use std::collections::BTreeMap;
+
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
 };
 use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "kubernetes")]
+use super::{NodeGroup, Taint};
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,6 +80,12 @@ pub struct GroupEntry {
     /// The most that it may have; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
+    /// Labels of its nodes, beside those of instance type, capacity type and placement group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Taints of its nodes, as `key=value:effect`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<String>,
 }
 
 /// Why a file is no catalog.
@@ -118,6 +129,85 @@ impl CatalogFile {
         });
         Ok(Catalog::new(buckets.collect::<Result<_, _>>()?)?)
     }
+}
+
+#[cfg(feature = "kubernetes")]
+impl CatalogFile {
+    /// The groups that it describes, as a cluster has them.
+    ///
+    /// # Errors
+    /// A value that makes no sense.
+    pub fn node_groups(&self, placement_group_label: &str) -> Result<Vec<NodeGroup>, CatalogFault> {
+        let mut groups = Vec::new();
+        for (index, entry) in self.instance_types.iter().enumerate() {
+            let fault = |(field, problem)| CatalogFault::Field { index, field, problem };
+            let bucket = entry.bucket().map_err(fault)?;
+            let given = entry.groups.clone();
+            let given = if given.is_empty() { vec![GroupEntry { name: bucket.name.clone(), ..GroupEntry::default() }] } else { given };
+            for group in given {
+                groups.push(group.node_group(entry, &bucket, placement_group_label).map_err(fault)?);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+impl GroupEntry {
+    fn node_group(
+        self,
+        entry: &InstanceTypeEntry,
+        bucket: &Bucket,
+        placement_group_label: &str,
+    ) -> Result<NodeGroup, (&'static str, String)> {
+        let Self { name, placement_group, min, max, mut labels, taints } = self;
+        let mut taint = |text: String| match text.rsplit_once(':') {
+            Some((key, effect)) if !key.is_empty() && !effect.is_empty() => {
+                let (key, value) = key.split_once('=').unwrap_or((key, ""));
+                Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() })
+            }
+            _ => Err(("groups.taints", format!("expected key=value:effect, got {text:?}"))),
+        };
+        let taints = taints.into_iter().map(&mut taint).collect::<Result<Vec<_>, _>>()?;
+        labels.insert(super::INSTANCE_TYPE_LABEL.into(), entry.name.clone());
+        if bucket.capacity_type == CapacityType::Spot && super::capacity_type(&labels).is_none() {
+            labels.insert("karpenter.sh/capacity-type".into(), "spot".into());
+        }
+        if let Some(placement_group) = &placement_group {
+            labels.entry(placement_group_label.into()).or_insert_with(|| placement_group.clone());
+        }
+        Ok(NodeGroup {
+            name,
+            instance_type: entry.name.clone(),
+            capacity_type: bucket.capacity_type,
+            placement_group,
+            zone: None,
+            min,
+            max: max.unwrap_or(UNLIMITED),
+            desired: 0,
+            labels,
+            taints,
+            capacity: bucket.allocatable,
+            accelerator_kind: bucket.accelerator_kind.clone(),
+            resources: told(bucket),
+            hourly: Some(bucket.hourly),
+        })
+    }
+}
+
+/// What the file says that pods can have: nothing more is to be taken off for the kubelet.
+#[cfg(feature = "kubernetes")]
+fn told(bucket: &Bucket) -> BTreeMap<String, String> {
+    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = bucket.allocatable;
+    let all = [
+        (bucket.accelerator_kind.as_str(), accelerators, ""),
+        ("cpu", cpu_millis, "m"),
+        ("memory", memory_bytes, ""),
+        ("ephemeral-storage", ephemeral_bytes, ""),
+        ("pods", pods, ""),
+    ];
+    let limited = all.into_iter().filter(|(_, amount, _)| *amount != UNLIMITED);
+    limited.map(|(name, amount, unit)| (name.into(), format!("{amount}{unit}"))).collect()
 }
 
 impl InstanceTypeEntry {
@@ -167,7 +257,7 @@ impl InstanceTypeEntry {
     }
 
     fn groups(&self, bucket: &str) -> Vec<Group> {
-        let groups = self.groups.iter().map(|GroupEntry { name, placement_group, min, max }| Group {
+        let groups = self.groups.iter().map(|GroupEntry { name, placement_group, min, max, .. }| Group {
             name: name.clone(),
             placement_group: placement_group.clone(),
             min: *min,

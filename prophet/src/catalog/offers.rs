@@ -54,6 +54,18 @@ impl Offer {
     }
 }
 
+impl Offers {
+    /// Without some buckets; `None` where that leaves none.
+    pub fn without(self, names: &BTreeSet<String>) -> Option<Self> {
+        let Self { catalog, groups, problems } = self;
+        let pairs = catalog.buckets().iter().cloned().zip(groups);
+        let (buckets, groups): (Vec<Bucket>, Vec<_>) =
+            pairs.filter(|(bucket, _)| !names.contains(&bucket.name)).unzip();
+        // A catalog that is sorted stays so.
+        Some(Self { catalog: Catalog::new(buckets).ok()?, groups, problems })
+    }
+}
+
 /// How a capacity type is told from labels; `None` where none says.
 pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
     CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {
@@ -83,6 +95,13 @@ pub fn offers(
                 "group {}: its node-template tags lack the label {placement_group_label}, so placeholders cannot be put into placement group {placement_group}",
                 group.name
             ));
+        }
+        if !group.labels.contains_key(INSTANCE_TYPE_LABEL) {
+            problems.push(format!(
+                "group {}: its instances are of several types, so its placeholders would have no size; left out",
+                group.name
+            ));
+            continue;
         }
         let key = (group.instance_type.clone(), capacity, group.accelerator_kind.clone());
         merge(buckets.entry(key).or_default(), group, &mut problems);

@@ -1,9 +1,21 @@
 //! The command line, one file per command. Exit codes: 0 done, 1 failed, 2 wrong usage.
 
+#[cfg(feature = "kubernetes")]
+mod catalog;
+#[cfg(feature = "kubernetes")]
+mod cluster;
+#[cfg(feature = "kubernetes")]
+mod crd;
 mod embed;
+#[cfg(feature = "kubernetes")]
+mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
 mod output;
+#[cfg(feature = "kubernetes")]
+mod plan;
+#[cfg(feature = "kubernetes")]
+mod run;
 mod simulate;
 mod trace;
 
@@ -23,6 +35,21 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Watch a cluster, forecast, and hold placeholders where policies say so.
+    #[cfg(feature = "kubernetes")]
+    Run(Box<run::Args>),
+    /// Say what would be done now.
+    #[cfg(feature = "kubernetes")]
+    Plan(Box<plan::Args>),
+    /// Say why a bucket has as many placeholders as it has.
+    #[cfg(feature = "kubernetes")]
+    Explain(explain::Args),
+    /// List the buckets on offer in a cluster.
+    #[cfg(feature = "kubernetes")]
+    Catalog(Box<catalog::Args>),
+    /// Print what a cluster must have before the controller starts.
+    #[cfg(feature = "kubernetes")]
+    Crd(crd::Args),
     /// Replay a job log: how long would jobs have waited for nodes, and what would it have cost?
     Simulate(Box<simulate::Args>),
     /// Count the instances that pods need.
@@ -38,6 +65,16 @@ enum Command {
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let result = match Args::parse().command {
+        #[cfg(feature = "kubernetes")]
+        Command::Run(args) => run::run(*args),
+        #[cfg(feature = "kubernetes")]
+        Command::Plan(args) => plan::run(*args),
+        #[cfg(feature = "kubernetes")]
+        Command::Explain(args) => explain::run(&args),
+        #[cfg(feature = "kubernetes")]
+        Command::Catalog(args) => catalog::run(*args),
+        #[cfg(feature = "kubernetes")]
+        Command::Crd(args) => crd::run(&args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),

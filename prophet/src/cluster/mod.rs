@@ -21,9 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use kube::{Client, ResourceExt as _};
 
-pub use self::run::{Outcome, Run};
+use crate::catalog::{Offers, offers};
+
+pub use self::run::{Cause, Fault, Outcome, Run};
+pub(crate) use self::run::failure;
 pub use self::sources::{Groups, Source};
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
@@ -47,6 +51,18 @@ pub struct Config {
     pub priority_cutoff: i32,
     /// What policies may ask for.
     pub allowed: Allowed,
+}
+
+/// A policy's turn, looked at.
+pub struct Looked {
+    /// The policy's namespace and name.
+    pub key: Key,
+    /// The policy.
+    pub policy: Arc<OverprovisioningPolicy>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// When.
+    pub time: DateTime<Utc>,
 }
 
 /// Changes that come together are answered together.
@@ -100,13 +116,36 @@ impl Operator {
     }
 
     /// One turn of each policy, by whom nothing is written; waits until all is listed.
-    pub async fn look(&mut self) -> Vec<(Key, Outcome)> {
+    pub async fn look(&mut self) -> Vec<Looked> {
+        self.wait().await;
+        self.turn(false).await
+    }
+
+    /// The buckets on offer in the cluster, whatever policies select.
+    ///
+    /// # Errors
+    /// The groups cannot be read, or there are none.
+    pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
+        self.wait().await;
+        let Config { source, placement_group_label: label, .. } = &mut self.config;
+        self.groups.refresh(source, label).await;
+        let world = self.shared.world();
+        let nodes = world.index.nodes();
+        let Some(groups) = self.groups.with(source, nodes, label) else {
+            anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
+        };
+        let daemons: Vec<_> = world.index.daemons().cloned().collect();
+        let mut offers = offers(&groups, nodes, &daemons, label)?;
+        offers.problems.extend(self.groups.problems.iter().cloned());
+        Ok(offers)
+    }
+
+    async fn wait(&self) {
         while !self.is_listed() {
             self.shared.changed().await;
         }
         // What comes in one list after another is told by one bell each.
         tokio::time::sleep(COALESCE).await;
-        self.turn(false).await
     }
 
     /// What the watches fail at, while not all is listed.
@@ -128,13 +167,17 @@ impl Operator {
         clock::until_next(now, ticks.min().unwrap_or(SOURCES_EVERY_SECONDS).min(SOURCES_EVERY_SECONDS))
     }
 
-    async fn turn(&mut self, writes: bool) -> Vec<(Key, Outcome)> {
+    async fn turn(&mut self, writes: bool) -> Vec<Looked> {
         let now = clock::now();
         self.read_groups(now.timestamp()).await;
         let policies = self.policies();
         self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
+        let (arrivals, preempted) = {
+            let index = &mut self.shared.world().index;
+            (index.take_arrivals(), index.take_preempted())
+        };
         let mut taken = BTreeSet::new();
         let mut outcomes = Vec::new();
         for (key, policy) in policies {
@@ -145,6 +188,8 @@ impl Operator {
                 shared: &self.shared,
                 groups: &self.groups,
                 taken: &taken,
+                arrivals: &arrivals,
+                preempted: &preempted,
             };
             let outcome = run.turn(&key, &policy, &surroundings, now, writes).await;
             if policy.spec.mode == Mode::Act {
@@ -153,7 +198,7 @@ impl Operator {
             if writes {
                 self.explain.turn(&key, &policy, &outcome, now).await;
             }
-            outcomes.push((key, outcome));
+            outcomes.push(Looked { key, policy, outcome, time: now });
         }
         outcomes
     }

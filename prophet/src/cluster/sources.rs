@@ -37,7 +37,10 @@ impl Groups {
                 Err(error) => Err(chain(&error)),
             },
             Source::Nodes => return,
-            Source::File(file) => Ok((file.node_groups(placement_group_label), Vec::new())),
+            Source::File(file) => match file.node_groups(placement_group_label) {
+                Ok(groups) => Ok((groups, Vec::new())),
+                Err(error) => Err(chain(&error)),
+            },
         };
         match read {
             Ok((groups, problems)) => {

@@ -15,7 +15,7 @@ const MARGIN_MEMORY_BYTES: u64 = 16 << 20;
 pub const PRIORITIES: (i32, i32) = (-10, -1);
 
 /// By bucket, then by group: what its placeholders are made of.
-pub fn templates(owner: &Owner, offers: &Offers, spec: &PlaceholdersSpec) -> Vec<Vec<Template>> {
+pub(super) fn templates(owner: &Owner, offers: &Offers, spec: &PlaceholdersSpec) -> Vec<Vec<Template>> {
     let ranks = ranks(&offers.catalog);
     let buckets = offers.catalog.buckets().iter().zip(&offers.groups).zip(ranks);
     let of_bucket = |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {

@@ -1,0 +1,41 @@
+//! `prophet crd`: what a cluster must have before the controller starts.
+
+use kube::CustomResourceExt as _;
+use serde_json::json;
+
+use super::output;
+use crate::cluster::{PRIORITIES, priority_class};
+use crate::crd::OverprovisioningPolicy;
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet crd | kubectl apply -f -
+  prophet crd --without-priority-classes > crd.json
+
+Prints the CustomResourceDefinition of OverprovisioningPolicy, and the PriorityClasses that rank placeholders by
+price, as a list in JSON.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Print the CustomResourceDefinition alone
+    #[arg(long)]
+    without_priority_classes: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let crd = serde_json::to_value(OverprovisioningPolicy::crd())?;
+    if args.without_priority_classes {
+        return output::print_json(&crd);
+    }
+    let classes = (PRIORITIES.0..=PRIORITIES.1).map(|value| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": priority_class(value)},
+            "value": value, "preemptionPolicy": "Never", "globalDefault": false,
+            "description": "Placeholders of Prophet: real pods preempt them, the cheapest bucket's first.",
+        })
+    });
+    let items: Vec<_> = std::iter::once(crd).chain(classes).collect();
+    output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+}

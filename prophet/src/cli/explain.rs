@@ -1,0 +1,113 @@
+//! `prophet explain BUCKET`: why this number?
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use serde::Serialize;
+
+use super::cluster::{block_on, connect};
+use super::output::{self, Format};
+use crate::crd::{BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus, StepStatus};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet explain m5.4xlarge --namespace batch
+  prophet explain --namespace batch
+  prophet explain g5.48xlarge/spot --output json
+
+What is told is the status that the running controller has written.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The bucket: an instance type, with /spot where it is bought so; all when absent
+    bucket: Option<String>,
+    /// The namespace of the policies; that of the context when absent
+    #[arg(long, short, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(Serialize)]
+struct Explained {
+    policy: String,
+    #[serde(flatten)]
+    bucket: BucketStatus,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let policies = block_on(async {
+        let client = connect().await?;
+        let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let api: Api<OverprovisioningPolicy> = Api::namespaced(client, &namespace);
+        let policies = api.list(&ListParams::default()).await?.items;
+        if policies.is_empty() {
+            bail!("there is no OverprovisioningPolicy in {namespace}");
+        }
+        Ok(policies)
+    })?;
+    let (mut found, mut text, mut known) = (Vec::new(), String::new(), Vec::new());
+    for policy in policies {
+        let name = format!("{}/{}", policy.namespace().unwrap_or_default(), policy.name_any());
+        let status = policy.status.clone().unwrap_or_default();
+        known.extend(status.buckets.iter().map(|bucket| bucket.name.clone()));
+        let wanted = |bucket: &&BucketStatus| args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name);
+        let buckets: Vec<&BucketStatus> = status.buckets.iter().filter(wanted).collect();
+        if args.bucket.is_none() || !buckets.is_empty() {
+            text += &describe(&name, policy.spec.mode, &status, args.bucket.as_deref());
+        }
+        found.extend(buckets.into_iter().map(|bucket| Explained { policy: name.clone(), bucket: bucket.clone() }));
+    }
+    if let Some(wanted) = args.bucket.as_ref().filter(|_| found.is_empty()) {
+        bail!("no policy's status tells of bucket {wanted}; there are {}", known.join(", "));
+    }
+    match args.output {
+        Format::Json => output::print_json(&found),
+        Format::Table => output::print(&text),
+    }
+}
+
+/// A policy's status in words, or what it says of one bucket.
+pub(super) fn describe(
+    policy: &str,
+    mode: Mode,
+    status: &OverprovisioningPolicyStatus,
+    only: Option<&str>,
+) -> String {
+    let mut text = format!("{policy} ({mode:?})\n");
+    for condition in &status.conditions {
+        let _ = writeln!(text, "  {}: {} ({}: {})", condition.type_, condition.status, condition.reason, condition.message);
+    }
+    for bucket in status.buckets.iter().filter(|bucket| only.is_none_or(|only| only == bucket.name)) {
+        describe_bucket(bucket, &mut text);
+    }
+    for (reason, pods) in &status.held_back {
+        let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");
+    }
+    for unplaced in &status.unplaced {
+        let _ = writeln!(text, "  {} pods of {} fit nowhere: {}", unplaced.pods, unplaced.shape, unplaced.reason);
+    }
+    text
+}
+
+fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
+    let BucketStatus { name, demand, announced, outlook, target, placeholders, ready, reason: _, steps, groups } = bucket;
+    let _ = writeln!(text, "  {name}: {placeholders} -> {target} placeholders, {ready} on nodes");
+    let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
+    let quantiles: Vec<String> = outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
+    let _ = writeln!(text, "    new nodes needed within the launch latency: {}", quantiles.join(", "));
+    for StepStatus { reason, target } in steps {
+        let _ = writeln!(text, "    {reason}: {target}");
+    }
+    for GroupStatus { name, target, placeholders, ready, backoff, launch_seconds } in groups {
+        let failing = if *backoff { ", launches fail" } else { "" };
+        let _ = writeln!(
+            text,
+            "    group {name}: {placeholders} -> {target}, {ready} on nodes; a launch takes {launch_seconds}s{failing}"
+        );
+    }
+}

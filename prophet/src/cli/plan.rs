@@ -1,0 +1,75 @@
+//! `prophet plan`: what would be done now.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::Serialize;
+
+use super::cluster::{ClusterArgs, block_on};
+use super::explain::describe;
+use super::output::{self, Format};
+use crate::cluster::Operator;
+use crate::crd::OverprovisioningPolicyStatus;
+use crate::explain::{Explain, status};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet plan --namespace batch
+  prophet plan --namespace batch --data ./history --output json
+
+Nothing is written. With --data, forecasts learn from that history first.";
+
+/// A cluster that does not answer for so long is not there.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(Serialize)]
+struct Planned {
+    policy: String,
+    mode: crate::crd::Mode,
+    #[serde(flatten)]
+    status: OverprovisioningPolicyStatus,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let planned = block_on(async {
+        let (client, config) = args.cluster.connect().await?;
+        let namespaces = config.scope.namespaces.join(", ");
+        let explain = Explain::new(client.clone());
+        let mut operator = Operator::new(client, config, explain);
+        let looked = tokio::time::timeout(PATIENCE, operator.look()).await;
+        let Ok(outcomes) = looked else {
+            bail!("the cluster has not told all within {}s: {}", PATIENCE.as_secs(), operator.failing().join("; "))
+        };
+        if outcomes.is_empty() {
+            bail!("there is no OverprovisioningPolicy in {namespaces}");
+        }
+        Ok(outcomes)
+    })?;
+    let before = OverprovisioningPolicyStatus::default();
+    let planned: Vec<Planned> = planned
+        .into_iter()
+        .map(|looked| Planned {
+            policy: looked.key.to_string(),
+            mode: looked.policy.spec.mode,
+            status: status(&looked.policy, &looked.outcome, &before, looked.time),
+        })
+        .collect();
+    match args.output {
+        Format::Json => output::print_json(&planned),
+        Format::Table => {
+            let texts: Vec<String> =
+                planned.iter().map(|Planned { policy, mode, status }| describe(policy, *mode, status, None)).collect();
+            output::print(&texts.join("\n"))
+        }
+    }
+}

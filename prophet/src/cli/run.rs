@@ -1,0 +1,86 @@
+//! `prophet run`: the controller.
+
+#[cfg(feature = "serve")]
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::cluster::{ClusterArgs, block_on};
+use crate::cluster::Operator;
+use crate::explain::Explain;
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet run --namespace batch --data ./history
+  prophet run --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled --data s3://logs/prophet
+  PROPHET_LOG=debug prophet run --catalog types.yaml --log-format json
+
+A policy observes until its mode is Act: see `prophet crd` and `prophet plan`. SIGTERM ends the turn that has begun and
+writes no more; what stands keeps standing.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Where health, readiness and metrics are served
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// How the log is written; what is in it, says PROPHET_LOG (info when absent)
+    #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: an object a line.
+    Json,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    log(args.log_format);
+    block_on(async {
+        let (client, config) = args.cluster.connect().await?;
+        let explain = Explain::new(client.clone());
+        #[cfg(feature = "serve")]
+        let served = crate::serve::serve(args.listen, explain.health(), explain.metrics());
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
+        let operator = Operator::new(client, config, explain);
+        let running = operator.run(stopped()?);
+        #[cfg(feature = "serve")]
+        tokio::select! {
+            done = served => done.with_context(|| format!("failed to serve on {}", args.listen))?,
+            () = running => {}
+        }
+        #[cfg(not(feature = "serve"))]
+        running.await;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// Ends when we are asked to stop.
+fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let listen = |kind| signal(kind).context("failed to listen for signals");
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("PROPHET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,482 @@
+//! One policy's turn: gather what it sees, decide, record, write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use chrono::{DateTime, TimeDelta, Utc};
+use embedder::CatalogError;
+use kube::{Client, Resource as _};
+use placeholders::{Actuator, Owner, Template};
+
+use super::sources::Groups;
+use super::standing::Stands;
+use super::templates::templates;
+use super::{Config, PRIORITIES, priority_class};
+use crate::catalog::{Offers, offers};
+use crate::control::{Basis, Control, GIVE_UP, Now, Turn, lead};
+use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
+use crate::observe::{Daemon, Key, Launching, NEEDED, Places, PodClass, Preempted, Seen, Shared, View, World};
+use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
+
+/// One policy's state between turns. All of it can be made anew from the history and the cluster.
+#[derive(Default)]
+pub struct Run {
+    settings: Option<Settings>,
+    offers: Option<Arc<Offers>>,
+    control: Option<Control>,
+    journal: Option<Journal>,
+    view: View,
+    launching: Launching,
+    launches: Launches,
+    /// Launches that are not in the history yet.
+    unrecorded: Vec<Launch>,
+}
+
+/// What a turn goes by beside the policy.
+pub(super) struct Surroundings<'a> {
+    pub(super) client: &'a Client,
+    pub(super) config: &'a Config,
+    pub(super) shared: &'a Shared,
+    pub(super) groups: &'a Groups,
+    /// Buckets that an older policy has.
+    pub(super) taken: &'a BTreeSet<String>,
+    /// Pods of workloads that came since the last turn.
+    pub(super) arrivals: &'a [(PodClass, u64)],
+    /// Placeholders that were preempted since the last turn.
+    pub(super) preempted: &'a [Preempted],
+}
+
+/// What came of a turn.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What is wrong, worst first.
+    pub faults: Vec<Fault>,
+    /// The buckets on offer to the policy.
+    pub offers: Option<Arc<Offers>>,
+    /// What was seen.
+    pub seen: Seen,
+    /// Whether a watch that decisions rest on fails: it shows a world of the past, and what stands keeps standing.
+    pub blind: bool,
+    /// What was decided; `None` where nothing could be.
+    pub turn: Option<Turn>,
+    /// Launches that ended since the last turn.
+    pub launches: Vec<Launch>,
+    /// The launch latency that is reckoned with, in seconds, by bucket and group.
+    pub launch_seconds: Vec<Vec<i64>>,
+    /// Nodes that pods of others took from placeholders since the last turn.
+    pub taken_by_other_workload: Vec<String>,
+}
+
+impl Outcome {
+    /// The names of the buckets on offer to the policy.
+    pub fn buckets(&self) -> impl Iterator<Item = String> + '_ {
+        self.offers.iter().flat_map(|offers| offers.catalog.buckets()).map(|bucket| bucket.name.clone())
+    }
+
+    fn fault(&mut self, cause: Cause, message: impl Into<String>) {
+        self.faults.push(Fault { cause, message: message.into() });
+    }
+}
+
+/// Something wrong with a policy or around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of thing.
+    pub cause: Cause,
+    /// For a person.
+    pub message: String,
+}
+
+/// Why a policy is degraded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// Fields of the policy make no sense.
+    InvalidPolicy,
+    /// Its priority class is missing, or of no use.
+    PriorityClass,
+    /// A write was refused.
+    WriteFailed,
+    /// A watch fails.
+    WatchFailed,
+    /// Groups of nodes could not be read.
+    CatalogFailed,
+    /// There is no bucket.
+    NoBuckets,
+    /// The cluster has no CapacityBuffers.
+    NoCapacityBuffers,
+    /// The history cannot be read or written.
+    HistoryFailed,
+    /// An older policy has some of its buckets.
+    OverlappingBuckets,
+    /// Something about groups of nodes.
+    Groups,
+}
+
+impl Cause {
+    /// The cause as it is spelled everywhere.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::InvalidPolicy => "InvalidPolicy",
+            Self::PriorityClass => "PriorityClass",
+            Self::WriteFailed => "WriteFailed",
+            Self::WatchFailed => "WatchFailed",
+            Self::CatalogFailed => "CatalogFailed",
+            Self::NoBuckets => "NoBuckets",
+            Self::NoCapacityBuffers => "NoCapacityBuffers",
+            Self::HistoryFailed => "HistoryFailed",
+            Self::OverlappingBuckets => "OverlappingBuckets",
+            Self::Groups => "Groups",
+        }
+    }
+
+    /// Whether the policy does its work all the same.
+    pub const fn is_remark(self) -> bool {
+        matches!(self, Self::Groups)
+    }
+}
+
+/// Histories older than this say nothing any more.
+const RECALLED: TimeDelta = TimeDelta::days(14);
+
+impl Run {
+    /// Seconds between the policy's ticks.
+    pub(super) fn tick_seconds(&self) -> Option<i64> {
+        self.settings.as_ref().map(|settings| settings.tick_seconds)
+    }
+
+    /// One turn; without `writes` nothing is written anywhere.
+    pub(super) async fn turn(
+        &mut self,
+        key: &Key,
+        policy: &OverprovisioningPolicy,
+        around: &Surroundings<'_>,
+        now: DateTime<Utc>,
+        writes: bool,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        // What cannot be understood changes nothing: what stands keeps standing.
+        let settings = match policy.spec.settings(&around.config.allowed) {
+            Ok(settings) => settings,
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| outcome.fault(Cause::InvalidPolicy, fault));
+                return outcome;
+            }
+        };
+        self.settings = Some(settings.clone());
+        let owner = owner(key, policy);
+        let actuator = Actuator::new(around.client.clone(), &key.namespace);
+        self.refresh_offers(&settings, around, &mut outcome);
+        let Some(offers) = self.offers.clone() else {
+            if settings.mode == Mode::Observe && writes {
+                let stands = Stands::of(&around.shared.world(), key, &owner.uid);
+                refused(stands.remove(&actuator, now).await, &mut outcome);
+            }
+            return outcome;
+        };
+        outcome.offers = Some(Arc::clone(&offers));
+        if let Err(error) = self.prepare(key, &settings, &offers, around.config, now).await {
+            outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+        }
+        let made = templates(&owner, &offers, &settings.placeholders);
+        let stands = self.look(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
+        check_surroundings(&settings, &offers, around, &mut outcome);
+        self.decide(key, &settings, now, &mut outcome);
+        if writes {
+            if let Err(error) = self.record(now, &mut outcome).await {
+                outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+            }
+            act(&stands, &actuator, &settings, &made, now, &mut outcome).await;
+        }
+        outcome.faults.sort_by_key(|fault| fault.cause);
+        outcome
+    }
+
+    /// The buckets on offer, made anew where what they rest on has changed.
+    fn refresh_offers(&mut self, settings: &Settings, around: &Surroundings<'_>, outcome: &mut Outcome) {
+        let Surroundings { config, shared, groups, taken, .. } = around;
+        let world = shared.world();
+        let nodes = world.index.nodes();
+        let Some(mut all) = groups.with(&config.source, nodes, &config.placement_group_label) else {
+            let why = groups.failing.clone().unwrap_or_else(|| "not read yet".into());
+            return outcome.fault(Cause::CatalogFailed, why);
+        };
+        all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
+        let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
+        let made = offers(&all, nodes, &daemons, &config.placement_group_label);
+        drop(world);
+        let made = made.map(|offers| without(offers, taken, outcome));
+        match made {
+            Ok(Some(made)) => {
+                if self.offers.as_deref() != Some(&made) {
+                    self.offers = Some(Arc::new(made));
+                }
+            }
+            Ok(None) => self.offers = None,
+            Err(CatalogError::Empty) => {
+                self.offers = None;
+                outcome.fault(Cause::NoBuckets, "no group of nodes is what the policy's buckets select");
+            }
+            Err(error) => outcome.fault(Cause::Groups, error.to_string()),
+        }
+    }
+
+    /// Makes control anew where what it rests on has changed, and recalls the history.
+    async fn prepare(
+        &mut self,
+        key: &Key,
+        settings: &Settings,
+        offers: &Offers,
+        config: &Config,
+        now: DateTime<Utc>,
+    ) -> anyhow::Result<()> {
+        let name = history_name(key);
+        if self.journal.is_none()
+            && let Some(place) = &config.data
+        {
+            self.journal = Some(Journal::open(place.clone(), &name).await.context("failed to open the history")?);
+        }
+        if self.control.is_none()
+            && let Some(journal) = &self.journal
+        {
+            // Latencies first: what forecasts look over depends on them.
+            let mut replay = journal.replay(Some(now - RECALLED)).await?;
+            while let Some(line) = replay.next().await? {
+                line.launches.iter().for_each(|launch| self.launches.learn(launch));
+            }
+        }
+        let basis = self.basis(settings, offers, config);
+        if self.control.as_ref().is_some_and(|control| *control.basis() == basis) {
+            return Ok(());
+        }
+        let mut control = Control::new(basis);
+        let mut recalled = 0_u64;
+        if let Some(journal) = &self.journal {
+            let mut replay = journal.replay(Some(now - RECALLED)).await?;
+            while let Some(line) = replay.next().await? {
+                control.recall(&line);
+                recalled += 1;
+            }
+            for fault in &replay.report().faults {
+                tracing::warn!(%fault, "line of the history passed over");
+            }
+        }
+        tracing::info!(policy = %key, recalled, "history recalled");
+        self.control = Some(control);
+        Ok(())
+    }
+
+    fn basis(&self, settings: &Settings, offers: &Offers, config: &Config) -> Basis {
+        let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
+        let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
+        let latency = seen.unwrap_or(config.launch_seconds);
+        Basis {
+            catalog: offers.catalog.clone(),
+            method: settings.method,
+            lead: lead(latency, settings.tick_seconds),
+        }
+    }
+
+    /// Reads the world: what the policy sees, what stands, launches that ended, nodes that others took.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of what is read, and none belong together")]
+    fn look(
+        &mut self,
+        key: &Key,
+        uid: &str,
+        settings: &Settings,
+        offers: &Arc<Offers>,
+        around: &Surroundings<'_>,
+        now: DateTime<Utc>,
+        outcome: &mut Outcome,
+    ) -> Stands {
+        let world = around.shared.world();
+        let stands = Stands::of(&world, key, uid);
+        let places = stands.places(&key.namespace, offers);
+        let ended = self.launching.ended(&world.index, &places, offers, GIVE_UP, now);
+        for launch in &ended {
+            self.launches.learn(launch);
+        }
+        let buckets = offers.catalog.buckets();
+        let backs_off = |bucket: usize, group: usize| {
+            let members = &offers.groups[bucket][group].members;
+            members.iter().all(|member| world.backoff.contains(member))
+                || self.launches.backs_off(&buckets[bucket].groups[group].name, now)
+        };
+        outcome.seen = self.view.gather(&world.index, offers, &settings.workloads, &places, &backs_off);
+        if settings.placeholders.kind == Kind::CapacityBuffer {
+            for ((bucket, group), nodes) in stands.buffered(offers) {
+                outcome.seen.standing.buckets[bucket][group].placeholders += nodes;
+            }
+        }
+        self.arrivals(around.arrivals, settings, offers);
+        outcome.taken_by_other_workload = taken_by_others(&world, around.preempted, settings, &places);
+        self.unrecorded.extend(ended.iter().cloned());
+        outcome.launches = ended;
+        let latency = |group: &embedder::Group| {
+            self.launches.latency_seconds(&group.name).unwrap_or(around.config.launch_seconds)
+        };
+        outcome.launch_seconds = buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
+        outcome.blind = NEEDED.iter().any(|name| world.failing.contains_key(name));
+        for (name, error) in &world.failing {
+            outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
+        }
+        stands
+    }
+
+    fn arrivals(&mut self, arrivals: &[(PodClass, u64)], settings: &Settings, offers: &Offers) {
+        let Some(control) = &mut self.control else { return };
+        for (class, count) in arrivals.iter().filter(|(class, _)| settings.workloads.select(class)) {
+            control.arrived(&self.view.shape(class, offers), *count);
+        }
+    }
+
+    fn decide(&mut self, key: &Key, settings: &Settings, now: DateTime<Utc>, outcome: &mut Outcome) {
+        let Some(control) = &mut self.control else { return };
+        let launches = if control.is_due(now, settings.tick_seconds) {
+            std::mem::take(&mut self.unrecorded)
+        } else {
+            Vec::new()
+        };
+        let now = Now {
+            name: &history_name(key),
+            policy: &settings.policy,
+            tick_seconds: settings.tick_seconds,
+            launches,
+            time: now,
+        };
+        outcome.turn = Some(control.turn(&outcome.seen, now));
+    }
+
+    /// Appends the tick's line, and closes yesterday.
+    async fn record(&mut self, now: DateTime<Utc>, outcome: &mut Outcome) -> anyhow::Result<()> {
+        let line = outcome.turn.as_ref().and_then(|turn| turn.line.as_ref());
+        let (Some(line), Some(journal)) = (line, &mut self.journal) else { return Ok(()) };
+        match journal.append(line).await.context("failed to write the history")? {
+            Appended::Written { cut: Some(fault) } => tracing::warn!(%fault, "torn line cut off"),
+            Appended::NotLater { last } => tracing::warn!(%last, "tick dropped: the clock went back"),
+            Appended::Written { cut: None } => {}
+        }
+        journal.compact(now.date_naive()).await.context("failed to close the history's last day")?;
+        Ok(())
+    }
+}
+
+/// The policy's name in the history.
+fn history_name(key: &Key) -> String {
+    format!("{}.{}", key.namespace, key.name)
+}
+
+fn owner(key: &Key, policy: &OverprovisioningPolicy) -> Owner {
+    Owner {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: policy.meta().uid.clone().unwrap_or_default(),
+    }
+}
+
+/// Offers without the buckets that an older policy has; `None` where that leaves none.
+fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> Option<Offers> {
+    let theirs: Vec<&str> = offers
+        .catalog
+        .buckets()
+        .iter()
+        .filter(|bucket| taken.contains(&bucket.name))
+        .map(|bucket| bucket.name.as_str())
+        .collect();
+    if theirs.is_empty() {
+        return Some(offers);
+    }
+    outcome.fault(Cause::OverlappingBuckets, format!("an older policy has {}", theirs.join(", ")));
+    offers.without(taken)
+}
+
+/// Whether what the policy needs around it is there.
+fn check_surroundings(settings: &Settings, offers: &Offers, around: &Surroundings<'_>, outcome: &mut Outcome) {
+    let world = around.shared.world();
+    let cutoff = around.config.priority_cutoff;
+    let classes: Vec<String> = match &settings.placeholders.priority_class_name {
+        Some(name) => vec![name.clone()],
+        None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
+    };
+    for name in classes {
+        match world.priorities.get(&name) {
+            None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
+            Some(&value) if value < cutoff => outcome.fault(
+                Cause::PriorityClass,
+                format!("PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"),
+            ),
+            Some(&value) if value >= settings.workloads.priority_min => outcome.fault(
+                Cause::PriorityClass,
+                format!(
+                    "PriorityClass {name} has value {value}: workloads from {} on could not preempt it",
+                    settings.workloads.priority_min
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+    if settings.placeholders.kind == Kind::CapacityBuffer && world.buffers.is_none() {
+        outcome.fault(Cause::NoCapacityBuffers, "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1");
+    }
+    if let Some(error) = &around.groups.failing {
+        outcome.fault(Cause::CatalogFailed, error.clone());
+    }
+    for problem in around.groups.problems.iter().chain(&offers.problems) {
+        outcome.fault(Cause::Groups, problem.clone());
+    }
+}
+
+/// Nodes that pods of others took from the policy's placeholders.
+fn taken_by_others(world: &World, preempted: &[Preempted], settings: &Settings, places: &Places) -> Vec<String> {
+    let index = &world.index;
+    let ours = preempted.iter().filter(|preempted| {
+        let namespace = preempted.pod.namespace.clone();
+        places.contains_key(&Key { namespace, name: preempted.replica_set.clone() })
+    });
+    let by_others = |node: &&String| {
+        let Some(slot) = index.nodes().by_name(node) else { return false };
+        let is_batch = |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
+        !slot.pods.is_empty() && !slot.pods.iter().any(|(id, _)| is_batch(*id))
+    };
+    ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
+}
+
+async fn act(
+    stands: &Stands,
+    actuator: &Actuator,
+    settings: &Settings,
+    templates: &[Vec<Template>],
+    now: DateTime<Utc>,
+    outcome: &mut Outcome,
+) {
+    if settings.mode == Mode::Observe {
+        if !stands.is_empty() {
+            refused(stands.remove(actuator, now).await, outcome);
+        }
+        return;
+    }
+    let kind = settings.placeholders.kind;
+    let unfit = outcome.faults.iter().any(|fault| {
+        matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers)
+    });
+    let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit && !outcome.blind) else { return };
+    let failed = stands.lead(actuator, &turn.plan, templates, kind, now).await;
+    refused(failed, outcome);
+}
+
+fn refused(failed: Vec<String>, outcome: &mut Outcome) {
+    failed.into_iter().for_each(|error| outcome.fault(Cause::WriteFailed, error));
+}
+
+/// A launch that failed, for a person.
+pub(crate) fn failure(launch: &Launch) -> Option<String> {
+    match launch.end {
+        LaunchEnd::Failed(_) => Some(format!(
+            "no node of {} in group {} within {} minutes",
+            launch.bucket,
+            launch.group,
+            GIVE_UP.num_minutes()
+        )),
+        LaunchEnd::Ready(_) => None,
+    }
+}

@@ -1,0 +1,59 @@
+//! Events on a policy: what a person should know at once, each told once.
+
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource as _};
+
+use crate::cluster::{Outcome, failure};
+use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
+
+/// Tells events.
+pub(super) struct Events {
+    recorder: Recorder,
+}
+
+/// Events of one turn: more would say nothing more.
+const EVENTS_MAX: usize = 10;
+
+impl Events {
+    pub(super) fn new(client: Client) -> Self {
+        Self { recorder: Recorder::new(client, Reporter { controller: "prophet".into(), instance: None }) }
+    }
+
+    /// What is new in a turn: conditions that changed, launches that failed, nodes that others took.
+    pub(super) async fn turn(
+        &self,
+        policy: &OverprovisioningPolicy,
+        outcome: &Outcome,
+        before: &OverprovisioningPolicyStatus,
+        status: &OverprovisioningPolicyStatus,
+    ) {
+        let mut events = Vec::new();
+        for condition in &status.conditions {
+            let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
+            let same = known.is_some_and(|known| (&known.status, &known.reason) == (&condition.status, &condition.reason));
+            let good = (condition.status == "True") == (condition.type_ == "Ready");
+            // A policy that starts well is no news.
+            if !same && !(good && known.is_none()) {
+                let type_ = if good { EventType::Normal } else { EventType::Warning };
+                events.push((type_, condition.reason.clone(), condition.message.clone()));
+            }
+        }
+        let failures = outcome.launches.iter().filter_map(failure);
+        events.extend(failures.map(|note| (EventType::Warning, "LaunchFailed".into(), note)));
+        let taken = outcome.taken_by_other_workload.iter();
+        events.extend(taken.map(|node| {
+            let note = format!("pods that are no batch demand took node {node} from a placeholder");
+            (EventType::Normal, "taken_by_other_workload".into(), note)
+        }));
+        for (type_, reason, mut note) in events.into_iter().take(EVENTS_MAX) {
+            // The API server takes no more than 1024 bytes.
+            if let Some((cut, _)) = note.char_indices().find(|(at, _)| *at > 1_000) {
+                note.truncate(cut);
+            }
+            let event = Event { type_, reason, note: Some(note), action: "Turn".into(), secondary: None };
+            if let Err(error) = self.recorder.publish(&event, &policy.object_ref(&())).await {
+                tracing::warn!(%error, "event not told");
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Metrics for Prometheus. Labels are policies, buckets and groups: as many as there are, and those that are gone are
+//! forgotten.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Reaction;
+use crate::cluster::Outcome;
+use crate::crd::OverprovisioningPolicyStatus;
+use crate::observe::Key;
+use crate::record::LaunchEnd;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfPolicy {
+    policy: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfBucket {
+    policy: String,
+    bucket: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfReason {
+    policy: String,
+    reason: String,
+}
+
+/// The metrics, and where they are registered.
+pub struct Metrics {
+    registry: Registry,
+    demand: Family<OfBucket, Gauge>,
+    announced: Family<OfBucket, Gauge>,
+    target: Family<OfBucket, Gauge>,
+    placeholders: Family<OfBucket, Gauge>,
+    ready: Family<OfBucket, Gauge>,
+    held_back: Family<OfReason, Gauge>,
+    degraded: Family<OfReason, Gauge>,
+    unplaced: Family<OfPolicy, Gauge>,
+    launches: Family<OfReason, Counter>,
+    taken: Family<OfPolicy, Counter>,
+    launch_seconds: Histogram,
+    reaction_seconds: Histogram,
+    /// What was set in the last turn of each policy.
+    set: Mutex<BTreeSet<Labels>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Labels {
+    Bucket(OfBucket),
+    HeldBack(OfReason),
+    Degraded(OfReason),
+}
+
+impl Labels {
+    fn policy(&self) -> &str {
+        match self {
+            Self::Bucket(of) => &of.policy,
+            Self::HeldBack(of) | Self::Degraded(of) => &of.policy,
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("prophet");
+        let metrics = Self {
+            registry: Registry::default(),
+            demand: Family::default(),
+            announced: Family::default(),
+            target: Family::default(),
+            placeholders: Family::default(),
+            ready: Family::default(),
+            held_back: Family::default(),
+            degraded: Family::default(),
+            unplaced: Family::default(),
+            launches: Family::default(),
+            taken: Family::default(),
+            launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
+            reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
+            set: Mutex::default(),
+        };
+        registry.register("demand_nodes", "Instances that batch pods occupy or wait for", metrics.demand.clone());
+        registry.register("announced_nodes", "Instances for pods that will be released soon", metrics.announced.clone());
+        registry.register("target_placeholders", "Placeholders that ought to stand", metrics.target.clone());
+        registry.register("placeholders", "Placeholders that stand or are on their way", metrics.placeholders.clone());
+        registry.register("ready_placeholders", "Placeholders on nodes", metrics.ready.clone());
+        registry.register("held_back_pods", "Pods that are announced but not counted", metrics.held_back.clone());
+        registry.register("degraded", "1 while something is wrong, by cause", metrics.degraded.clone());
+        registry.register("unplaced_pods", "Pods that no bucket takes", metrics.unplaced.clone());
+        registry.register("launches", "Launches that ended, by how", metrics.launches.clone());
+        registry.register("taken_by_other_workload", "Nodes that pods of others took from placeholders", metrics.taken.clone());
+        let (launch, reaction) = (metrics.launch_seconds.clone(), metrics.reaction_seconds.clone());
+        registry.register_with_unit("launch", "From a lifted gate to a placeholder on a new node", Unit::Seconds, launch);
+        registry.register_with_unit("reaction", "From a change to the last write that answers it", Unit::Seconds, reaction);
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// All of it, in the text format of OpenMetrics.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    pub(super) fn reacted(&self, reaction: &Reaction) {
+        self.reaction_seconds.observe(reaction.seconds);
+    }
+
+    pub(super) fn turn(&self, key: &Key, outcome: &Outcome, status: &OverprovisioningPolicyStatus) {
+        let policy = key.to_string();
+        let mut set = BTreeSet::new();
+        for bucket in &status.buckets {
+            let of = OfBucket { policy: policy.clone(), bucket: bucket.name.clone() };
+            for (family, value) in [
+                (&self.demand, bucket.demand),
+                (&self.announced, bucket.announced),
+                (&self.target, bucket.target),
+                (&self.placeholders, bucket.placeholders),
+                (&self.ready, bucket.ready),
+            ] {
+                family.get_or_create(&of).set(gauge(value));
+            }
+            set.insert(Labels::Bucket(of));
+        }
+        for (reason, pods) in &status.held_back {
+            let of = OfReason { policy: policy.clone(), reason: reason.clone() };
+            self.held_back.get_or_create(&of).set(gauge(*pods));
+            set.insert(Labels::HeldBack(of));
+        }
+        for fault in &outcome.faults {
+            let of = OfReason { policy: policy.clone(), reason: fault.cause.label().into() };
+            self.degraded.get_or_create(&of).set(1);
+            set.insert(Labels::Degraded(of));
+        }
+        let of = OfPolicy { policy: policy.clone() };
+        self.unplaced.get_or_create(&of).set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
+        let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
+        self.taken.get_or_create(&of).inc_by(taken);
+        for launch in &outcome.launches {
+            let reason = match launch.end {
+                LaunchEnd::Ready(at) => {
+                    self.launch_seconds.observe((at - launch.requested).as_seconds_f64());
+                    "ready"
+                }
+                LaunchEnd::Failed(_) => "failed",
+            };
+            self.launches.get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() }).inc();
+        }
+        self.replace(&set, |labels| labels.policy() == policy);
+    }
+
+    /// Forgets policies that are gone.
+    pub(super) fn keep(&self, keys: &BTreeSet<Key>) {
+        let known: BTreeSet<String> = keys.iter().map(ToString::to_string).collect();
+        self.replace(&BTreeSet::new(), |labels| !known.contains(labels.policy()));
+    }
+
+    /// Replaces the labels that `of` says by `new`; what is not among these is removed.
+    fn replace(&self, new: &BTreeSet<Labels>, of: impl Fn(&Labels) -> bool) {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in set.iter().filter(|labels| of(labels) && !new.contains(labels)) {
+            match gone {
+                Labels::Bucket(of) => {
+                    for family in [&self.demand, &self.announced, &self.target, &self.placeholders, &self.ready] {
+                        family.remove(of);
+                    }
+                }
+                Labels::HeldBack(of) => drop(self.held_back.remove(of)),
+                Labels::Degraded(of) => drop(self.degraded.remove(of)),
+            }
+        }
+        set.retain(|labels| !of(labels));
+        set.extend(new.iter().cloned());
+    }
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

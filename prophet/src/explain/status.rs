@@ -1,0 +1,145 @@
+//! A policy's status: what was seen, expected and decided, and what is wrong.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use embedder::{Resource, Shape, Unplaced};
+
+use crate::cluster::{Cause, Outcome};
+use crate::control::Turn;
+use crate::crd::{
+    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, StatusCondition, StepStatus,
+    UnplacedStatus,
+};
+
+/// Shapes that fit nowhere, of which a status tells.
+const UNPLACED_MAX: usize = 20;
+
+/// The status that tells of an outcome; `before` is the one that stands.
+pub fn status(
+    policy: &OverprovisioningPolicy,
+    outcome: &Outcome,
+    before: &OverprovisioningPolicyStatus,
+    now: DateTime<Utc>,
+) -> OverprovisioningPolicyStatus {
+    let generation = policy.metadata.generation.unwrap_or(0);
+    // Where nothing could be decided, what was told last still stands.
+    let buckets = match &outcome.turn {
+        Some(turn) => buckets(outcome, turn),
+        None => before.buckets.clone(),
+    };
+    let sum = |of: fn(&BucketStatus) -> u64| buckets.iter().map(of).sum();
+    OverprovisioningPolicyStatus {
+        observed_generation: generation,
+        conditions: conditions(outcome, before, generation, now),
+        demand: sum(|bucket| bucket.demand),
+        target: sum(|bucket| bucket.target),
+        placeholders: sum(|bucket| bucket.placeholders),
+        held_back: outcome.seen.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
+        unplaced: unplaced(outcome),
+        buckets,
+    }
+}
+
+fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
+    let Some(offers) = &outcome.offers else { return Vec::new() };
+    let one = |bucket: &placeholders::BucketPlan| {
+        let id = bucket.bucket;
+        let (standing, ready) = (&outcome.seen.standing.buckets[id], &outcome.seen.ready[id]);
+        let outlook = &turn.outlook.buckets[id].new_nodes;
+        let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("held", turn.quantile)];
+        let groups = offers.catalog.buckets()[id].groups.iter().enumerate().map(|(at, group)| GroupStatus {
+            name: group.name.clone(),
+            target: bucket.groups[at].want,
+            placeholders: standing[at].placeholders,
+            ready: ready[at],
+            backoff: standing[at].backoff,
+            launch_seconds: u64::try_from(outcome.launch_seconds[id][at]).unwrap_or(0),
+        });
+        let steps = bucket.why.iter().map(|step| StepStatus { reason: step.reason.label().into(), target: step.target });
+        BucketStatus {
+            name: offers.catalog.buckets()[id].name.clone(),
+            demand: turn.demand.present.get(id).copied().unwrap_or(0),
+            announced: turn.demand.announced.get(id).copied().unwrap_or(0),
+            outlook: quantiles.iter().map(|(name, q)| ((*name).to_owned(), outlook.quantile(*q))).collect(),
+            target: bucket.target,
+            placeholders: standing.iter().map(|group| group.placeholders).sum(),
+            ready: ready.iter().sum(),
+            reason: bucket.why.last().map_or("", |step| step.reason.label()).into(),
+            steps: steps.collect(),
+            groups: groups.collect(),
+        }
+    };
+    turn.plan.buckets.iter().map(one).collect()
+}
+
+fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
+    let mut all: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
+    for (shape, pods, reason) in &outcome.seen.unfit {
+        *all.entry((shape_text(shape), reason.label())).or_default() += pods;
+    }
+    let packed = outcome.turn.iter().flat_map(|turn| &turn.demand.unplaced);
+    for Unplaced { ask, count, reason } in packed {
+        if let Some(ask) = outcome.seen.cluster.pending.get(*ask) {
+            *all.entry((shape_text(&ask.shape), reason.label())).or_default() += count;
+        }
+    }
+    let mut all: Vec<UnplacedStatus> = all
+        .into_iter()
+        .map(|((shape, reason), pods)| UnplacedStatus { shape, pods, reason: reason.into() })
+        .collect();
+    all.sort_by(|a, b| b.pods.cmp(&a.pods).then_with(|| a.shape.cmp(&b.shape)));
+    all.truncate(UNPLACED_MAX);
+    all
+}
+
+/// What a pod asks for, such as `accelerators=8, cpu_millis=4000`.
+pub fn shape_text(shape: &Shape) -> String {
+    let asks = Resource::ALL.into_iter().zip(shape.asks.components());
+    let parts = asks.filter(|(resource, amount)| *amount > 0 && *resource != Resource::Pods);
+    let parts: Vec<String> = parts.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
+    if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
+}
+
+/// `Ready`: the policy does its work. `Degraded`: something is wrong, whether or not it does.
+fn conditions(
+    outcome: &Outcome,
+    before: &OverprovisioningPolicyStatus,
+    generation: i64,
+    now: DateTime<Utc>,
+) -> Vec<StatusCondition> {
+    let worst = outcome.faults.first();
+    let stops = outcome.faults.iter().find(|fault| stops(fault.cause)).or(worst.filter(|_| outcome.turn.is_none()));
+    let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
+    let ready = match stops {
+        None => ("True", "Working", "the policy is followed".to_owned()),
+        Some(fault) => ("False", fault.cause.label(), fault.message.clone()),
+    };
+    let degraded = match worst {
+        None => ("False", "AllWell", "nothing is wrong".to_owned()),
+        Some(fault) => ("True", fault.cause.label(), messages.join("; ")),
+    };
+    [("Ready", ready), ("Degraded", degraded)]
+        .into_iter()
+        .map(|(type_, (status, reason, message))| {
+            let known = before.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
+            let since = known.map_or_else(|| now.to_rfc3339_opts(SecondsFormat::Secs, true), |known| known.last_transition_time.clone());
+            StatusCondition {
+                type_: type_.into(),
+                status: status.into(),
+                reason: reason.into(),
+                message,
+                last_transition_time: since,
+                observed_generation: generation,
+            }
+        })
+        .collect()
+}
+
+/// Whether a cause keeps the policy from being followed.
+fn stops(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::InvalidPolicy | Cause::PriorityClass | Cause::NoBuckets | Cause::NoCapacityBuffers | Cause::WatchFailed
+    )
+}

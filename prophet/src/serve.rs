@@ -1,0 +1,30 @@
+//! Health, readiness and metrics over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::explain::{Health, Metrics};
+
+/// The content type of OpenMetrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serves `/healthz`, `/readyz` and `/metrics` for ever.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn serve(address: SocketAddr, health: Arc<Health>, metrics: Arc<Metrics>) -> std::io::Result<()> {
+    let ready = move || async move {
+        if health.is_ready() { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not all listed") }
+    };
+    let router = Router::new()
+        .route("/healthz", get(|| async { "alive" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], metrics.text()) }));
+    let listener = TcpListener::bind(address).await?;
+    axum::serve(listener, router).await
+}
