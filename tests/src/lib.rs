@@ -5,6 +5,7 @@
 
 pub mod apply;
 pub mod audit;
+pub mod autoscaler;
 mod background;
 pub mod built;
 pub mod control_plane;
