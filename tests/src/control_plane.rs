@@ -222,7 +222,7 @@ fn write_kubeconfig(folder: &Path, server: &str, name: &str, token: &str) -> Res
     Ok(path)
 }
 
-async fn connect(kubeconfig: &Path) -> Result<Client> {
+pub(crate) async fn connect(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)

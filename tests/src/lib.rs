@@ -5,13 +5,20 @@
 
 pub mod apply;
 pub mod audit;
+pub mod autoscaler;
+mod background;
 pub mod built;
 pub mod control_plane;
 pub mod crds;
+pub mod instances;
+pub mod joiner;
 pub mod moto;
+pub mod node_group;
+mod node_template;
 pub mod ports;
 pub mod process;
 mod programs;
+mod quantity;
 pub mod wait;
 
 use std::path::PathBuf;

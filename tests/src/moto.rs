@@ -42,12 +42,7 @@ impl Moto {
         let mut process = Process::start("moto", &command, folder.path())?;
         process.wait_for_port(&port, DEADLINE).await?;
         let endpoint = format!("http://127.0.0.1:{port}");
-        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .region(Region::from_static(REGION))
-            .endpoint_url(&endpoint)
-            .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
-            .load()
-            .await;
+        let config = configure(&endpoint).await;
         let moto = Self { process, endpoint, config, folder, _port: port };
         // The first answer takes a second, in which the emulator reads its tables.
         moto.ec2().describe_availability_zones().send().await?;
@@ -90,4 +85,14 @@ impl Moto {
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
+}
+
+/// The configuration of clients of an emulator that serves there.
+pub(crate) async fn configure(endpoint: &str) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(Region::from_static(REGION))
+        .endpoint_url(endpoint)
+        .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
+        .load()
+        .await
 }

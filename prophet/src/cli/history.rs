@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, Seek as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 
 use super::output;
-use crate::record::{BucketLine, Journal, LaunchEnd, Line, Place, Report, export};
+use crate::record::{BucketLine, LaunchEnd, Line, Place, Replay, Report, export};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,13 @@ pub(super) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    list: Option<List>,
+    range: Option<Range>,
+    /// What a row of the table sums up
+    #[arg(long, default_value = "day")]
+    per: Per,
+    /// How to print the result: a table, one JSON line a tick, or one CSV row a tick and bucket
+    #[arg(long, default_value = "table")]
+    output: Format,
 }
 
 #[derive(clap::Subcommand)]
@@ -55,18 +61,7 @@ struct Range {
 }
 
 #[derive(clap::Args)]
-struct List {
-    #[command(flatten)]
-    range: Range,
-    /// What a row of the table sums up
-    #[arg(long, default_value = "day")]
-    per: Per,
-    /// How to print the result: a table, one JSON line a tick, or one CSV row a tick and bucket
-    #[arg(long, default_value = "table")]
-    output: Format,
-}
-
-#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 struct Export {
     #[command(flatten)]
     range: Range,
@@ -95,10 +90,11 @@ enum Format {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match args {
-        Args { command: Some(Command::Export(export)), .. } => runtime.block_on(write_export(&export)),
-        Args { list: Some(list), .. } => runtime.block_on(print_list(&list)),
-        Args { command: None, list: None } => anyhow::bail!("--data is missing"),
+    let Args { command, range, per, output } = args;
+    match (command, range) {
+        (Some(Command::Export(export)), _) => runtime.block_on(write_export(&export)),
+        (None, Some(range)) => runtime.block_on(print_list(&range, per, output)),
+        (None, None) => anyhow::bail!("--data is missing"),
     }
 }
 
@@ -115,7 +111,7 @@ async fn open(range: &Range) -> anyhow::Result<(Place, Vec<String>)> {
     Ok((place, policies))
 }
 
-async fn print_list(List { range, per, output }: &List) -> anyhow::Result<()> {
+async fn print_list(range: &Range, per: Per, output: Format) -> anyhow::Result<()> {
     let (place, policies) = open(range).await?;
     let mut printer = match (output, per) {
         (Format::Table, Per::Day) => Printer::Days(Summary::default()),
@@ -125,7 +121,7 @@ async fn print_list(List { range, per, output }: &List) -> anyhow::Result<()> {
     };
     printer.open()?;
     for policy in policies {
-        let mut replay = Journal::open(place.clone(), &policy).await?.replay(range.since).await?;
+        let mut replay = Replay::open(&place, &policy, range.since).await?;
         while let Some(line) = replay.next().await? {
             if range.until.is_some_and(|until| line.time >= until) {
                 break;
@@ -240,8 +236,9 @@ const COLUMNS: [&str; 12] = [
 fn write_csv(writer: &mut csv::Writer<io::Stdout>, line: &Line) -> anyhow::Result<()> {
     let time = line.time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
     for (name, bucket) in &line.buckets {
-        let BucketLine { demand, demand_max, announced, headroom, placeholders, ready, room, arrivals, .. } =
-            bucket;
+        let BucketLine {
+            demand, demand_max, announced, headroom, placeholders, ready, room, arrivals, ..
+        } = bucket;
         let counts = [demand, demand_max, announced, headroom, placeholders, ready];
         let launches: Vec<_> = line.launches.iter().filter(|launch| launch.bucket == *name).collect();
         let texts = [

@@ -120,7 +120,8 @@ pub async fn export<W: Write + Send>(
     until: Option<DateTime<Utc>>,
     to: W,
 ) -> Result<Export<W>, HistoryError> {
-    let written = |source| HistoryError::Parquet { act: "failed to write", file: "the export".into(), source };
+    let written =
+        |source| HistoryError::Parquet { act: "failed to write", file: "the export".into(), source };
     let mut writer = RowWriter::new(to).map_err(written)?;
     let (mut lines, mut reports) = (0, Vec::new());
     for policy in policies {

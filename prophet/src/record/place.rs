@@ -2,6 +2,7 @@
 //!
 //! All but appending to a file goes through `object_store`, so that both are read by the same code.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,16 +54,23 @@ pub(super) struct DayFiles {
 const PARQUET: &str = "ticks.parquet";
 
 impl Place {
-    /// The place of an address, for writing: a folder that is missing is made. For S3, endpoint, region and credentials
+    /// The place of an address, for writing: a folder that is missing is made, a bucket is not. For S3, endpoint, region and credentials
     /// come from the usual AWS variables of the environment.
     ///
     /// # Errors
     /// The address is none, or cannot be used.
     pub fn open(address: &str) -> Result<Self, PlaceError> {
-        if let Some(folder) = folder_of(address)? {
-            std::fs::create_dir_all(&folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
-        }
-        Self::existing(address)
+        Self::open_in(address, &environment())
+    }
+
+    /// As [`Place::open`], with another environment.
+    ///
+    /// # Errors
+    /// The address is none, or cannot be used.
+    pub fn open_in(address: &str, environment: &[(String, String)]) -> Result<Self, PlaceError> {
+        let Some(folder) = folder_of(address)? else { return Self::s3(address, environment) };
+        std::fs::create_dir_all(&folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
+        Self::folder(address, &folder)
     }
 
     /// As [`Place::open`], for reading: a folder that is missing is an error.
@@ -70,9 +78,15 @@ impl Place {
     /// # Errors
     /// The address is none, or cannot be used.
     pub fn existing(address: &str) -> Result<Self, PlaceError> {
-        let Some(folder) = folder_of(address)? else { return Self::s3(address) };
+        match folder_of(address)? {
+            Some(folder) => Self::folder(address, &folder),
+            None => Self::s3(address, &environment()),
+        }
+    }
+
+    fn folder(address: &str, folder: &std::path::Path) -> Result<Self, PlaceError> {
         let folder =
-            std::fs::canonicalize(&folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
+            std::fs::canonicalize(folder).map_err(|error| PlaceError::Folder(address.into(), error))?;
         let store = LocalFileSystem::new_with_prefix(&folder)
             .map_err(|error| PlaceError::Store(address.into(), error))?
             .with_fsync(true);
@@ -81,7 +95,7 @@ impl Place {
     }
 
     #[cfg(feature = "s3")]
-    fn s3(address: &str) -> Result<Self, PlaceError> {
+    fn s3(address: &str, environment: &[(String, String)]) -> Result<Self, PlaceError> {
         use std::time::Duration;
 
         use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -94,7 +108,12 @@ impl Place {
         if bucket.is_empty() {
             return Err(PlaceError::Address(address.into()));
         }
-        let builder = AmazonS3Builder::from_env();
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("AWS_")) {
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
         // An endpoint on this very host, or inside a cluster, need not be encrypted; it was named on purpose.
         let plain = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint]
             .iter()
@@ -120,8 +139,15 @@ impl Place {
     }
 
     #[cfg(not(feature = "s3"))]
-    fn s3(address: &str) -> Result<Self, PlaceError> {
+    fn s3(address: &str, _: &[(String, String)]) -> Result<Self, PlaceError> {
         Err(PlaceError::NoS3(address.into()))
+    }
+
+    /// A store that behaves as S3 does, and is gone with the last of its clones.
+    #[cfg(test)]
+    pub(super) fn in_memory() -> Self {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Self { store, folder: None, prefix: Path::from("a/b"), name: "memory".into() }
     }
 
     /// The policies that have a history here, ascending.
@@ -204,6 +230,12 @@ impl Place {
         let found = self.store.list_with_delimiter(Some(path)).await;
         found.map_err(HistoryError::store("list", self, path))
     }
+}
+
+fn environment() -> Vec<(String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
 }
 
 /// The number of a segment; `None` for any other file.

@@ -67,8 +67,11 @@ struct Segment {
 }
 
 impl Replay {
-    /// From the first line at or after `since`, or from the first of all.
-    pub(super) async fn open(
+    /// From the first line of a policy at or after `since`, or from the first of all.
+    ///
+    /// # Errors
+    /// The place cannot be listed.
+    pub async fn open(
         place: &Place,
         policy: &str,
         since: Option<DateTime<Utc>>,

@@ -329,6 +329,62 @@ async fn a_replay_goes_on_when_its_day_is_compacted_meanwhile() {
     assert_eq!(replay.report().not_later, 0);
 }
 
+/// The names of the objects of a day.
+async fn objects(place: &Place, day_number: i64) -> Vec<String> {
+    let files = place.files(POLICY, day(day_number)).await.unwrap();
+    files.parquet.iter().chain(&files.segments).map(|path| path.filename().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_appended_a_day_is_a_row_of_segments() {
+    let place = Place::in_memory();
+    let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+    let tick = |minute: u32| line(at(0, minute), minute.into());
+    let ticks: Vec<Line> = (0..130).map(tick).collect();
+    append_all(&mut journal, &ticks[..70]).await;
+    // A restart goes on in the middle of a segment.
+    let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+    append_all(&mut journal, &ticks[70..]).await;
+    let names = ["ticks-00000.jsonl", "ticks-00001.jsonl", "ticks-00002.jsonl"];
+    assert_eq!(objects(&place, 0).await, names);
+    assert_eq!(replayed(&journal).await.0, ticks);
+    assert_eq!(place.policies().await.unwrap(), [POLICY]);
+    append_all(&mut journal, &[line(at(1, 0), 1)]).await;
+    assert_eq!(journal.compact(day(1)).await.unwrap().compacted, [(day(0), 130)]);
+    assert_eq!(objects(&place, 0).await, ["ticks.parquet"]);
+    append_all(&mut journal, &[line(at(1, 1), 1)]).await;
+    assert_eq!(objects(&place, 1).await, ["ticks-00000.jsonl"]);
+    assert_eq!(replayed(&journal).await.0.len(), 132);
+}
+
+#[tokio::test]
+async fn a_segment_that_grows_long_is_not_put_again() {
+    let place = Place::in_memory();
+    let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+    for minute in 0..4 {
+        let mut long = line(at(0, minute), 1);
+        long.rest.insert("long".into(), json!("x".repeat(SEGMENT_BYTES * 2 / 5)));
+        append_all(&mut journal, &[long]).await;
+    }
+    assert_eq!(objects(&place, 0).await, ["ticks-00000.jsonl", "ticks-00001.jsonl"]);
+    assert_eq!(replayed(&journal).await.0.len(), 4);
+}
+
+#[tokio::test]
+async fn a_put_whose_answer_was_lost_is_not_repeated() {
+    let place = Place::in_memory();
+    let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+    append_all(&mut journal, &[line(at(0, 0), 1)]).await;
+    // As if the first attempt had gone through.
+    let mut same = Journal::open(place.clone(), POLICY).await.unwrap();
+    append_all(&mut same, &[line(at(0, 1), 2)]).await;
+    append_all(&mut journal, &[line(at(0, 1), 2), line(at(0, 2), 3)]).await;
+    assert_eq!(replayed(&journal).await.0, [line(at(0, 0), 1), line(at(0, 1), 2), line(at(0, 2), 3)]);
+    // Another line at that time is another writer's.
+    append_all(&mut same, &[line(at(0, 3), 4)]).await;
+    assert_eq!(journal.append(&line(at(0, 3), 9)).await.unwrap(), Appended::NotLater { last: at(0, 3) });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
     #[test]

@@ -1,0 +1,221 @@
+//! What a scan sees: nodes, pods and `DaemonSets` of the API server, and the Auto Scaling groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleState};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+
+use super::fit::{Ask, Room, requests};
+use crate::node_group::{CLUSTER_TAG, ENABLED_TAG};
+use crate::node_template;
+use crate::quantity::{amounts, thousandths};
+
+/// Put on a node before it is removed, so that nothing is bound to it meanwhile.
+pub(super) const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+/// AWS's label of GPU nodes: where it is set, a node without its GPUs is not ready yet.
+const ACCELERATOR_LABEL: &str = "k8s.amazonaws.com/accelerator";
+
+/// The cluster at one moment.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<Node>,
+    /// Those that have not ended.
+    pub(super) pods: Vec<Pod>,
+    pub(super) daemon_sets: Vec<DaemonSet>,
+}
+
+impl Cluster {
+    pub(super) async fn observe(client: &Client) -> Result<Self> {
+        let all = ListParams::default();
+        let unfinished = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+        let (nodes, pods, sets): (Api<Node>, Api<Pod>, Api<DaemonSet>) =
+            (Api::all(client.clone()), Api::all(client.clone()), Api::all(client.clone()));
+        // Pods first: a pod that is bound to a node unseen looks placed nowhere, not the other way round.
+        let pods = pods.list(&unfinished).await.context("failed to list pods")?.items;
+        let nodes = nodes.list(&all).await.context("failed to list nodes")?.items;
+        let daemon_sets = sets.list(&all).await.context("failed to list DaemonSets")?.items;
+        Ok(Self { nodes, pods, daemon_sets })
+    }
+}
+
+/// A group, with its instances sorted by what became of them.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) min: usize,
+    pub(super) max: usize,
+    /// The desired capacity.
+    pub(super) target: usize,
+    /// A node as it will be, with the `DaemonSets` that it will run.
+    pub(super) template: Room,
+    /// How many of its instances have a node, ready or not.
+    pub(super) registered: usize,
+    /// Instances whose node is ready.
+    pub(super) ready: Vec<String>,
+    /// Instances without a node.
+    pub(super) unregistered: Vec<String>,
+    /// Instances whose node was ready and is so no more.
+    pub(super) unready: Vec<String>,
+}
+
+impl Group {
+    /// How many nodes are still to come.
+    pub(super) fn upcoming(&self) -> usize {
+        self.target.saturating_sub(self.ready.len() + self.unready.len())
+    }
+}
+
+/// Reads the groups, the types of their instances once.
+pub(super) struct Groups {
+    pub(super) autoscaling: aws_sdk_autoscaling::Client,
+    pub(super) ec2: aws_sdk_ec2::Client,
+    /// Instance types by group.
+    pub(super) types: BTreeMap<String, String>,
+    /// Instances whose node has been ready.
+    pub(super) seen_ready: BTreeSet<String>,
+}
+
+impl Groups {
+    pub(super) async fn observe(&mut self, cluster: &Cluster) -> Result<Vec<Group>> {
+        let tag = |key: &str| Filter::builder().name("tag-key").values(key).build();
+        let request = self.autoscaling.describe_auto_scaling_groups();
+        let request = request.filters(tag(ENABLED_TAG)).filters(tag(CLUSTER_TAG));
+        let pages = request.into_paginator().items().send();
+        let described: Vec<AutoScalingGroup> =
+            pages.collect::<Result<_, _>>().await.context("failed to describe Auto Scaling groups")?;
+        let mut groups = Vec::new();
+        for group in &described {
+            groups.push(self.group(group, cluster).await?);
+        }
+        groups.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(groups)
+    }
+
+    async fn group(&mut self, group: &AutoScalingGroup, cluster: &Cluster) -> Result<Group> {
+        let name = group.auto_scaling_group_name().context("a group without a name")?.to_owned();
+        let count = |size: Option<i32>| size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
+        let node = format!("template-of-{name}");
+        let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
+        let (labels, taints) = (template.labels, template.taints);
+        // Allocatable is taken for the capacity, as cluster-autoscaler does.
+        let free = amounts(Some(&template.capacity))?;
+        let mut template = Room { node, labels, taints, free, held: false };
+        force_daemon_sets(&mut template, &cluster.daemon_sets)?;
+
+        let (mut registered, mut ready) = (0, Vec::new());
+        let (mut unregistered, mut unready) = (Vec::new(), Vec::new());
+        for instance in group.instances() {
+            let id = instance.instance_id().unwrap_or_default().to_owned();
+            if instance.lifecycle_state() != Some(&LifecycleState::InService) {
+                continue;
+            }
+            let node = cluster.nodes.iter().find(|node| instance_of(node) == Some(&id));
+            registered += usize::from(node.is_some());
+            match node {
+                None => unregistered.push(id),
+                Some(node) if is_ready(node) => {
+                    self.seen_ready.insert(id.clone());
+                    ready.push(id);
+                }
+                Some(_) if self.seen_ready.contains(&id) => unready.push(id),
+                Some(_) => {}
+            }
+        }
+        let (min, max) = (count(group.min_size()), count(group.max_size()));
+        let target = count(group.desired_capacity());
+        Ok(Group { name, min, max, target, template, registered, ready, unregistered, unready })
+    }
+
+    /// The first override of mixed instances, else the launch template's.
+    async fn instance_type(&mut self, name: &str, group: &AutoScalingGroup) -> Result<String> {
+        if let Some(known) = self.types.get(name) {
+            return Ok(known.clone());
+        }
+        let mixed = group.mixed_instances_policy().and_then(|policy| policy.launch_template());
+        let first = mixed.and_then(|template| template.overrides().first());
+        let found = if let Some(instance_type) = first.and_then(|first| first.instance_type()) {
+            instance_type.to_owned()
+        } else {
+            let specified = mixed.and_then(|template| template.launch_template_specification());
+            let template =
+                specified.or(group.launch_template()).context("a group without a launch template")?;
+            let request = self.ec2.describe_launch_template_versions().versions("$Latest");
+            let request = request.set_launch_template_id(template.launch_template_id().map(str::to_owned));
+            let answer = request.send().await.context("failed to describe a launch template")?;
+            let version = answer.launch_template_versions().first().context("no version")?;
+            let data = version.launch_template_data().context("an empty launch template")?;
+            data.instance_type().context("a launch template without an instance type")?.as_str().to_owned()
+        };
+        self.types.insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// All that would run there take their share.
+fn force_daemon_sets(template: &mut Room, sets: &[DaemonSet]) -> Result<()> {
+    for set in sets {
+        let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()) else { continue };
+        if template.admits(spec) {
+            template.take(&requests(spec)?);
+        }
+    }
+    Ok(())
+}
+
+/// The instance that a node runs on.
+pub(super) fn instance_of(node: &Node) -> Option<&str> {
+    node.spec.as_ref()?.provider_id.as_deref()?.rsplit('/').next()
+}
+
+/// Whether pods may be placed there.
+pub(super) fn is_ready(node: &Node) -> bool {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let tainted = |key: &str| taints.clone().any(|taint| taint.key == key);
+    let status = node.status.as_ref();
+    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let gpus = status.and_then(|status| status.allocatable.as_ref()?.get(crate::instances::GPU));
+    let has_gpus = gpus.is_some_and(|gpus| thousandths(&gpus.0).is_ok_and(|gpus| gpus > 0));
+    let whole = has_gpus || !node.labels().contains_key(ACCELERATOR_LABEL);
+    ready && whole && !tainted("node.kubernetes.io/not-ready") && !tainted(TO_BE_DELETED)
+}
+
+/// A node as it is, before anything is placed on it; `None` where nothing may be.
+pub(super) fn room(node: &Node) -> Result<Option<Room>> {
+    let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
+    if cordoned || !is_ready(node) {
+        return Ok(None);
+    }
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let free = amounts(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))?;
+    Ok(Some(Room { node: node.name_any(), labels: node.labels().clone(), taints, free, held: false }))
+}
+
+/// The pod as it looks for a place.
+pub(super) fn ask(pod: &Pod) -> Result<Ask> {
+    let spec = pod.spec.clone().context("a pod without a spec")?;
+    let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    Ask::new(name, spec.priority.unwrap_or_default(), spec)
+}
+
+/// Pods that are on their node because of the node.
+pub(super) fn is_of_node(pod: &Pod) -> bool {
+    pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet")
+        || pod.annotations().contains_key("kubernetes.io/config.mirror")
+}
+
+/// Whether the scheduler tried and found no place; a gated pod was not tried.
+pub(super) fn is_unschedulable(pod: &Pod) -> bool {
+    let gated = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let unschedulable = conditions.any(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    });
+    unschedulable && gated.is_none_or(Vec::is_empty) && pod.metadata.deletion_timestamp.is_none()
+}

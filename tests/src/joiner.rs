@@ -1,0 +1,289 @@
+//! The kubelets: turns each instance of the Auto Scaling groups into a Node after a latency, and takes the Node and its
+//! pods away when the instance is gone. kwok keeps the Nodes alive in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aws_sdk_autoscaling::types::{AutoScalingGroup, LifecycleState};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::background::Background;
+use crate::control_plane::{ControlPlane, connect};
+use crate::instances::GPU;
+use crate::moto::{self, Moto};
+use crate::node_template;
+use crate::quantity::thousandths;
+
+/// How often it looks at the groups: small beside any latency.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How nodes come.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// From the instance to its Ready node.
+    pub latency: Duration,
+    /// From the Ready node to its registered GPUs.
+    pub gpu_latency: Duration,
+    /// What the kubelet keeps of the CPU.
+    pub reserved_cpu_millis: u32,
+    /// What the kubelet keeps of the memory.
+    pub reserved_memory_mib: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            latency: Duration::from_secs(1),
+            gpu_latency: Duration::ZERO,
+            reserved_cpu_millis: 100,
+            reserved_memory_mib: 1024,
+        }
+    }
+}
+
+/// An instance that became a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// Its Auto Scaling group.
+    pub group: String,
+    /// Its node, named by the instance's id.
+    pub node: String,
+    /// From when the instance was seen to when its node was Ready.
+    pub after: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    latencies: BTreeMap<String, Duration>,
+    failing: BTreeSet<String>,
+    joined: Vec<Joined>,
+    errors: Vec<String>,
+}
+
+/// Works until it is dropped.
+#[derive(Debug)]
+pub struct Joiner {
+    state: Arc<Mutex<State>>,
+    _background: Background,
+}
+
+impl Joiner {
+    /// Starts it; all groups join at the same latency at first.
+    ///
+    /// # Errors
+    /// Where there is no thread for it.
+    pub fn start(plane: &ControlPlane, moto: &Moto, settings: Settings) -> Result<Self> {
+        let state = Arc::new(Mutex::new(State::default()));
+        let (kubeconfig, endpoint, shared) =
+            (plane.kubeconfig(), moto.endpoint().to_owned(), Arc::clone(&state));
+        let work = async move || {
+            let autoscaling = aws_sdk_autoscaling::Client::new(&moto::configure(&endpoint).await);
+            match connect(&kubeconfig).await {
+                Ok(client) => Work::new(client, autoscaling, settings, shared).run().await,
+                Err(error) => lock(&shared).errors.push(format!("{error:#}")),
+            }
+        };
+        Ok(Self { state, _background: Background::start("joiner", work)? })
+    }
+
+    /// From now on instances of that group take that long.
+    pub fn set_latency(&self, group: &str, latency: Duration) {
+        lock(&self.state).latencies.insert(group.to_owned(), latency);
+    }
+
+    /// From now on instances of that group never become nodes, as where a node's start-up is broken.
+    pub fn fail(&self, group: &str) {
+        lock(&self.state).failing.insert(group.to_owned());
+    }
+
+    /// They do again, those that wait as well.
+    pub fn heal(&self, group: &str) {
+        lock(&self.state).failing.remove(group);
+    }
+
+    /// All that joined, in their order.
+    pub fn joined(&self) -> Vec<Joined> {
+        lock(&self.state).joined.clone()
+    }
+
+    /// What went wrong and was tried again.
+    pub fn errors(&self) -> Vec<String> {
+        lock(&self.state).errors.clone()
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An instance as the joiner knows it.
+#[derive(Debug)]
+struct Known {
+    seen: Instant,
+    joined: Option<Instant>,
+    gpus_due: bool,
+}
+
+struct Work {
+    client: Client,
+    autoscaling: aws_sdk_autoscaling::Client,
+    settings: Settings,
+    state: Arc<Mutex<State>>,
+    known: BTreeMap<String, Known>,
+}
+
+impl Work {
+    fn new(
+        client: Client,
+        autoscaling: aws_sdk_autoscaling::Client,
+        settings: Settings,
+        state: Arc<Mutex<State>>,
+    ) -> Self {
+        Self { client, autoscaling, settings, state, known: BTreeMap::new() }
+    }
+
+    async fn run(mut self) {
+        loop {
+            if let Err(error) = self.turn().await {
+                lock(&self.state).errors.push(format!("{error:#}"));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn turn(&mut self) -> Result<()> {
+        let pages = self.autoscaling.describe_auto_scaling_groups().into_paginator().items().send();
+        let groups: Vec<AutoScalingGroup> = pages.collect::<Result<_, _>>().await?;
+        let mut present = BTreeSet::new();
+        for group in &groups {
+            for instance in group.instances() {
+                if instance.lifecycle_state() != Some(&LifecycleState::InService) {
+                    continue;
+                }
+                let id = instance.instance_id().context("an instance without an id")?;
+                present.insert(id.to_owned());
+                self.welcome(group, id, instance.instance_type().unwrap_or_default()).await?;
+            }
+        }
+        let gone: Vec<String> = self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
+        for id in gone {
+            self.part(&id).await?;
+            self.known.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// One step on the way of an instance to its node with all that it has.
+    async fn welcome(&mut self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<()> {
+        let name = group.auto_scaling_group_name().unwrap_or_default();
+        let now = Instant::now();
+        let (latency, failing) = {
+            let state = lock(&self.state);
+            let latency = state.latencies.get(name).copied().unwrap_or(self.settings.latency);
+            (latency, state.failing.contains(name))
+        };
+        let new = Known { seen: now, joined: None, gpus_due: false };
+        let known = self.known.entry(id.to_owned()).or_insert(new);
+        let (seen, joined, gpus_due) = (known.seen, known.joined, known.gpus_due);
+        match joined {
+            None if !failing && now >= seen + latency => {
+                let gpus_due = self.join(group, id, instance_type).await?;
+                let known = Known { seen, joined: Some(Instant::now()), gpus_due };
+                self.known.insert(id.to_owned(), known);
+                let joined = Joined { group: name.to_owned(), node: id.to_owned(), after: seen.elapsed() };
+                lock(&self.state).joined.push(joined);
+            }
+            Some(joined) if gpus_due && now >= joined + self.settings.gpu_latency => {
+                self.register_gpus(id).await?;
+                self.known.insert(id.to_owned(), Known { seen, joined: Some(joined), gpus_due: false });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Creates a Ready node with its status, as a kubelet does; says whether its GPUs come later.
+    async fn join(&self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<bool> {
+        let template = node_template::of(group, instance_type, id)?;
+        let mut allocatable = template.capacity.clone();
+        let Settings { reserved_cpu_millis, reserved_memory_mib, gpu_latency, .. } = self.settings;
+        reserve(&mut allocatable, "cpu", i128::from(reserved_cpu_millis))?;
+        reserve(&mut allocatable, "memory", i128::from(reserved_memory_mib) * (1_000 << 20))?;
+        let gpus_due = !gpu_latency.is_zero() && template.capacity.contains_key(GPU);
+        let mut capacity = template.capacity;
+        if gpus_due {
+            capacity.remove(GPU);
+            allocatable.remove(GPU);
+        }
+        let node: Node = serde_json::from_value(json!({
+            "metadata": {"name": id, "labels": template.labels},
+            "spec": {"providerID": format!("aws:///{}/{id}", template.zone), "taints": template.taints},
+            "status": {
+                "capacity": capacity,
+                "allocatable": allocatable,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+                "nodeInfo": {
+                    "architecture": template.labels.get("kubernetes.io/arch"), "operatingSystem": "linux",
+                    "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
+                    "kubeletVersion": "", "machineID": "", "osImage": "", "systemUUID": "",
+                },
+                "phase": "Running",
+            },
+        }))?;
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        nodes
+            .create(&PostParams::default(), &node)
+            .await
+            .with_context(|| format!("failed to create node {id}"))?;
+        Ok(gpus_due)
+    }
+
+    async fn register_gpus(&self, id: &str) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let Some(node) = nodes.get_opt(id).await? else { return Ok(()) };
+        let kind = node.labels().get("node.kubernetes.io/instance-type").cloned().unwrap_or_default();
+        let gpus = crate::instances::instance(&kind)?.capacity().remove(GPU);
+        let gpus = json!({GPU: gpus});
+        let status = json!({"status": {"capacity": gpus, "allocatable": gpus}});
+        nodes.patch_status(id, &PatchParams::default(), &Patch::Merge(&status)).await?;
+        Ok(())
+    }
+
+    /// Takes the node and its pods away: with the instance its kubelet has gone.
+    async fn part(&self, id: &str) -> Result<()> {
+        let now = DeleteParams::default().grace_period(0);
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        ignore_absence(nodes.delete(id, &now).await.map(drop))?;
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        for pod in pods.list(&ListParams::default().fields(&format!("spec.nodeName={id}"))).await? {
+            let namespace = pod.namespace().unwrap_or_default();
+            let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+            ignore_absence(pods.delete(&pod.name_any(), &now).await.map(drop))?;
+        }
+        Ok(())
+    }
+}
+
+fn ignore_absence(deleted: kube::Result<()>) -> Result<()> {
+    match deleted {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Takes thousandths from a quantity.
+fn reserve(amounts: &mut BTreeMap<String, Quantity>, name: &str, reserved: i128) -> Result<()> {
+    if let Some(quantity) = amounts.get_mut(name) {
+        let left = (thousandths(&quantity.0)? - reserved).max(0);
+        // Whole bytes need no suffix; processors come in thousandths.
+        quantity.0 = if left % 1_000 == 0 { (left / 1_000).to_string() } else { format!("{left}m") };
+    }
+    Ok(())
+}

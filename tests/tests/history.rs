@@ -1,0 +1,159 @@
+//! The history as its users have it: listed, exported, and read without us.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use prophet::record::{BucketLine, Journal, Launch, LaunchEnd, Line, Place, VERSION};
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use tests::{built, run};
+
+const POLICY: &str = "batch.night";
+
+fn time(hours: i64) -> DateTime<Utc> {
+    "2026-07-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::hours(hours)
+}
+
+/// As much demand as the hour of the day says, on two buckets; a launch at noon.
+fn line(hours: i64) -> Line {
+    let demand = u64::try_from(hours % 24).unwrap();
+    let bucket = |factor: u64| BucketLine {
+        demand: factor * demand,
+        demand_max: factor * demand,
+        headroom: 2,
+        placeholders: 2,
+        arrivals: BTreeMap::from([("cpu_millis=4000,pods=1".to_owned(), demand)]),
+        ..BucketLine::default()
+    };
+    let launch = Launch {
+        bucket: "m5.large".into(),
+        group: "asg-1".into(),
+        requested: time(hours) - TimeDelta::seconds(90),
+        end: LaunchEnd::Ready(time(hours)),
+        rest: Map::new(),
+    };
+    Line {
+        v: VERSION,
+        time: time(hours),
+        policy: POLICY.into(),
+        buckets: BTreeMap::from([("m5.large".into(), bucket(1)), ("m5.xlarge".into(), bucket(2))]),
+        launches: if demand == 12 { vec![launch] } else { vec![] },
+        rest: Map::new(),
+    }
+}
+
+/// Two closed days and half an open one, of an hourly tick.
+async fn history() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("history").display().to_string();
+    let mut journal = Journal::open(Place::open(&place).unwrap(), POLICY).await.unwrap();
+    for hours in 0..60 {
+        journal.append(&line(hours)).await.unwrap();
+    }
+    let done = journal.compact(time(59).date_naive()).await.unwrap();
+    assert_eq!((done.compacted.len(), done.kept.len()), (2, 0));
+    (folder, place)
+}
+
+/// What Python prints, run in a folder.
+fn python(folder: &Path, program: &str) -> String {
+    let python = built::control_plane("python/bin/python").unwrap();
+    let done = Command::new(python).args(["-c", program]).current_dir(folder).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// The code of docs/history.md after the line that begins with this.
+fn documented(first_line: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/history.md");
+    let text = fs::read_to_string(docs).unwrap();
+    let blocks: Vec<&str> = text.split("```").skip(1).step_by(2).collect();
+    let block = blocks.iter().find(|block| block.contains(first_line));
+    block.unwrap_or_else(|| panic!("no block with {first_line}")).split_once('\n').unwrap().1.to_owned()
+}
+
+#[tokio::test]
+async fn duckdb_reads_closed_days_in_three_lines() {
+    let (folder, _) = history().await;
+    let program = documented("history/*/*/*.parquet");
+    assert_eq!(program.trim().lines().count(), 3);
+    let out = python(folder.path(), &program);
+    for expected in ["2026-07-01", "2026-07-02", "m5.xlarge", "46"] {
+        assert!(out.contains(expected), "{expected} is not in\n{out}");
+    }
+    assert!(!out.contains("2026-07-03"), "the open day is JSON\n{out}");
+}
+
+#[tokio::test]
+async fn duckdb_reads_the_open_day_and_an_export() {
+    let (folder, place) = history().await;
+    let out = python(folder.path(), &documented("history/*/*/*.jsonl"));
+    assert!(out.contains("2026-07-03") && out.contains("m5.large"), "{out}");
+    let file = folder.path().join("history.parquet").display().to_string();
+    let (code, _, error) = run(&["history", "export", "--data", &place, "--out", &file]);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(error, format!("60 ticks of {POLICY} written to {file}\n"));
+    let types = "import duckdb\nprint(duckdb.sql(\"SELECT column_name || ' ' || column_type FROM (DESCRIBE FROM 'history.parquet')\").fetchall())";
+    let found = python(folder.path(), types);
+    for column in ["time TIMESTAMP WITH TIME ZONE", "policy VARCHAR", "demand BIGINT", "room VARCHAR"] {
+        assert!(found.contains(column), "{column} is not in {found}");
+    }
+    let sums = "import duckdb\nprint(duckdb.sql(\"SELECT count(*), sum(demand), sum(json_array_length(launches)) FROM 'history.parquet'\").fetchall())";
+    let demand: u64 = (0..60).map(|hours| 3 * (hours % 24)).sum();
+    assert_eq!(python(folder.path(), sums).trim(), format!("[(120, {demand}, 2)]"));
+}
+
+#[tokio::test]
+async fn people_and_programs_get_what_they_ask_for() {
+    let (_folder, place) = history().await;
+    let listed = |arguments: &[&str]| {
+        let (code, out, error) = run(&[&["history", "--data", &place], arguments].concat());
+        assert_eq!((code, error.as_str()), (0, ""));
+        out
+    };
+    let days = listed(&[]);
+    assert_eq!(days.lines().count(), 1 + 3 * 2, "{days}");
+    let row = days.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(row, ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "0"], "{days}");
+    let ticks =
+        listed(&["--per", "tick", "--since", "2026-07-02T23:00:00Z", "--until", "2026-07-03T01:00:00Z"]);
+    assert_eq!(ticks.lines().count(), 1 + 2 * 2, "{ticks}");
+    let json = listed(&["--output", "json", "--policy", POLICY, "--until", "2026-07-02"]);
+    let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[23]["time"]), (24, &Value::from("2026-07-01T23:00:00Z")));
+    let csv = listed(&["--output", "csv"]);
+    assert!(
+        csv.starts_with("time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,room,"),
+        "{csv}"
+    );
+    assert_eq!(csv.lines().count(), 1 + 60 * 2);
+}
+
+#[tokio::test]
+async fn what_users_do_wrong_is_said_and_has_a_code() {
+    let (folder, place) = history().await;
+    let check = |arguments: &[&str], expected_code: i32, expected: &str| {
+        let (code, _, error) = run(&[&["history"], arguments].concat());
+        assert_eq!(code, expected_code, "{error}");
+        assert!(error.contains(expected), "{expected} is not in\n{error}");
+    };
+    check(&[], 2, "--data <PLACE>");
+    check(&["--data", &place, "--since", "yesterday"], 2, "expected a time such as 2026-07-01");
+    check(&["export", "--data", &place], 2, "--out <FILE>");
+    let none = folder.path().join("none").display().to_string();
+    check(&["--data", &none], 1, "none: No such file or directory");
+    check(&["--data", "ftp://x"], 1, "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX");
+    check(&["--data", &folder.path().display().to_string()], 1, "no history in it");
+    check(&["--data", &place, "--policy", "a.b"], 1, "no policy a.b in it, only batch.night");
+    // What is passed over is said, and does not stop the rest.
+    let open = Path::new(&place).join(format!("policy={POLICY}/day=2026-07-03/ticks-00000.jsonl"));
+    let text = fs::read_to_string(&open).unwrap();
+    fs::write(&open, format!("{text}nonsense\n")).unwrap();
+    check(&["--data", &place], 0, "passed over: ");
+    check(&["--data", &place], 0, "day=2026-07-03/ticks-00000.jsonl:13: not a line of the history");
+    fs::write(&open, format!("{text}{{\"v\":2}}\n")).unwrap();
+    check(&["--data", &place], 1, "ticks-00000.jsonl:13: field v: version 2 is newer than 1");
+}

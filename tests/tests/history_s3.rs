@@ -1,0 +1,116 @@
+//! The history in S3, as an emulator has it.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use prophet::record::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
+use serde_json::Map;
+use tests::moto::Moto;
+use tests::prophet;
+
+const POLICY: &str = "batch.night";
+const WRITTEN: Appended = Appended::Written { cut: None };
+
+fn time(minutes: i64) -> DateTime<Utc> {
+    "2026-07-01T23:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::minutes(minutes)
+}
+
+fn line(minutes: i64, demand: u64) -> Line {
+    let bucket = BucketLine { demand, demand_max: demand, ..BucketLine::default() };
+    Line {
+        v: VERSION,
+        time: time(minutes),
+        policy: POLICY.into(),
+        buckets: BTreeMap::from([("m5.large".into(), bucket)]),
+        launches: vec![],
+        rest: Map::new(),
+    }
+}
+
+/// A bucket by one plain request.
+fn make_bucket(moto: &Moto, name: &str) {
+    let host = moto.endpoint().trim_start_matches("http://");
+    let mut connection = TcpStream::connect(host).unwrap();
+    let request =
+        format!("PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+fn place(moto: &Moto, address: &str) -> Place {
+    let environment = moto.environment().map(|(name, value)| (name.to_owned(), value));
+    Place::open_in(address, &environment).unwrap()
+}
+
+async fn replayed(journal: &Journal) -> Vec<Line> {
+    let mut replay = journal.replay(None).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(line) = replay.next().await.unwrap() {
+        lines.push(line);
+    }
+    assert_eq!((replay.report().faults_total, replay.report().not_later), (0, 0));
+    lines
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_outlasts_restarts_and_compaction() {
+    let moto = Moto::start().await.unwrap();
+    make_bucket(&moto, "logs");
+    let address = "s3://logs/prophet/production";
+    let ticks: Vec<Line> = (0..130).map(|minute| line(minute, 1)).collect();
+    // The process ends after every 50 lines: nothing is held back.
+    for part in ticks.chunks(50) {
+        let mut journal = Journal::open(place(&moto, address), POLICY).await.unwrap();
+        for line in part {
+            assert_eq!(journal.append(line).await.unwrap(), WRITTEN);
+        }
+    }
+    let mut journal = Journal::open(place(&moto, address), POLICY).await.unwrap();
+    assert_eq!(journal.last(), Some(time(129)));
+    assert_eq!(replayed(&journal).await, ticks);
+    let done = journal.compact(time(129).date_naive()).await.unwrap();
+    assert_eq!(done.compacted, [(time(0).date_naive(), 60)]);
+    assert!(done.kept.is_empty(), "{done:?}");
+    assert_eq!(replayed(&journal).await, ticks);
+    assert_eq!(journal.append(&line(130, 1)).await.unwrap(), WRITTEN);
+
+    // The command reads it with the variables that every AWS program takes.
+    let mut command = prophet(&["history", "--data", address]);
+    let listed = command.envs(moto.environment()).output().unwrap();
+    let (out, error) = (String::from_utf8_lossy(&listed.stdout), String::from_utf8_lossy(&listed.stderr));
+    assert!(listed.status.success(), "{error}");
+    let rows: Vec<Vec<&str>> = out.lines().map(|row| row.split_whitespace().take(4).collect()).collect();
+    assert_eq!(rows[1], ["2026-07-01", POLICY, "m5.large", "60"], "{out}");
+    assert_eq!(rows[2], ["2026-07-02", POLICY, "m5.large", "71"], "{out}");
+}
+
+#[tokio::test]
+async fn a_second_writer_overwrites_nothing() {
+    let moto = Moto::start().await.unwrap();
+    make_bucket(&moto, "logs");
+    let mut one = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
+    let mut two = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
+    assert_eq!(one.append(&line(0, 1)).await.unwrap(), WRITTEN);
+    // It believed that there was nothing.
+    assert_eq!(two.append(&line(1, 2)).await.unwrap(), WRITTEN);
+    assert_eq!(one.append(&line(1, 1)).await.unwrap(), Appended::NotLater { last: time(1) });
+    assert_eq!(one.append(&line(2, 1)).await.unwrap(), WRITTEN);
+    assert_eq!(replayed(&two).await, [line(0, 1), line(1, 2), line(2, 1)]);
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_missing_or_gone_is_an_error_and_no_silence() {
+    let mut moto = Moto::start().await.unwrap();
+    let journal = Journal::open(place(&moto, "s3://none/x"), POLICY).await;
+    let Err(HistoryError::Store { act: "list", file, .. }) = journal else { panic!("there is no bucket") };
+    assert_eq!(file, format!("s3://none/x/policy={POLICY}"));
+    make_bucket(&moto, "logs");
+    let mut journal = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
+    assert_eq!(journal.append(&line(0, 1)).await.unwrap(), WRITTEN);
+    moto.process().kill();
+    assert!(matches!(journal.append(&line(1, 1)).await, Err(HistoryError::Store { act: "append to", .. })));
+}

@@ -1,0 +1,207 @@
+//! Auto Scaling groups that grow and shrink by pods: the stand-in for cluster-autoscaler and the joiner, over the
+//! emulator and a real scheduler.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use tests::autoscaler::{Autoscaler, Settings};
+use tests::control_plane::ControlPlane;
+use tests::joiner::{self, Joiner};
+use tests::moto::Moto;
+use tests::node_group::NodeGroup;
+use tests::{crds, wait};
+
+/// Long enough for a machine that does something else, too.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A cluster over groups.
+struct World {
+    autoscaler: Autoscaler,
+    joiner: Joiner,
+    _moto: Moto,
+    plane: ControlPlane,
+}
+
+impl World {
+    async fn start(groups: &[NodeGroup], settings: Settings, nodes: joiner::Settings) -> Result<Self> {
+        let (plane, moto) = tokio::join!(ControlPlane::start(), Moto::start());
+        let (plane, moto) = (plane?, moto?);
+        for group in groups {
+            group.create(&moto).await?;
+        }
+        let joiner = Joiner::start(&plane, &moto, nodes)?;
+        let autoscaler = Autoscaler::start(&plane, &moto, settings)?;
+        Ok(Self { autoscaler, joiner, _moto: moto, plane })
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>> {
+        let nodes: Api<Node> = Api::all(self.plane.client());
+        Ok(nodes.list(&ListParams::default()).await?.items)
+    }
+
+    async fn running(&self) -> Result<usize> {
+        let pods: Api<Pod> = Api::default_namespaced(self.plane.client());
+        Ok(pods.list(&ListParams::default().fields("status.phase=Running")).await?.items.len())
+    }
+
+    async fn wait_for_running(&self, count: usize) -> Result<()> {
+        let what = format!("{count} pods to run");
+        let waited = wait::until_true(&what, DEADLINE, async || Ok(self.running().await? == count)).await;
+        waited.map_err(|error| self.explain(&error))
+    }
+
+    async fn wait_for_nodes(&self, count: usize) -> Result<()> {
+        let what = format!("{count} nodes");
+        let waited = wait::until_true(&what, DEADLINE, async || Ok(self.nodes().await?.len() == count)).await;
+        waited.map_err(|error| self.explain(&error))
+    }
+
+    async fn status(&self) -> Result<String> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), "kube-system");
+        let map = maps.get("cluster-autoscaler-status").await?;
+        Ok(map.data.unwrap_or_default().remove("status").unwrap_or_default())
+    }
+
+    fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
+        let (counters, errors) = (self.autoscaler.counters(), self.joiner.errors());
+        anyhow::anyhow!("{error:#}\nautoscaler: {counters:?}\njoiner: {errors:?}")
+    }
+}
+
+/// A pod of that many processors and no more than a little memory.
+fn pod(name: &str, cpu: &str, more: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{{more} containers: [
+           {{name: work, image: busybox, resources: {{requests: {{cpu: '{cpu}', memory: 1Gi}}}}}}]}}}}\n---\n"
+    )
+}
+
+#[tokio::test]
+async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
+    let groups = [
+        NodeGroup::new("large", "c5.24xlarge").placement_group("one"),
+        NodeGroup::new("small", "m5.xlarge").label("team", "blue").taint("dedicated", "blue", "NoSchedule"),
+    ];
+    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let blue = "nodeSelector: {team: blue}, tolerations: [{key: dedicated, value: blue}],";
+    let pods: String = (0..3).map(|n| pod(&format!("blue-{n}"), "3", blue)).collect();
+    world.plane.apply_yaml(&pods).await.unwrap();
+    world.wait_for_running(3).await.unwrap();
+    let counters = world.autoscaler.counters();
+    assert_eq!((counters.launched_in("small"), counters.launched_in("large")), (3, 0), "{counters:?}");
+    let joined = world.joiner.joined();
+    assert!(joined.iter().all(|one| one.after >= Duration::from_secs(1)), "{joined:?}");
+
+    for node in world.nodes().await.unwrap() {
+        let spec = node.spec.unwrap();
+        assert_eq!(
+            spec.provider_id.unwrap(),
+            format!("aws:///us-east-1a/{}", node.metadata.name.clone().unwrap())
+        );
+        assert_eq!(
+            spec.taints.unwrap_or_default().iter().filter(|taint| taint.key == "dedicated").count(),
+            1
+        );
+        let allocatable = node.status.unwrap().allocatable.unwrap();
+        assert_eq!(allocatable["cpu"].0, "3900m");
+    }
+    let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
+    world.wait_for_nodes(0).await.unwrap();
+    assert_eq!(world.autoscaler.counters().removed.len(), 3);
+    let status = world.status().await.unwrap();
+    assert!(status.contains("- name: small") && !status.contains("Backoff"), "{status}");
+}
+
+#[tokio::test]
+async fn expendable_gated_and_impossible_pods_launch_nothing() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let classes =
+        "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: expendable}, value: -11}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: placeholder}, value: -10}";
+    world.plane.apply_yaml(classes).await.unwrap();
+    let pods = [
+        pod("expendable", "1", "priorityClassName: expendable,"),
+        pod("gated", "1", "schedulingGates: [{name: prophet.dev/hold}],"),
+        pod("too-large", "5", ""),
+        pod("elsewhere", "1", "nodeSelector: {kubernetes.io/arch: arm64},"),
+    ];
+    world.plane.apply_yaml(&pods.concat()).await.unwrap();
+    world.autoscaler.wait_for_scans(3).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 0, "{:?}", world.autoscaler.counters());
+
+    // One at the cutoff counts, and a node holds what is below it as well.
+    world.plane.apply_yaml(&pod("placeholder", "1", "priorityClassName: placeholder,")).await.unwrap();
+    world.wait_for_running(2).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 1);
+}
+
+#[tokio::test]
+async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() {
+    let groups = [NodeGroup::new("a", "m5.xlarge"), NodeGroup::new("b", "m5.2xlarge").sizes(0, 1)];
+    let settings = Settings { max_node_provision_time: Duration::from_secs(3), ..Settings::default() };
+    let world = World::start(&groups, settings, joiner::Settings::default()).await.unwrap();
+    world.joiner.fail("a");
+    world.plane.apply_yaml(&pod("first", "3", "")).await.unwrap();
+    world.wait_for_running(1).await.unwrap();
+    let counters = world.autoscaler.counters();
+    assert_eq!((counters.launched_in("a"), counters.launched_in("b")), (1, 1), "{counters:?}");
+    assert_eq!(counters.given_up.len(), 1, "{counters:?}");
+    let status = world.status().await.unwrap();
+    assert!(status.contains("status: Backoff"), "{status}");
+
+    // The other group is at its largest, this one still backs off.
+    world.plane.apply_yaml(&pod("second", "6", "")).await.unwrap();
+    world.autoscaler.wait_for_scans(3).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 2);
+}
+
+#[tokio::test]
+async fn the_cluster_grows_to_its_limit_and_gpus_come_late() {
+    let groups = [NodeGroup::new("gpu", "g5.xlarge").label("k8s.amazonaws.com/accelerator", "a10g")];
+    let settings = Settings { max_nodes_total: Some(2), ..Settings::default() };
+    let nodes = joiner::Settings { gpu_latency: Duration::from_secs(3), ..joiner::Settings::default() };
+    let world = World::start(&groups, settings, nodes).await.unwrap();
+    let gpu = |n: usize| {
+        pod(&format!("gpu-{n}"), "1", "").replace("memory: 1Gi", "memory: 1Gi}, limits: {nvidia.com/gpu: 1")
+    };
+    world.plane.apply_yaml(&(0..3).map(gpu).collect::<String>()).await.unwrap();
+    world.wait_for_running(2).await.unwrap();
+    world.autoscaler.wait_for_scans(3).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 2, "{:?}", world.autoscaler.counters());
+}
+
+#[tokio::test]
+async fn a_capacity_buffer_keeps_nodes_without_pods() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let settings = Settings { capacity_buffers: true, ..Settings::default() };
+    let world = World::start(&groups, settings, joiner::Settings::default()).await.unwrap();
+    world.plane.apply_yaml(crds::CAPACITY_BUFFER).await.unwrap();
+    let template =
+        "{apiVersion: v1, kind: PodTemplate, metadata: {name: node}, template: {spec: {containers: [
+           {name: room, image: pause, resources: {requests: {cpu: 3500m, memory: 8Gi}}}]}}}";
+    world.plane.apply_yaml(template).await.unwrap();
+    let buffer = |replicas: u32| {
+        format!(
+            "{{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {{name: spare}},
+               spec: {{podTemplateRef: {{name: node}}, replicas: {replicas}}}}}"
+        )
+    };
+    world.plane.apply_yaml(&buffer(2)).await.unwrap();
+    world.wait_for_nodes(2).await.unwrap();
+    world.autoscaler.wait_for_scans(8).await.unwrap();
+    assert_eq!(world.nodes().await.unwrap().len(), 2, "they are kept");
+    let kind = GroupVersionKind::gvk("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
+    let buffers: Api<DynamicObject> =
+        Api::default_namespaced_with(world.plane.client(), &ApiResource::from_gvk(&kind));
+    assert_eq!(buffers.get("spare").await.unwrap().data["status"]["replicas"], 2);
+
+    world.plane.apply_yaml(&buffer(0)).await.unwrap();
+    world.wait_for_nodes(0).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 2);
+}
