@@ -20,17 +20,19 @@ pub struct Basis {
     pub catalog: Catalog,
     /// The method.
     pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
     /// The window that forecasts look over.
     pub lead: Lead,
 }
 
 impl Basis {
     fn forecaster(&self) -> Box<dyn Forecaster> {
-        let Self { catalog, method, lead } = self;
+        let Self { catalog, method, ladder, lead } = self;
         match method {
             Method::Increments => Box::new(Increments::new(catalog.len(), *lead)),
             Method::Scenario => Box::new(Scenario::new(catalog, *lead, true)),
-            Method::Ladder => Box::new(LadderForecaster::new(Ladder::default(), catalog)),
+            Method::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
             Method::LastValue => Box::new(LastValue),
         }
     }

@@ -10,6 +10,7 @@ mod background;
 pub mod built;
 pub mod control_plane;
 pub mod crds;
+pub mod installed;
 pub mod instances;
 pub mod joiner;
 pub mod moto;

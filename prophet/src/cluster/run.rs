@@ -273,6 +273,7 @@ impl Run {
         Basis {
             catalog: offers.catalog.clone(),
             method: settings.method,
+            ladder: settings.ladder.clone(),
             lead: lead(latency, settings.tick_seconds),
         }
     }

@@ -194,12 +194,27 @@ pub struct ObjectiveSpec {
 pub struct ForecastSpec {
     /// The method.
     pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Option<LadderSpec>,
 }
 
 impl Default for ForecastSpec {
     fn default() -> Self {
-        Self { method: Method::Increments }
+        Self { method: Method::Increments, ladder: None }
     }
+}
+
+/// A step function as cluster-proportional-autoscaler has it: pairs of "from so many" and "so many placeholders" for each
+/// bucket; the larger of the two counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LadderSpec {
+    /// By cores of the nodes in demand.
+    #[schemars(length(max = 64))]
+    pub cores_to_replicas: Vec<[u32; 2]>,
+    /// By nodes in demand.
+    #[schemars(length(max = 64))]
+    pub nodes_to_replicas: Vec<[u32; 2]>,
 }
 
 /// A method of forecasting.

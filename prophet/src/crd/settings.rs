@@ -4,9 +4,10 @@ use embedder::CapacityType;
 use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
 
 use super::{
-    Capacity, Method, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec, RateSpec, RulesSpec, Selector,
+    Capacity, LadderSpec, Method, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec, RateSpec, RulesSpec, Selector,
     SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
 };
+use crate::forecast::Ladder;
 use crate::observe::{Requirement, Workloads};
 use crate::span::Span;
 
@@ -25,6 +26,8 @@ pub struct Settings {
     pub tick_seconds: i64,
     /// How the future is forecast.
     pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
     /// What placeholders are made of.
     pub placeholders: PlaceholdersSpec,
 }
@@ -101,6 +104,7 @@ impl OverprovisioningPolicySpec {
             policy,
             tick_seconds,
             method: forecast.method,
+            ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
             placeholders: placeholders.clone(),
         })
     }
@@ -132,6 +136,16 @@ impl ObjectiveSpec {
                 faults.push("spec.objective: give serviceLevel, or waitCost and idleCost together".into());
                 Objective::default()
             }
+        }
+    }
+}
+
+impl LadderSpec {
+    fn ladder(&self) -> Ladder {
+        let steps = |pairs: &[[u32; 2]]| pairs.iter().map(|&[from, replicas]| (from.into(), replicas.into())).collect();
+        Ladder {
+            cores_to_replicas: steps(&self.cores_to_replicas),
+            nodes_to_replicas: steps(&self.nodes_to_replicas),
         }
     }
 }

@@ -99,7 +99,7 @@ fn entry(
 
 fn two_types(most: u64, least: u64) -> Catalog {
     let group =
-        |name: &str, max, min| GroupEntry { name: name.into(), placement_group: None, min, max: Some(max) };
+        |name: &str, max, min| GroupEntry { name: name.into(), min, max: Some(max), ..GroupEntry::default() };
     let small = entry("small", 4_000, 0, 1.0, vec![group("a", most, least), group("b", most, 0)]);
     let gpu = entry("gpu", 8_000, 4, 5.0, vec![group("c", most, 0)]);
     CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
@@ -287,7 +287,7 @@ proptest! {
 fn a_group_at_its_maximum_leaves_jobs_waiting_and_says_so() {
     let jobs: Vec<Job> = (0..3).map(|i| job(i, 100_000, 4, cpus(1_000), None, 0)).collect();
     let catalog = {
-        let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(2) }];
+        let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
         CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
     };
     let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
@@ -301,7 +301,7 @@ fn higher_priority_goes_first() {
     let mut jobs: Vec<Job> = (0..2).map(|i| job(i, 1_000, 4, cpus(1_000), None, 0)).collect();
     jobs[1].priority = 10;
     let catalog = {
-        let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(1) }];
+        let groups = vec![GroupEntry { name: "a".into(), max: Some(1), ..GroupEntry::default() }];
         CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
     };
     let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
@@ -337,7 +337,7 @@ fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
 #[test]
 fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
     let jobs: Vec<Job> = (0..2).map(|i| job(i, 9_000, 1, cpus(4_000), None, 0)).collect();
-    let group = |name: &str, max| vec![GroupEntry { name: name.into(), placement_group: None, min: 0, max }];
+    let group = |name: &str, max| vec![GroupEntry { name: name.into(), max, ..GroupEntry::default() }];
     let small = entry("small", 4_000, 0, 1.0, group("a", Some(1)));
     let large = entry("large", 8_000, 0, 2.0, group("b", None));
     let catalog = CatalogFile { instance_types: vec![small, large] }.catalog().unwrap();
@@ -350,7 +350,7 @@ fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
 #[test]
 fn a_gang_that_no_group_will_ever_hold_does_not_keep_a_run_going() {
     let jobs = vec![job(0, 60, 3, cpus(4_000), None, 0), job(10, 60, 1, cpus(1_000), None, 0)];
-    let groups = vec![GroupEntry { name: "a".into(), placement_group: None, min: 0, max: Some(2) }];
+    let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
     let catalog =
         CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap();
     let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 5_000));
