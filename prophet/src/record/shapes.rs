@@ -20,7 +20,7 @@ const SHAPES_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Shapes {
     ids: HashMap<Shape, ShapeId>,
-    shapes: Vec<Shape>,
+    by_id: Vec<Shape>,
     /// Keys that were read: most lines of a history have the same.
     read: HashMap<String, ShapeId>,
 }
@@ -33,9 +33,9 @@ impl Shapes {
         if let Some(id) = self.ids.get(&shape) {
             return Some((*id, false));
         }
-        let id = ShapeId::try_from(self.shapes.len()).ok().filter(|_| self.shapes.len() < SHAPES_MAX)?;
+        let id = ShapeId::try_from(self.by_id.len()).ok().filter(|_| self.by_id.len() < SHAPES_MAX)?;
         self.ids.insert(shape.clone(), id);
-        self.shapes.push(shape);
+        self.by_id.push(shape);
         Some((id, true))
     }
 
@@ -54,17 +54,17 @@ impl Shapes {
 
     /// The shape of a number.
     pub fn get(&self, id: ShapeId) -> Option<&Shape> {
-        self.shapes.get(id as usize)
+        self.by_id.get(id as usize)
     }
 
     /// How many shapes there are.
     pub fn len(&self) -> usize {
-        self.shapes.len()
+        self.by_id.len()
     }
 
     /// Whether there is none yet.
     pub fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
+        self.by_id.is_empty()
     }
 }
 
