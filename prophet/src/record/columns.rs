@@ -358,7 +358,9 @@ mod tests {
 
     fn written(lines: &[Line]) -> Vec<u8> {
         let mut writer = RowWriter::new(Vec::new()).unwrap();
-        lines.iter().for_each(|line| writer.push(line).unwrap());
+        for line in lines {
+            writer.push(line).unwrap();
+        }
         writer.finish().unwrap()
     }
 

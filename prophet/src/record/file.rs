@@ -24,6 +24,9 @@ pub(super) enum Grown {
 /// Without an expected length, a last line that has no end is cut off first: whoever wrote it was never told that it was.
 pub(super) fn grow(path: &Path, expected: Option<u64>, line: &[u8]) -> io::Result<Grown> {
     let mut file = open(path)?;
+    // An append that was given up on may still be at work; some network file systems know no locks.
+    file.lock()
+        .or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) })?;
     let length = file.metadata()?.len();
     if expected.is_some_and(|expected| expected != length) {
         return Ok(Grown::Changed);
@@ -58,7 +61,7 @@ fn open(path: &Path) -> io::Result<File> {
 /// Cuts off a last line that has no end: its number and its length.
 fn cut_torn(file: &mut File, length: u64) -> io::Result<Option<(u64, u64)>> {
     let (mut lines, mut whole, mut at) = (0, 0, 0);
-    let mut chunk = [0; 1 << 16];
+    let mut chunk = vec![0; 1 << 16];
     file.rewind()?;
     while at < length {
         let read = file.read(&mut chunk)?;

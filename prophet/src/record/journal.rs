@@ -39,7 +39,14 @@ struct Tail {
 /// What the next line is written to.
 enum Open {
     File { day: NaiveDate, path: Path, bytes: u64 },
-    Segment { day: NaiveDate, path: Path, text: Vec<u8>, version: Option<UpdateVersion> },
+    Segment { day: NaiveDate, segment: Segment },
+}
+
+/// An object of a few lines, as it was last put.
+struct Segment {
+    path: Path,
+    text: String,
+    version: Option<UpdateVersion>,
 }
 
 /// What became of a line.
@@ -197,22 +204,22 @@ impl Journal {
 
     /// Puts the last segment of a day with one more line, or the first line of a new one.
     async fn put(&self, tail: &mut Tail, today: NaiveDate, line: &str) -> Result<Attempt, HistoryError> {
-        let (mut path, mut text, mut version) = match tail.open.take() {
-            Some(Open::Segment { day, path, text, version }) if day == today => (path, text, version),
+        let mut segment = match tail.open.take() {
+            Some(Open::Segment { day, segment }) if day == today => segment,
             _ => self.last_segment(today).await?,
         };
-        let lines = text.iter().filter(|byte| **byte == b'\n').count();
-        let room = lines < SEGMENT_LINES && text.len() + line.len() <= SEGMENT_BYTES;
-        if !text.is_empty() && !(room && text.ends_with(b"\n")) {
-            let number = segment_number(&path).map_or(0, |number| number + 1);
-            (path, text, version) = (self.place.segment(&self.policy, today, number), Vec::new(), None);
+        if !segment.has_room(line) {
+            let number = segment_number(&segment.path).map_or(0, |number| number + 1);
+            segment = Segment::new(self.place.segment(&self.policy, today, number));
         }
-        text.extend_from_slice(line.as_bytes());
+        let Segment { path, mut text, version } = segment;
+        text.push_str(line);
         let mode = version.map_or(PutMode::Create, PutMode::Update);
         let options = PutOptions { mode, ..PutOptions::default() };
         match self.place.store.put_opts(&path, PutPayload::from(text.clone()), options).await {
             Ok(put) => {
-                tail.open = Some(Open::Segment { day: today, path, text, version: Some(put.into()) });
+                let segment = Segment { path, text, version: Some(put.into()) };
+                tail.open = Some(Open::Segment { day: today, segment });
                 Ok(Attempt::Written { cut: None })
             }
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
@@ -222,21 +229,33 @@ impl Journal {
         }
     }
 
-    async fn last_segment(
-        &self,
-        day: NaiveDate,
-    ) -> Result<(Path, Vec<u8>, Option<UpdateVersion>), HistoryError> {
+    async fn last_segment(&self, day: NaiveDate) -> Result<Segment, HistoryError> {
         let Some(path) = self.place.files(&self.policy, day).await?.segments.pop() else {
-            return Ok((self.place.segment(&self.policy, day, 0), Vec::new(), None));
+            return Ok(Segment::new(self.place.segment(&self.policy, day, 0)));
         };
         let read = async {
             let found = self.place.store.get(&path).await?;
             let version =
                 UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-            Ok((Vec::from(found.bytes().await?), version))
+            Ok((found.bytes().await?, version))
         };
-        let (text, version) = read.await.map_err(HistoryError::store("read", &self.place, &path))?;
-        Ok((path, text, Some(version)))
+        let (bytes, version) = read.await.map_err(HistoryError::store("read", &self.place, &path))?;
+        // What is no text is nothing of ours: it stays, and the next line starts a new segment.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Segment { path, text, version: Some(version) })
+    }
+}
+
+impl Segment {
+    fn new(path: Path) -> Self {
+        Self { path, text: String::new(), version: None }
+    }
+
+    fn has_room(&self, line: &str) -> bool {
+        let whole = self.text.ends_with('\n') && !self.text.contains(char::REPLACEMENT_CHARACTER);
+        let short =
+            self.text.lines().count() < SEGMENT_LINES && self.text.len() + line.len() <= SEGMENT_BYTES;
+        self.version.is_none() || (whole && short)
     }
 }
 

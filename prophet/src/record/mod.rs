@@ -34,7 +34,8 @@ mod place;
 mod raw;
 #[cfg(feature = "kubernetes")]
 mod replay;
-#[cfg(all(test, feature = "kubernetes"))]
+#[cfg(feature = "kubernetes")]
+#[cfg(test)]
 mod samples;
 #[cfg(feature = "kubernetes")]
 mod shapes;

@@ -52,7 +52,7 @@ pub struct Replay {
 }
 
 struct Day {
-    day: NaiveDate,
+    date: NaiveDate,
     closed: Option<RowReader>,
     /// Until here, segments repeat what is in the Parquet file.
     closed_until: Option<DateTime<Utc>>,
@@ -102,7 +102,7 @@ impl Replay {
     /// Over some segments of a day, whatever else there is of it.
     pub(super) fn of_segments(place: &Place, day: NaiveDate, segments: Vec<Path>) -> Self {
         let segments = segments.into();
-        let day = Day { day, closed: None, closed_until: None, segments, segment: None };
+        let day = Day { date: day, closed: None, closed_until: None, segments, segment: None };
         Self { day: Some(day), ..Self::of_days(place, "", None, Vec::new()) }
     }
 
@@ -131,7 +131,7 @@ impl Replay {
                 Ok(None) => self.day = None,
                 // It was compacted as we read: look again, and pass over what we have.
                 Err(HistoryError::Store { source: object_store::Error::NotFound { .. }, .. }) => {
-                    let again = day.day;
+                    let again = day.date;
                     let mut day = Day::open(&self.place, &self.policy, again).await?;
                     day.closed_until = self.last;
                     self.day = Some(day);
@@ -165,7 +165,7 @@ impl Day {
             Some(path) => Some(open_parquet(place, path).await?),
             None => None,
         };
-        Ok(Self { day, closed, closed_until: None, segments: files.segments.into(), segment: None })
+        Ok(Self { date: day, closed, closed_until: None, segments: files.segments.into(), segment: None })
     }
 
     async fn next(&mut self, place: &Place, report: &mut Report) -> Result<Option<Line>, HistoryError> {

@@ -1,14 +1,20 @@
 //! What the tests of the history are about.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
+use super::journal::{Appended, Journal};
 use super::line::{BucketLine, Launch, LaunchEnd, Line, VERSION};
+use super::place::Place;
+use super::replay::Report;
 
 /// Buckets of one group each, ascending; those whose name begins with a g have accelerators.
 pub(super) fn catalog(names: &[&str]) -> Catalog {
@@ -111,4 +117,51 @@ fn rest() -> impl Strategy<Value = Map<String, Value>> {
         ".{0,9}".prop_map(|text| json!(text)),
     ];
     vec(("x_[a-z]{1,4}", value), 0..3).prop_map(|fields| fields.into_iter().collect())
+}
+
+pub(super) const POLICY: &str = "batch.night";
+pub(super) const WRITTEN: Appended = Appended::Written { cut: None };
+
+/// A folder and the journal in it.
+pub(super) async fn journal(folder: &TempDir) -> Journal {
+    let place = Place::open(&folder.path().display().to_string()).unwrap();
+    Journal::open(place, POLICY).await.unwrap()
+}
+
+pub(super) fn file(folder: &TempDir, day_number: i64) -> PathBuf {
+    folder.path().join(format!("policy={POLICY}/day={}/ticks-00000.jsonl", day(day_number)))
+}
+
+/// As an editor or a crash would.
+pub(super) fn change(folder: &TempDir, day_number: i64, change: impl FnOnce(String) -> String) {
+    let path = file(folder, day_number);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, change(text)).unwrap();
+}
+
+pub(super) async fn replayed(journal: &Journal) -> (Vec<Line>, Report) {
+    let mut replay = journal.replay(None).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(line) = replay.next().await.unwrap() {
+        lines.push(line);
+    }
+    (lines, replay.report().clone())
+}
+
+pub(super) async fn append_all(journal: &mut Journal, lines: &[Line]) {
+    for line in lines {
+        assert_eq!(journal.append(line).await.unwrap(), WRITTEN);
+    }
+}
+
+/// Three days of three ticks.
+pub(super) fn three_days() -> Vec<Line> {
+    let tick = |number: u32| line(at(i64::from(number) / 3, number % 3), number.into());
+    (0..9).map(tick).collect()
+}
+
+/// The names of the objects of a day.
+pub(super) async fn objects(place: &Place, day_number: i64) -> Vec<String> {
+    let files = place.files(POLICY, day(day_number)).await.unwrap();
+    files.parquet.iter().chain(&files.segments).map(|path| path.filename().unwrap().to_owned()).collect()
 }

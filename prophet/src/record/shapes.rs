@@ -20,7 +20,9 @@ const SHAPES_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Shapes {
     ids: HashMap<Shape, ShapeId>,
-    shapes: Vec<Shape>,
+    by_id: Vec<Shape>,
+    /// Keys that were read: most lines of a history have the same.
+    read: HashMap<String, ShapeId>,
 }
 
 impl Shapes {
@@ -31,25 +33,38 @@ impl Shapes {
         if let Some(id) = self.ids.get(&shape) {
             return Some((*id, false));
         }
-        let id = ShapeId::try_from(self.shapes.len()).ok().filter(|_| self.shapes.len() < SHAPES_MAX)?;
+        let id = ShapeId::try_from(self.by_id.len()).ok().filter(|_| self.by_id.len() < SHAPES_MAX)?;
         self.ids.insert(shape.clone(), id);
-        self.shapes.push(shape);
+        self.by_id.push(shape);
         Some((id, true))
+    }
+
+    /// As [`Shapes::intern`], by the key; `None`, too, when it cannot be read. The catalog must always be the same.
+    pub(super) fn intern_key(&mut self, key: &str, catalog: &Catalog) -> Option<(ShapeId, bool)> {
+        if let Some(id) = self.read.get(key) {
+            return Some((*id, false));
+        }
+        let interned = self.intern(&parse_shape_key(key, catalog).ok()?)?;
+        // Different keys may be one shape, so that there may be more of them.
+        if self.read.len() < SHAPES_MAX {
+            self.read.insert(key.into(), interned.0);
+        }
+        Some(interned)
     }
 
     /// The shape of a number.
     pub fn get(&self, id: ShapeId) -> Option<&Shape> {
-        self.shapes.get(id as usize)
+        self.by_id.get(id as usize)
     }
 
     /// How many shapes there are.
     pub fn len(&self) -> usize {
-        self.shapes.len()
+        self.by_id.len()
     }
 
     /// Whether there is none yet.
     pub fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
+        self.by_id.is_empty()
     }
 }
 
@@ -107,7 +122,10 @@ pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyEr
         if let Some(name) = part.strip_prefix("kind=") {
             kind = Some(AcceleratorKind::new(&unescaped(name)));
         } else if let Some(names) = part.strip_prefix("admits=") {
-            let id = |name: &str| catalog.buckets().iter().position(|bucket| bucket.name == unescaped(name));
+            let id = |name: &str| {
+                let name = unescaped(name);
+                catalog.buckets().iter().position(|bucket| bucket.name == name)
+            };
             admits = BucketSet::only(names.split('|').filter_map(id));
         } else {
             return Err(ShapeKeyError::Part(part.into()));

@@ -1,56 +1,13 @@
 use std::error::Error as _;
 use std::fs;
-use std::path::PathBuf;
 
-use chrono::TimeDelta;
-use proptest::prelude::*;
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::*;
-use crate::record::samples::{at, day, line, lines};
+use crate::record::samples::{
+    POLICY, append_all, at, change, day, file, journal, line, objects, replayed, three_days,
+};
 use crate::record::{FaultKind, Report};
-
-const POLICY: &str = "batch.night";
-const WRITTEN: Appended = Appended::Written { cut: None };
-
-/// A folder and the journal in it.
-async fn journal(folder: &TempDir) -> Journal {
-    let place = Place::open(&folder.path().display().to_string()).unwrap();
-    Journal::open(place, POLICY).await.unwrap()
-}
-
-fn file(folder: &TempDir, day_number: i64) -> PathBuf {
-    folder.path().join(format!("policy={POLICY}/day={}/ticks-00000.jsonl", day(day_number)))
-}
-
-/// As an editor or a crash would.
-fn change(folder: &TempDir, day_number: i64, change: impl FnOnce(String) -> String) {
-    let path = file(folder, day_number);
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(path, change(text)).unwrap();
-}
-
-async fn replayed(journal: &Journal) -> (Vec<Line>, Report) {
-    let mut replay = journal.replay(None).await.unwrap();
-    let mut lines = Vec::new();
-    while let Some(line) = replay.next().await.unwrap() {
-        lines.push(line);
-    }
-    (lines, replay.report().clone())
-}
-
-async fn append_all(journal: &mut Journal, lines: &[Line]) {
-    for line in lines {
-        assert_eq!(journal.append(line).await.unwrap(), WRITTEN);
-    }
-}
-
-/// Three days of three ticks.
-fn three_days() -> Vec<Line> {
-    let tick = |number: u32| line(at(i64::from(number) / 3, number % 3), number.into());
-    (0..9).map(tick).collect()
-}
 
 #[tokio::test]
 async fn a_restart_replays_what_was_written_day_by_day() {
@@ -212,11 +169,11 @@ async fn nothing_half_written_remains_of_a_line_that_found_no_space() {
         .unwrap();
     let out = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success() && out.contains(": File too large"), "{out}");
-    let text = fs::read_to_string(file(&folder, 0)).unwrap();
-    assert!(text.ends_with('\n') && text.len() > 3_000 && text.len() < 4_096, "{}", text.len());
+    let written = fs::read_to_string(file(&folder, 0)).unwrap();
+    assert!(written.ends_with('\n') && written.len() > 3_000 && written.len() < 4_096, "{}", written.len());
     // Space is back.
     let mut journal = journal(&folder).await;
-    let minute = u32::try_from(text.lines().count()).unwrap();
+    let minute = u32::try_from(written.lines().count()).unwrap();
     append_all(&mut journal, &[line(at(0, minute), 1)]).await;
     let (lines, report) = replayed(&journal).await;
     assert_eq!((lines.len(), report.faults_total), (minute as usize + 1, 0));
@@ -260,82 +217,6 @@ async fn what_does_not_belong_into_a_journal_is_refused() {
 }
 
 #[tokio::test]
-async fn closed_days_become_parquet_and_replay_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = journal(&folder).await;
-    append_all(&mut journal, &three_days()).await;
-    let done = journal.compact(day(2)).await.unwrap();
-    assert_eq!(done.compacted, [(day(0), 3), (day(1), 3)]);
-    assert!(done.kept.is_empty(), "{done:?}");
-    assert!(!file(&folder, 1).exists() && file(&folder, 2).exists());
-    assert!(file(&folder, 1).with_file_name("ticks.parquet").exists());
-    assert_eq!(replayed(&journal).await.0, three_days());
-    assert!(journal.compact(day(2)).await.unwrap().compacted.is_empty(), "nothing is left to do");
-    let restarted = super::tests::journal(&folder).await;
-    assert_eq!(restarted.last(), Some(at(2, 2)));
-}
-
-#[tokio::test]
-async fn a_compaction_that_was_cut_off_loses_nothing_and_ends_the_next_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = journal(&folder).await;
-    append_all(&mut journal, &three_days()[..3]).await;
-    let json = fs::read(file(&folder, 0)).unwrap();
-    journal.compact(day(1)).await.unwrap();
-    // Before its segments were removed.
-    fs::write(file(&folder, 0), &json).unwrap();
-    let (lines, report) = replayed(&journal).await;
-    assert_eq!((lines, report.not_later), (three_days()[..3].to_vec(), 0));
-    // A clock that ran ahead had the day closed too early: the rest of it joins.
-    append_all(&mut journal, &[line(at(0, 700), 7)]).await;
-    assert_eq!(journal.compact(day(1)).await.unwrap().compacted, [(day(0), 4)]);
-    let mut expected = three_days()[..3].to_vec();
-    expected.push(line(at(0, 700), 7));
-    assert_eq!(replayed(&journal).await.0, expected);
-}
-
-#[tokio::test]
-async fn a_day_with_a_line_that_is_none_stays_as_it_is_and_the_others_do_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = journal(&folder).await;
-    append_all(&mut journal, &three_days()).await;
-    change(&folder, 0, |text| format!("not JSON\n{text}"));
-    // A torn line was never acknowledged.
-    change(&folder, 1, |text| text + "{\"v\":1,");
-    let done = journal.compact(day(3)).await.unwrap();
-    assert_eq!(done.compacted, [(day(1), 3), (day(2), 3)]);
-    let message = done.kept[0].1.to_string();
-    assert!(message.starts_with("day 2026-07-01 stays as JSON: "), "{message}");
-    assert!(message.contains("/ticks-00000.jsonl:1: not a line of the history"), "{message}");
-    assert!(file(&folder, 0).exists());
-    assert_eq!(replayed(&journal).await.0, three_days());
-}
-
-#[tokio::test]
-async fn a_replay_goes_on_when_its_day_is_compacted_meanwhile() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = journal(&folder).await;
-    append_all(&mut journal, &three_days()[..3]).await;
-    // Two segments, as in S3.
-    let second = file(&folder, 0).with_file_name("ticks-00001.jsonl");
-    fs::write(second, line(at(0, 9), 9).text().unwrap() + "\n").unwrap();
-    let mut replay = journal.replay(None).await.unwrap();
-    let mut times = vec![replay.next().await.unwrap().unwrap().time];
-    journal.compact(day(1)).await.unwrap();
-    while let Some(line) = replay.next().await.unwrap() {
-        times.push(line.time);
-    }
-    assert_eq!(times, [at(0, 0), at(0, 1), at(0, 2), at(0, 9)]);
-    assert_eq!(replay.report().not_later, 0);
-}
-
-/// The names of the objects of a day.
-async fn objects(place: &Place, day_number: i64) -> Vec<String> {
-    let files = place.files(POLICY, day(day_number)).await.unwrap();
-    files.parquet.iter().chain(&files.segments).map(|path| path.filename().unwrap().to_owned()).collect()
-}
-
-#[tokio::test]
 async fn where_nothing_can_be_appended_a_day_is_a_row_of_segments() {
     let place = Place::in_memory();
     let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
@@ -371,6 +252,18 @@ async fn a_segment_that_grows_long_is_not_put_again() {
 }
 
 #[tokio::test]
+async fn a_segment_of_somebody_else_is_left_as_it_is() {
+    let place = Place::in_memory();
+    let path = place.segment(POLICY, day(0), 0);
+    place.store.put(&path, PutPayload::from_static(b"no line end")).await.unwrap();
+    let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+    append_all(&mut journal, &[line(at(0, 0), 1)]).await;
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!((lines, report.faults_total), (vec![line(at(0, 0), 1)], 1));
+    assert_eq!(objects(&place, 0).await, ["ticks-00000.jsonl", "ticks-00001.jsonl"]);
+}
+
+#[tokio::test]
 async fn a_put_whose_answer_was_lost_is_not_repeated() {
     let place = Place::in_memory();
     let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
@@ -383,26 +276,6 @@ async fn a_put_whose_answer_was_lost_is_not_repeated() {
     // Another line at that time is another writer's.
     append_all(&mut same, &[line(at(0, 3), 4)]).await;
     assert_eq!(journal.append(&line(at(0, 3), 9)).await.unwrap(), Appended::NotLater { last: at(0, 3) });
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
-    #[test]
-    fn any_lines_replay_the_same_from_json_and_from_parquet(lines in lines(0..12), closed in 0..8_usize) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let folder = tempfile::tempdir().unwrap();
-            let mut journal = journal(&folder).await;
-            let (before, after) = lines.split_at(closed.min(lines.len()));
-            append_all(&mut journal, before).await;
-            assert_eq!(replayed(&journal).await.0, before);
-            let today = before.last().map_or_else(|| day(0), |line| line.time.date_naive());
-            let done = journal.compact(today + TimeDelta::days(1)).await.unwrap();
-            assert!(done.kept.is_empty(), "{done:?}");
-            append_all(&mut journal, after).await;
-            assert_eq!(replayed(&journal).await.0, lines);
-        });
-    }
 }
 
 #[test]
