@@ -12,6 +12,7 @@ pub mod control_plane;
 pub mod crds;
 pub mod instances;
 pub mod joiner;
+pub mod karpenter;
 pub mod moto;
 pub mod node_group;
 mod node_template;
