@@ -69,6 +69,11 @@ impl ControlPlane {
     /// # Errors
     /// As [`ControlPlane::start`].
     pub async fn start_with(options: Options) -> Result<Self> {
+        // Boxed, or the futures of tests become large.
+        Box::pin(Self::start_all(options)).await
+    }
+
+    async fn start_all(options: Options) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("prophet-control-plane-").tempdir()?;
         let path = folder.path();
         let (etcd_port, peer_port) = (Port::free()?, Port::free()?);

@@ -13,6 +13,7 @@ pub mod crds;
 pub mod installed;
 pub mod instances;
 pub mod joiner;
+pub mod karpenter;
 pub mod moto;
 pub mod node_group;
 mod node_template;

@@ -35,6 +35,11 @@ impl Moto {
     /// # Errors
     /// Where `make control-plane` has not been run, or it does not answer in a minute.
     pub async fn start() -> Result<Self> {
+        // Boxed, or the futures of tests become large.
+        Box::pin(Self::start_and_ask()).await
+    }
+
+    async fn start_and_ask() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("prophet-moto-").tempdir()?;
         let port = Port::free()?;
         let mut command = Command::new(built::control_plane("python/bin/moto_server")?);

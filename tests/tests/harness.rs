@@ -116,3 +116,16 @@ async fn two_control_planes_run_side_by_side() {
     assert_ne!(one.server(), other.server());
     assert_ne!(one.folder(), other.folder());
 }
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn how_long_a_control_plane_takes() {
+    for _ in 0..3 {
+        let start = tokio::time::Instant::now();
+        let plane = ControlPlane::start().await.unwrap();
+        println!("a control plane was up after {:.1} s", start.elapsed().as_secs_f64());
+        let start = tokio::time::Instant::now();
+        drop(plane);
+        println!("and down after {:.1} s", start.elapsed().as_secs_f64());
+    }
+}

@@ -7,6 +7,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
 use tests::autoscaler::{Autoscaler, Settings};
 use tests::control_plane::ControlPlane;
 use tests::joiner::{self, Joiner};
@@ -112,8 +113,9 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
     world.wait_for_nodes(0).await.unwrap();
     assert_eq!(world.autoscaler.counters().removed.len(), 3);
-    let status = world.status().await.unwrap();
-    assert!(status.contains("- name: small") && !status.contains("Backoff"), "{status}");
+    let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
+    assert_eq!(status["nodeGroups"][1]["name"], "small", "{status}");
+    assert_eq!(status["nodeGroups"][1]["scaleUp"]["status"], "NoActivity", "{status}");
 }
 
 #[tokio::test]
@@ -142,6 +144,27 @@ async fn expendable_gated_and_impossible_pods_launch_nothing() {
 }
 
 #[tokio::test]
+async fn a_pod_that_preempts_launches_nothing() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let class =
+        "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: placeholder}, value: -10,
+       preemptionPolicy: Never}";
+    world.plane.apply_yaml(class).await.unwrap();
+    world.plane.apply_yaml(&pod("placeholder", "3", "priorityClassName: placeholder,")).await.unwrap();
+    world.wait_for_running(1).await.unwrap();
+    world.plane.apply_yaml(&pod("work", "3", "")).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
+    let work = ListParams::default().fields("status.phase=Running,metadata.name=work");
+    wait::until_true("the pod to preempt", DEADLINE, async || Ok(pods.list(&work).await?.items.len() == 1))
+        .await
+        .unwrap();
+    assert!(pods.get_opt("placeholder").await.unwrap().is_none());
+    world.autoscaler.wait_for_scans(3).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 1, "{:?}", world.autoscaler.counters());
+}
+
+#[tokio::test]
 async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() {
     let groups = [NodeGroup::new("a", "m5.xlarge"), NodeGroup::new("b", "m5.2xlarge").sizes(0, 1)];
     let settings = Settings { max_node_provision_time: Duration::from_secs(3), ..Settings::default() };
@@ -152,8 +175,8 @@ async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() 
     let counters = world.autoscaler.counters();
     assert_eq!((counters.launched_in("a"), counters.launched_in("b")), (1, 1), "{counters:?}");
     assert_eq!(counters.given_up.len(), 1, "{counters:?}");
-    let status = world.status().await.unwrap();
-    assert!(status.contains("status: Backoff"), "{status}");
+    let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
+    assert_eq!(status["nodeGroups"][0]["scaleUp"]["status"], "Backoff", "{status}");
 
     // The other group is at its largest, this one still backs off.
     world.plane.apply_yaml(&pod("second", "6", "")).await.unwrap();

@@ -1,0 +1,120 @@
+//! Karpenter, the real one, with its kwok provider: it creates Nodes itself, and kwok keeps them alive.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::built;
+use crate::control_plane::ControlPlane;
+use crate::instances::instance;
+use crate::ports::Port;
+use crate::process::Process;
+
+/// It serves its health as soon as its caches are filled.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// Those of its pools' nodes that it may choose between.
+const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
+
+/// A running Karpenter, gone when dropped.
+#[derive(Debug)]
+pub struct Karpenter {
+    process: Process,
+    _ports: [Port; 2],
+}
+
+impl Karpenter {
+    /// Applies its kinds and a `KWOKNodeClass` named `default`, and starts it with these instance types of the tests'
+    /// table, each as spot and on demand in zones us-east-1a and b. It launches nothing before there is a `NodePool`:
+    /// [`node_pool`].
+    ///
+    /// # Errors
+    /// Where `make control-plane` has not been run, or it does not come up.
+    pub async fn start(plane: &ControlPlane, instance_types: &[&str]) -> Result<Self> {
+        for entry in fs::read_dir(built::control_plane("crds")?)? {
+            plane.apply_yaml(&fs::read_to_string(entry?.path())?).await?;
+        }
+        let class =
+            "{apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {name: default}}";
+        plane.apply_yaml(class).await?;
+        let types: Vec<Value> = instance_types.iter().map(|name| offered(name)).collect::<Result<_>>()?;
+        let file = plane.folder().join("instance-types.json");
+        fs::write(&file, Value::from(types).to_string()).context("failed to write the instance types")?;
+
+        let (metrics, health) = (Port::free()?, Port::free()?);
+        let mut command = Command::new(built::control_plane("bin/karpenter")?);
+        command
+            .env("KUBECONFIG", plane.kubeconfig())
+            .env("SYSTEM_NAMESPACE", "kube-system")
+            .env("KARPENTER_SERVICE", "karpenter")
+            .env("DISABLE_LEADER_ELECTION", "true")
+            .env("METRICS_PORT", metrics.to_string())
+            .env("HEALTH_PROBE_PORT", health.to_string())
+            .env("CPU_REQUESTS", "1000")
+            .env("INSTANCE_TYPES_FILE_PATH", file)
+            .env("FEATURE_GATES", FEATURE_GATES);
+        let mut process = Process::start("karpenter", &command, plane.folder())?;
+        process.wait_for_port(&health, DEADLINE).await?;
+        Ok(Self { process, _ports: [metrics, health] })
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// All that can be turned off.
+const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false";
+
+/// A `NodePool` over one instance type and capacity type (`spot` or `on-demand`), whose empty nodes go after that time.
+pub fn node_pool(name: &str, instance_type: &str, capacity_type: &str, empty_after: Duration) -> String {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {
+                "requirements": [
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
+                ],
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "expireAfter": "Never",
+            }},
+            "disruption": {
+                "consolidationPolicy": "WhenEmpty",
+                "consolidateAfter": format!("{}s", empty_after.as_secs()),
+                "budgets": [{"nodes": "100%"}],
+            },
+        },
+    })
+    .to_string()
+}
+
+/// One of the instance types that the provider offers. A price by its processors is all that it needs.
+fn offered(name: &str) -> Result<Value> {
+    let size = instance(name)?;
+    let offering = |(zone, (capacity_type, price)): (&str, (&str, f64))| {
+        json!({
+            "Price": price * f64::from(size.cpus),
+            "Available": true,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]},
+            ],
+        })
+    };
+    let prices = [("spot", 0.02), ("on-demand", 0.05)];
+    let offerings = ZONES.iter().flat_map(|zone| prices.map(|price| offering((zone, price))));
+    Ok(json!({
+        "name": name,
+        "offerings": offerings.collect::<Vec<Value>>(),
+        "architecture": size.architecture,
+        "operatingSystems": ["linux"],
+        "resources": size.capacity(),
+    }))
+}

@@ -1,0 +1,44 @@
+//! Karpenter's own nodes, by its kwok provider.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
+use tests::control_plane::ControlPlane;
+use tests::karpenter::{Karpenter, node_pool};
+use tests::wait;
+
+/// Its batches take seconds, and so do its looks at what is empty.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+#[tokio::test]
+async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
+    let plane = ControlPlane::start().await.unwrap();
+    let _karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
+    plane.apply_yaml(&node_pool("cpu", "m5.xlarge", "spot", Duration::from_secs(2))).await.unwrap();
+    plane
+        .apply_yaml(
+            "{apiVersion: v1, kind: Pod, metadata: {name: first}, spec: {containers: [
+               {name: work, image: busybox, resources: {requests: {cpu: '3'}}}]}}",
+        )
+        .await
+        .unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(plane.client());
+    let running = ListParams::default().fields("status.phase=Running");
+    wait::until_true("the pod to run", DEADLINE, async || Ok(pods.list(&running).await?.items.len() == 1))
+        .await
+        .unwrap();
+    let nodes: Api<Node> = Api::all(plane.client());
+    let all = nodes.list(&ListParams::default()).await.unwrap().items;
+    let [node] = &all[..] else { panic!("one node was to come: {all:?}") };
+    assert_eq!(node.labels()["node.kubernetes.io/instance-type"], "m5.xlarge");
+    assert_eq!(node.labels()["karpenter.sh/capacity-type"], "spot");
+
+    pods.delete("first", &DeleteParams::default().grace_period(0)).await.unwrap();
+    wait::until_true("the node to go", DEADLINE, async || {
+        Ok(nodes.list(&ListParams::default()).await?.items.is_empty())
+    })
+    .await
+    .unwrap();
+}
