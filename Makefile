@@ -26,20 +26,21 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## the release binary, target/release/prophet
-	cargo build --release --locked
+	cargo build --release --locked --features full
 
 test: ## check, then all tests; prints the minutes of each part
 	@part() { local start=$$SECONDS; "$${@:2}"; times+="$$(awk -v part="$$1" -v s="$$((SECONDS - start))" 'BEGIN { printf "\n  %-8s %5.1f min", part, s / 60 }')"; }; \
 	times=; \
 	part tools $(MAKE) --no-print-directory $(DENY); \
+	part cluster $(MAKE) --no-print-directory control-plane; \
 	part check $(MAKE) --no-print-directory check; \
-	part build cargo test --workspace --locked --no-run; \
-	part tests cargo test --workspace --locked; \
+	part build cargo test --workspace --all-features --locked --no-run; \
+	part tests cargo test --workspace --all-features --locked; \
 	echo "minutes:$$times"
 
 check: $(DENY) ## format, clippy, licences, bans and sources of dependencies
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo clippy --workspace --all-features --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check licenses bans sources
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, their database cannot be had from here"; fi

@@ -43,7 +43,8 @@ pub struct Demand {
 /// free: its pods start in one place.
 pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
     let Cluster { occupied, rooms, pending, announced, gangs } = cluster;
-    let mut demand = Demand { present: occupied.clone(), announced: vec![0; catalog.len()], ..Demand::default() };
+    let mut demand =
+        Demand { present: occupied.clone(), announced: vec![0; catalog.len()], ..Demand::default() };
     demand.present.resize(catalog.len(), 0);
     if pending.is_empty() && announced.is_empty() && gangs.is_empty() {
         demand.rooms.clone_from(rooms);

@@ -3,7 +3,9 @@
 //! Every write carries the version of what its decision read, so that a stale one fails. It touches what carries our
 //! labels and owner, and nothing else: names come from [`Template::name`] or from what was found by them.
 
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions,
+};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
@@ -98,11 +100,19 @@ impl Actuator {
     /// # Errors
     /// The API server refuses it, or cannot be reached.
     pub async fn delete_buffer(&self, name: &str, resource_version: &str) -> Result<(), ActuateError> {
-        self.delete("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", name, Some(resource_version)).await?;
+        self.delete("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", name, Some(resource_version))
+            .await?;
         self.delete("", "v1", "PodTemplate", name, None).await
     }
 
-    async fn apply(&self, group: &str, version: &str, kind: &str, name: &str, body: &Value) -> Result<(), ActuateError> {
+    async fn apply(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<(), ActuateError> {
         let parameters = PatchParams::apply(MANAGER).force();
         let done = self.api(group, version, kind).patch(name, &parameters, &Patch::Apply(body)).await;
         done.map(drop).map_err(|source| failed("apply", kind, name, source))
@@ -122,8 +132,8 @@ impl Actuator {
         name: &str,
         resource_version: Option<&str>,
     ) -> Result<(), ActuateError> {
-        let preconditions =
-            resource_version.map(|version| Preconditions { resource_version: Some(version.into()), uid: None });
+        let preconditions = resource_version
+            .map(|version| Preconditions { resource_version: Some(version.into()), uid: None });
         let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
         match self.api(group, version, kind).delete(name, &parameters).await {
             Err(Error::Api(status)) if status.code == 404 => Ok(()),

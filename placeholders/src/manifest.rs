@@ -247,7 +247,9 @@ impl Template {
                 })),
                 Warm::Volume { image } => {
                     let name = format!("warm-image-{at}");
-                    volumes.push(json!({"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}}));
+                    volumes.push(
+                        json!({"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}}),
+                    );
                     mounts.push(json!({"name": name, "mountPath": format!("/warm/{at}"), "readOnly": true}));
                 }
                 Warm::Data { name, image, command, host_path, marker } => {

@@ -5,11 +5,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{Catalog, Demand, Shape, embed};
 use placeholders::{Plan, Policy, Steady};
 
+use crate::crd::Method;
 use crate::decide::{decide, forecast, learn};
 use crate::forecast::{
-    Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Learners, Outlook, Scenario,
+    Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Learners, Outlook,
+    Scenario,
 };
-use crate::crd::Method;
 use crate::observe::Seen;
 use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, room_for};
 

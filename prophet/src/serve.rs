@@ -19,12 +19,17 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// The address cannot be listened on.
 pub async fn serve(address: SocketAddr, health: Arc<Health>, metrics: Arc<Metrics>) -> std::io::Result<()> {
     let ready = move || async move {
-        if health.is_ready() { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not all listed") }
+        if health.is_ready() {
+            (StatusCode::OK, "ready")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not all listed")
+        }
     };
-    let router = Router::new()
-        .route("/healthz", get(|| async { "alive" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], metrics.text()) }));
+    let router =
+        Router::new().route("/healthz", get(|| async { "alive" })).route("/readyz", get(ready)).route(
+            "/metrics",
+            get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], metrics.text()) }),
+        );
     let listener = TcpListener::bind(address).await?;
     axum::serve(listener, router).await
 }

@@ -53,11 +53,16 @@ impl Prophet {
     ///
     /// # Errors
     /// Where the API server refuses the chart, or the controller is not ready in time.
-    pub async fn install(plane: &ControlPlane, arguments: &[&str], environment: &[(&str, String)]) -> Result<Self> {
+    pub async fn install(
+        plane: &ControlPlane,
+        arguments: &[&str],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
         plane.apply_yaml(&namespace).await?;
         let all = rendered(&[])?;
-        let without: Vec<&str> = all.split("\n---").filter(|part| !part.contains("kind: Deployment")).collect();
+        let without: Vec<&str> =
+            all.split("\n---").filter(|part| !part.contains("kind: Deployment")).collect();
         plane.apply_yaml(&without.join("\n---")).await?;
         Self::start(plane, arguments, environment).await
     }
@@ -66,7 +71,11 @@ impl Prophet {
     ///
     /// # Errors
     /// Where the controller is not ready in time.
-    pub async fn start(plane: &ControlPlane, arguments: &[&str], environment: &[(&str, String)]) -> Result<Self> {
+    pub async fn start(
+        plane: &ControlPlane,
+        arguments: &[&str],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         let port = Port::free()?;
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, "prophet").await?;
         let listen = format!("--listen=127.0.0.1:{}", port.number());

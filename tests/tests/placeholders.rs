@@ -1,8 +1,8 @@
 //! Placeholders over Auto Scaling groups: a real API server, scheduler and controller manager, AWS by its emulator, and the
 //! controller with the permissions that its chart gives it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -14,12 +14,10 @@ use tests::joiner::{self, Joiner};
 use tests::moto::Moto;
 use tests::node_group::NodeGroup;
 use tests::wait;
+use tokio::time::Instant;
 
 /// Long enough for a machine that does something else, too.
 const DEADLINE: Duration = Duration::from_mins(1);
-
-/// How long nothing must happen to say that it does not: five scans of the autoscaler.
-const QUIET: Duration = Duration::from_secs(5);
 
 const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 
@@ -39,7 +37,11 @@ impl World {
         for group in groups {
             group.create(&moto).await?;
         }
-        let joiner = Joiner::start(&plane, &moto, joiner::Settings { latency: Duration::from_secs(3), ..Default::default() })?;
+        let joiner = Joiner::start(
+            &plane,
+            &moto,
+            joiner::Settings { latency: Duration::from_secs(3), ..Default::default() },
+        )?;
         let autoscaler = Autoscaler::start(&plane, &moto, Settings::default())?;
         Ok(Self { prophet: None, autoscaler, joiner, moto, plane })
     }
@@ -81,7 +83,8 @@ impl World {
         let what = format!("{pods} pods of {name}");
         let waited = wait::until_true(&what, DEADLINE, async || {
             let all = self.pods("default").await?;
-            let ours = all.iter().filter(|pod| pod.metadata.name.as_ref().is_some_and(|pod| pod.starts_with(name)));
+            let ours =
+                all.iter().filter(|pod| pod.metadata.name.as_ref().is_some_and(|pod| pod.starts_with(name)));
             Ok(ours.filter(|pod| is_bound(pod)).count() == pods)
         });
         if let Err(error) = waited.await {
@@ -108,7 +111,9 @@ fn is_bound(pod: &Pod) -> bool {
 }
 
 fn is_gated(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()))
+    pod.spec
+        .as_ref()
+        .is_some_and(|spec| spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()))
 }
 
 /// A job of so many pods, each a node of m5.xlarge large.
@@ -154,4 +159,13 @@ async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
     let without = alone.wait_for_job("first", 2).await;
     println!("a job of two nodes waits {with:.2} s beside the controller, {without:.2} s without it");
     assert!(with < without, "{with} {without}");
+}
+
+/// Whatever the binary prints as its CustomResourceDefinition, the chart installs.
+#[test]
+fn the_chart_has_the_definition_that_the_binary_prints() {
+    let (code, printed, _) = tests::run(&["crd", "--without-priority-classes"]);
+    let file = tests::installed::chart().join("files/crd.json");
+    let same = std::fs::read_to_string(file).unwrap() == printed;
+    assert!(code == 0 && same, "run: prophet crd --without-priority-classes > charts/prophet/files/crd.json");
 }

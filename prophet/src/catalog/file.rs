@@ -143,7 +143,11 @@ impl CatalogFile {
             let fault = |(field, problem)| CatalogFault::Field { index, field, problem };
             let bucket = entry.bucket().map_err(fault)?;
             let given = entry.groups.clone();
-            let given = if given.is_empty() { vec![GroupEntry { name: bucket.name.clone(), ..GroupEntry::default() }] } else { given };
+            let given = if given.is_empty() {
+                vec![GroupEntry { name: bucket.name.clone(), ..GroupEntry::default() }]
+            } else {
+                given
+            };
             for group in given {
                 groups.push(group.node_group(entry, &bucket, placement_group_label).map_err(fault)?);
             }

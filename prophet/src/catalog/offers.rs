@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED};
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
+};
 
 use super::group::{NodeGroup, Taint};
 use super::price::hourly;
@@ -90,7 +92,9 @@ pub fn offers(
     let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> = BTreeMap::new();
     for group in groups {
         let capacity = told_capacity_type(group, &mut problems);
-        if let (Some(placement_group), None) = (&group.placement_group, group.labels.get(placement_group_label)) {
+        if let (Some(placement_group), None) =
+            (&group.placement_group, group.labels.get(placement_group_label))
+        {
             problems.push(format!(
                 "group {}: its node-template tags lack the label {placement_group_label}, so placeholders cannot be put into placement group {placement_group}",
                 group.name
@@ -127,7 +131,8 @@ pub fn offers(
         offers.insert(name, offered);
     }
     let catalog = Catalog::new(made)?;
-    let groups = catalog.buckets().iter().map(|bucket| offers.remove(&bucket.name).unwrap_or_default()).collect();
+    let groups =
+        catalog.buckets().iter().map(|bucket| offers.remove(&bucket.name).unwrap_or_default()).collect();
     Ok(Offers { catalog, groups, problems })
 }
 
@@ -143,12 +148,18 @@ struct Merged {
 impl Merged {
     fn group(&self) -> Group {
         let Self { first, members: _, min, max, price: _ } = self;
-        Group { name: first.name.clone(), placement_group: first.placement_group.clone(), min: *min, max: *max }
+        Group {
+            name: first.name.clone(),
+            placement_group: first.placement_group.clone(),
+            min: *min,
+            max: *max,
+        }
     }
 }
 
 fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>) {
-    let alike = |known: &&mut Merged| known.first.labels == group.labels && known.first.taints == group.taints;
+    let alike =
+        |known: &&mut Merged| known.first.labels == group.labels && known.first.taints == group.taints;
     if let Some(known) = merged.iter_mut().find(alike) {
         problems.push(format!(
             "groups {} and {}: no label tells them apart, so they count as one",
@@ -160,7 +171,13 @@ fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>
         return;
     }
     let members = vec![group.name.clone()];
-    merged.push(Merged { first: group.clone(), members, min: group.min, max: group.max, price: group.hourly });
+    merged.push(Merged {
+        first: group.clone(),
+        members,
+        min: group.min,
+        max: group.max,
+        price: group.hourly,
+    });
 }
 
 /// Spot only where a label says so: nothing else tells pods.
@@ -194,7 +211,8 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
     let known = [INSTANCE_TYPE_LABEL, CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, placement_group_label];
     let told: BTreeSet<&str> = known.into_iter().collect();
     let differs = |key: &String| {
-        all.iter().any(|other| other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value)))
+        all.iter()
+            .any(|other| other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value)))
     };
     let by_placement = all.iter().enumerate().all(|(i, a)| {
         let at = |merged: &Merged| merged.first.labels.get(placement_group_label).cloned();
@@ -258,7 +276,8 @@ fn template(group: &NodeGroup) -> Resources {
         ..*capacity
     };
     let tagged = resources(told, accelerator_kind.as_str());
-    let pick = |name: &str, told_value: u64, value: u64| if told.contains_key(name) { told_value } else { value };
+    let pick =
+        |name: &str, told_value: u64, value: u64| if told.contains_key(name) { told_value } else { value };
     Resources {
         accelerators: pick(accelerator_kind.as_str(), tagged.accelerators, computed.accelerators),
         cpu_millis: pick("cpu", tagged.cpu_millis, computed.cpu_millis),
@@ -284,8 +303,10 @@ pub fn live_groups(nodes: &Nodes, placement_group_label: &str) -> Vec<NodeGroup>
         let key = (instance_type.clone(), capacity, placement_group.clone());
         match groups.get_mut(&key) {
             None => {
-                let parts = [instance_type.as_str(), if capacity == CapacityType::Spot { "spot" } else { "" }];
-                let parts = parts.into_iter().chain(placement_group.as_deref()).filter(|part| !part.is_empty());
+                let parts =
+                    [instance_type.as_str(), if capacity == CapacityType::Spot { "spot" } else { "" }];
+                let parts =
+                    parts.into_iter().chain(placement_group.as_deref()).filter(|part| !part.is_empty());
                 let name = parts.collect::<Vec<_>>().join("/");
                 groups.insert(key, live_group(name, instance_type, facts, capacity, placement_group));
             }

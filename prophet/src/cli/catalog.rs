@@ -20,7 +20,7 @@ Examples:
   prophet catalog --catalog types.yaml --output json";
 
 /// A cluster that does not answer for so long is not there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -77,7 +77,9 @@ fn as_table(offers: &Offers) -> String {
         "{:<24} {:>5} {:>9} {:>11} {:>6} {:>12}  groups\n",
         "bucket", "accel", "cpu", "memory GiB", "pods", "dollars/hour"
     );
-    let shown = |amount: u64, of: f64| if amount == UNLIMITED { "-".into() } else { format!("{:.1}", amount as f64 / of) };
+    let shown = |amount: u64, of: f64| {
+        if amount == UNLIMITED { "-".into() } else { format!("{:.1}", amount as f64 / of) }
+    };
     for bucket in offers.catalog.buckets() {
         let has = bucket.allocatable;
         let groups: Vec<String> = bucket
@@ -85,7 +87,8 @@ fn as_table(offers: &Offers) -> String {
             .iter()
             .map(|group| {
                 let most = if group.max == UNLIMITED { String::new() } else { group.max.to_string() };
-                let placement = group.placement_group.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
+                let placement =
+                    group.placement_group.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
                 format!("{} {}..{most}{placement}", group.name, group.min)
             })
             .collect();

@@ -17,19 +17,35 @@ use crate::span::Span;
 #[derive(clap::Args)]
 pub(super) struct ClusterArgs {
     /// Namespaces whose policies count; that of the context, or of the pod, when absent
-    #[arg(long = "namespace", short, value_name = "NAMESPACE", env = "PROPHET_NAMESPACES", value_delimiter = ',')]
+    #[arg(
+        long = "namespace",
+        short,
+        value_name = "NAMESPACE",
+        env = "PROPHET_NAMESPACES",
+        value_delimiter = ','
+    )]
     namespaces: Vec<String>,
     /// Read Auto Scaling groups with these tags, spelled as cluster-autoscaler's flag: asg:tag=KEY,KEY=VALUE
     #[cfg(feature = "aws")]
-    #[arg(long, value_name = "ASG:TAG=…", env = "PROPHET_NODE_GROUP_AUTO_DISCOVERY", conflicts_with = "catalog")]
+    #[arg(
+        long,
+        value_name = "ASG:TAG=…",
+        env = "PROPHET_NODE_GROUP_AUTO_DISCOVERY",
+        conflicts_with = "catalog"
+    )]
     node_group_auto_discovery: Option<crate::catalog::aws::Discovery>,
     /// Read groups of nodes from a file; from live nodes when there is no other source
     #[arg(long, value_name = "FILE", env = "PROPHET_CATALOG")]
     catalog: Option<PathBuf>,
     /// The node label that tells placement groups apart
-    #[arg(long, value_name = "LABEL", env = "PROPHET_PLACEMENT_GROUP_LABEL", default_value = "prophet.dev/placement-group")]
+    #[arg(
+        long,
+        value_name = "LABEL",
+        env = "PROPHET_PLACEMENT_GROUP_LABEL",
+        default_value = "prophet.dev/placement-group"
+    )]
     placement_group_label: String,
-    /// Where the history lies: a folder, or s3://BUCKET/PREFIX; nothing is recorded when absent
+    /// Where the history lies: a folder, or a prefix in S3, as `s3://BUCKET/PREFIX`; nothing is recorded when absent
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
     /// The launch latency to reckon with until launches were seen
@@ -91,6 +107,7 @@ pub(super) async fn connect() -> anyhow::Result<Client> {
 
 /// Runs a command that waits for a cluster.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")?;
     runtime.block_on(work)
 }

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::cluster::{block_on, connect};
 use super::output::{self, Format};
-use crate::crd::{BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus, StepStatus};
+use crate::crd::{
+    BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus, StepStatus,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,12 +57,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let name = format!("{}/{}", policy.namespace().unwrap_or_default(), policy.name_any());
         let status = policy.status.clone().unwrap_or_default();
         known.extend(status.buckets.iter().map(|bucket| bucket.name.clone()));
-        let wanted = |bucket: &&BucketStatus| args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name);
+        let wanted =
+            |bucket: &&BucketStatus| args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name);
         let buckets: Vec<&BucketStatus> = status.buckets.iter().filter(wanted).collect();
         if args.bucket.is_none() || !buckets.is_empty() {
             text += &describe(&name, policy.spec.mode, &status, args.bucket.as_deref());
         }
-        found.extend(buckets.into_iter().map(|bucket| Explained { policy: name.clone(), bucket: bucket.clone() }));
+        found.extend(
+            buckets.into_iter().map(|bucket| Explained { policy: name.clone(), bucket: bucket.clone() }),
+        );
     }
     if let Some(wanted) = args.bucket.as_ref().filter(|_| found.is_empty()) {
         bail!("no policy's status tells of bucket {wanted}; there are {}", known.join(", "));
@@ -80,7 +85,11 @@ pub(super) fn describe(
 ) -> String {
     let mut text = format!("{policy} ({mode:?})\n");
     for condition in &status.conditions {
-        let _ = writeln!(text, "  {}: {} ({}: {})", condition.type_, condition.status, condition.reason, condition.message);
+        let _ = writeln!(
+            text,
+            "  {}: {} ({}: {})",
+            condition.type_, condition.status, condition.reason, condition.message
+        );
     }
     for bucket in status.buckets.iter().filter(|bucket| only.is_none_or(|only| only == bucket.name)) {
         describe_bucket(bucket, &mut text);
@@ -89,13 +98,25 @@ pub(super) fn describe(
         let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");
     }
     for unplaced in &status.unplaced {
-        let _ = writeln!(text, "  {} pods of {} fit nowhere: {}", unplaced.pods, unplaced.shape, unplaced.reason);
+        let _ =
+            writeln!(text, "  {} pods of {} fit nowhere: {}", unplaced.pods, unplaced.shape, unplaced.reason);
     }
     text
 }
 
 fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
-    let BucketStatus { name, demand, announced, outlook, target, placeholders, ready, reason: _, steps, groups } = bucket;
+    let BucketStatus {
+        name,
+        demand,
+        announced,
+        outlook,
+        target,
+        placeholders,
+        ready,
+        reason: _,
+        steps,
+        groups,
+    } = bucket;
     let _ = writeln!(text, "  {name}: {placeholders} -> {target} placeholders, {ready} on nodes");
     let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
     let quantiles: Vec<String> = outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();

@@ -20,7 +20,7 @@ Examples:
 Nothing is written. With --data, forecasts learn from that history first.";
 
 /// A cluster that does not answer for so long is not there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,7 +48,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let mut operator = Operator::new(client, config, explain);
         let looked = tokio::time::timeout(PATIENCE, operator.look()).await;
         let Ok(outcomes) = looked else {
-            bail!("the cluster has not told all within {}s: {}", PATIENCE.as_secs(), operator.failing().join("; "))
+            bail!(
+                "the cluster has not told all within {}s: {}",
+                PATIENCE.as_secs(),
+                operator.failing().join("; ")
+            )
         };
         if outcomes.is_empty() {
             bail!("there is no OverprovisioningPolicy in {namespaces}");
@@ -67,8 +71,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.output {
         Format::Json => output::print_json(&planned),
         Format::Table => {
-            let texts: Vec<String> =
-                planned.iter().map(|Planned { policy, mode, status }| describe(policy, *mode, status, None)).collect();
+            let texts: Vec<String> = planned
+                .iter()
+                .map(|Planned { policy, mode, status }| describe(policy, *mode, status, None))
+                .collect();
             output::print(&texts.join("\n"))
         }
     }

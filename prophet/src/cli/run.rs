@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// How the log is written; what is in it, says PROPHET_LOG (info when absent)
+    /// How the log is written; what is in it, says `PROPHET_LOG` (info when absent)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 }

@@ -26,8 +26,8 @@ use kube::{Client, ResourceExt as _};
 
 use crate::catalog::{Offers, offers};
 
-pub use self::run::{Cause, Fault, Outcome, Run};
 pub(crate) use self::run::failure;
+pub use self::run::{Cause, Fault, Outcome, Run};
 pub use self::sources::{Groups, Source};
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
@@ -109,7 +109,7 @@ impl Operator {
             if self.is_listed() {
                 self.turn(true).await;
                 if let Some(at) = changed_at.take() {
-                    self.explain.reacted(&Reaction { seconds: at.elapsed().as_secs_f64() });
+                    self.explain.reacted(Reaction { seconds: at.elapsed().as_secs_f64() });
                 }
             }
         }
@@ -230,8 +230,10 @@ impl Operator {
 
     /// Lists pods anew where a policy reads labels that were not kept.
     fn read_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
-        let settings = policies.iter().filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
-        let keys: Vec<String> = settings.flat_map(|settings| settings.workloads.label_keys().collect::<Vec<_>>()).collect();
+        let settings =
+            policies.iter().filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
+        let keys: Vec<String> =
+            settings.flat_map(|settings| settings.workloads.label_keys().collect::<Vec<_>>()).collect();
         let anew = self.shared.world().index.read_labels(keys);
         if anew {
             self.watches.restart_pods();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use embedder::CatalogError;
 use kube::{Client, Resource as _};
 use placeholders::{Actuator, Owner, Template};
@@ -16,7 +16,9 @@ use super::{Config, PRIORITIES, priority_class};
 use crate::catalog::{Offers, offers};
 use crate::control::{Basis, Control, GIVE_UP, Now, Turn, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
-use crate::observe::{Daemon, Key, Launching, NEEDED, Places, PodClass, Preempted, Seen, Shared, View, World};
+use crate::observe::{
+    Daemon, Key, Launching, NEEDED, Places, PodClass, Preempted, Seen, Shared, View, World,
+};
 use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
 
 /// One policy's state between turns. All of it can be made anew from the history and the cluster.
@@ -31,6 +33,8 @@ pub struct Run {
     launches: Launches,
     /// Launches that are not in the history yet.
     unrecorded: Vec<Launch>,
+    /// The day before which all days of the history are closed.
+    closed: Option<NaiveDate>,
 }
 
 /// What a turn goes by beside the policy.
@@ -159,7 +163,9 @@ impl Run {
         let settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
             Err(faults) => {
-                faults.into_iter().for_each(|fault| outcome.fault(Cause::InvalidPolicy, fault));
+                for fault in faults {
+                    outcome.fault(Cause::InvalidPolicy, fault);
+                }
                 return outcome;
             }
         };
@@ -234,7 +240,8 @@ impl Run {
         if self.journal.is_none()
             && let Some(place) = &config.data
         {
-            self.journal = Some(Journal::open(place.clone(), &name).await.context("failed to open the history")?);
+            self.journal =
+                Some(Journal::open(place.clone(), &name).await.context("failed to open the history")?);
         }
         if self.control.is_none()
             && let Some(journal) = &self.journal
@@ -316,7 +323,8 @@ impl Run {
         let latency = |group: &embedder::Group| {
             self.launches.latency_seconds(&group.name).unwrap_or(around.config.launch_seconds)
         };
-        outcome.launch_seconds = buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
+        outcome.launch_seconds =
+            buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
         outcome.blind = NEEDED.iter().any(|name| world.failing.contains_key(name));
         for (name, error) in &world.failing {
             outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
@@ -357,7 +365,10 @@ impl Run {
             Appended::NotLater { last } => tracing::warn!(%last, "tick dropped: the clock went back"),
             Appended::Written { cut: None } => {}
         }
-        journal.compact(now.date_naive()).await.context("failed to close the history's last day")?;
+        if self.closed != Some(now.date_naive()) {
+            journal.compact(now.date_naive()).await.context("failed to close the history's last day")?;
+            self.closed = Some(now.date_naive());
+        }
         Ok(())
     }
 }
@@ -392,7 +403,12 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
 }
 
 /// Whether what the policy needs around it is there.
-fn check_surroundings(settings: &Settings, offers: &Offers, around: &Surroundings<'_>, outcome: &mut Outcome) {
+fn check_surroundings(
+    settings: &Settings,
+    offers: &Offers,
+    around: &Surroundings<'_>,
+    outcome: &mut Outcome,
+) {
     let world = around.shared.world();
     let cutoff = around.config.priority_cutoff;
     let classes: Vec<String> = match &settings.placeholders.priority_class_name {
@@ -404,7 +420,9 @@ fn check_surroundings(settings: &Settings, offers: &Offers, around: &Surrounding
             None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
             Some(&value) if value < cutoff => outcome.fault(
                 Cause::PriorityClass,
-                format!("PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"),
+                format!(
+                    "PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"
+                ),
             ),
             Some(&value) if value >= settings.workloads.priority_min => outcome.fault(
                 Cause::PriorityClass,
@@ -417,7 +435,10 @@ fn check_surroundings(settings: &Settings, offers: &Offers, around: &Surrounding
         }
     }
     if settings.placeholders.kind == Kind::CapacityBuffer && world.buffers.is_none() {
-        outcome.fault(Cause::NoCapacityBuffers, "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1");
+        outcome.fault(
+            Cause::NoCapacityBuffers,
+            "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1",
+        );
     }
     if let Some(error) = &around.groups.failing {
         outcome.fault(Cause::CatalogFailed, error.clone());
@@ -428,7 +449,12 @@ fn check_surroundings(settings: &Settings, offers: &Offers, around: &Surrounding
 }
 
 /// Nodes that pods of others took from the policy's placeholders.
-fn taken_by_others(world: &World, preempted: &[Preempted], settings: &Settings, places: &Places) -> Vec<String> {
+fn taken_by_others(
+    world: &World,
+    preempted: &[Preempted],
+    settings: &Settings,
+    places: &Places,
+) -> Vec<String> {
     let index = &world.index;
     let ours = preempted.iter().filter(|preempted| {
         let namespace = preempted.pod.namespace.clone();
@@ -457,16 +483,19 @@ async fn act(
         return;
     }
     let kind = settings.placeholders.kind;
-    let unfit = outcome.faults.iter().any(|fault| {
-        matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers)
-    });
+    let unfit = outcome
+        .faults
+        .iter()
+        .any(|fault| matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers));
     let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit && !outcome.blind) else { return };
     let failed = stands.lead(actuator, &turn.plan, templates, kind, now).await;
     refused(failed, outcome);
 }
 
 fn refused(failed: Vec<String>, outcome: &mut Outcome) {
-    failed.into_iter().for_each(|error| outcome.fault(Cause::WriteFailed, error));
+    for error in failed {
+        outcome.fault(Cause::WriteFailed, error);
+    }
 }
 
 /// A launch that failed, for a person.

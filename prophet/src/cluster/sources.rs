@@ -18,7 +18,7 @@ pub enum Source {
 #[derive(Debug, Default)]
 pub struct Groups {
     /// `None` for live nodes, which are read anew each time.
-    groups: Option<Vec<NodeGroup>>,
+    read: Option<Vec<NodeGroup>>,
     /// What is wrong with some.
     pub problems: Vec<String>,
     /// Why they could not be read the last time; what was read before counts on.
@@ -45,8 +45,8 @@ impl Groups {
         match read {
             Ok((groups, problems)) => {
                 self.failing = None;
-                if self.groups.as_ref() != Some(&groups) || self.problems != problems {
-                    (self.groups, self.problems) = (Some(groups), problems);
+                if self.read.as_ref() != Some(&groups) || self.problems != problems {
+                    (self.read, self.problems) = (Some(groups), problems);
                     self.version += 1;
                 }
             }
@@ -55,10 +55,15 @@ impl Groups {
     }
 
     /// The groups, with those of live nodes where there is no other source; `None` while none were read.
-    pub fn with(&self, source: &Source, nodes: &Nodes, placement_group_label: &str) -> Option<Vec<NodeGroup>> {
+    pub fn with(
+        &self,
+        source: &Source,
+        nodes: &Nodes,
+        placement_group_label: &str,
+    ) -> Option<Vec<NodeGroup>> {
         match source {
             Source::Nodes => Some(live_groups(nodes, placement_group_label)),
-            _ => self.groups.clone(),
+            _ => self.read.clone(),
         }
     }
 }

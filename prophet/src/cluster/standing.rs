@@ -121,7 +121,11 @@ impl Stands {
         let mut writes = Vec::new();
         if present.map_or(want > 0, |object| object.replicas != want) {
             let resource_version = present.map(|object| object.resource_version.clone());
-            writes.push(Write::Buffer { template: Box::new(template.clone()), replicas: want, resource_version });
+            writes.push(Write::Buffer {
+                template: Box::new(template.clone()),
+                replicas: want,
+                resource_version,
+            });
         }
         let same = |object: &OwnedObject| object.bucket == template.bucket && object.group == template.group;
         let older = self.buffers.iter().filter(|(other, object)| **other != name && same(object));
@@ -155,7 +159,9 @@ async fn write(actuator: &Actuator, writes: Vec<Write<'_>>, now: DateTime<Utc>) 
             Write::Buffer { template, replicas, resource_version } => {
                 actuator.buffer(template, *replicas, resource_version.as_deref()).await
             }
-            Write::DeleteBuffer { name, resource_version } => actuator.delete_buffer(name, resource_version).await,
+            Write::DeleteBuffer { name, resource_version } => {
+                actuator.delete_buffer(name, resource_version).await
+            }
         }
     }));
     let failed = done.buffer_unordered(WRITES_AT_ONCE).filter_map(|done| async {
@@ -186,7 +192,11 @@ fn delete_buffer<'a>(name: &str, object: &OwnedObject) -> Write<'a> {
 fn by_group(offers: &Offers) -> BTreeMap<(&str, &str), (BucketId, usize)> {
     let buckets = offers.catalog.buckets().iter().enumerate();
     let groups = buckets.flat_map(|(id, bucket)| {
-        bucket.groups.iter().enumerate().map(move |(at, group)| ((bucket.name.as_str(), group.name.as_str()), (id, at)))
+        bucket
+            .groups
+            .iter()
+            .enumerate()
+            .map(move |(at, group)| ((bucket.name.as_str(), group.name.as_str()), (id, at)))
     });
     groups.collect()
 }

@@ -1,5 +1,7 @@
 //! `OverprovisioningPolicy`, what a platform team writes; and its one conversion into what the stages take.
 
+#![allow(clippy::duplicated_attributes, reason = "each printer column has a type of its own")]
+
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
@@ -27,8 +29,16 @@ pub use status::{
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Degraded", type_ = "string", json_path = ".status.conditions[?(@.type=='Degraded')].reason"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Degraded",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Degraded')].reason"
+    ),
     printcolumn(name = "Demand", type_ = "integer", json_path = ".status.demand"),
     printcolumn(name = "Target", type_ = "integer", json_path = ".status.target"),
     printcolumn(name = "Placeholders", type_ = "integer", json_path = ".status.placeholders"),

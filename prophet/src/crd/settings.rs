@@ -4,8 +4,8 @@ use embedder::CapacityType;
 use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
 
 use super::{
-    Capacity, LadderSpec, Method, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec, RateSpec, RulesSpec, Selector,
-    SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
+    Capacity, LadderSpec, Method, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
+    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
 };
 use crate::forecast::Ladder;
 use crate::observe::{Requirement, Workloads};
@@ -66,9 +66,10 @@ impl OverprovisioningPolicySpec {
     /// # Errors
     /// All faults, each with its field path: what the schema and its rules refuse at admission is refused here, too.
     pub fn settings(&self, allowed: &Allowed) -> Result<Settings, Vec<String>> {
-        let Self { mode, workloads, buckets, objective, tick, forecast, limits, behavior, placeholders } = self;
+        let Self { mode, workloads, buckets, objective, tick, forecast, limits, behavior, placeholders } =
+            self;
         let mut faults = Vec::new();
-        let tick_seconds = tick.parse::<Span>().map(Span::as_seconds).unwrap_or(0);
+        let tick_seconds = tick.parse::<Span>().map_or(0, Span::as_seconds);
         if !(10..=3_600).contains(&tick_seconds) {
             faults.push(format!("spec.tick: expected 10s to 1h, got {tick:?}"));
         }
@@ -142,7 +143,9 @@ impl ObjectiveSpec {
 
 impl LadderSpec {
     fn ladder(&self) -> Ladder {
-        let steps = |pairs: &[[u32; 2]]| pairs.iter().map(|&[from, replicas]| (from.into(), replicas.into())).collect();
+        let steps = |pairs: &[[u32; 2]]| {
+            pairs.iter().map(|&[from, replicas]| (from.into(), replicas.into())).collect()
+        };
         Ladder {
             cores_to_replicas: steps(&self.cores_to_replicas),
             nodes_to_replicas: steps(&self.nodes_to_replicas),
@@ -153,10 +156,9 @@ impl LadderSpec {
 impl RulesSpec {
     fn rules(&self) -> ScalingRules {
         let Self { stabilization_window_seconds, tolerance, policies } = self;
-        let rates = policies.iter().map(|&RateSpec { value, period_seconds }| ScalingPolicy {
-            value: value.into(),
-            period_seconds,
-        });
+        let rates = policies
+            .iter()
+            .map(|&RateSpec { value, period_seconds }| ScalingPolicy { value: value.into(), period_seconds });
         ScalingRules {
             stabilization_window_seconds: *stabilization_window_seconds,
             tolerance: *tolerance,
@@ -220,7 +222,8 @@ impl PlaceholdersSpec {
                 rest.is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
             });
             if !below || host_path.split('/').any(|part| part == "..") {
-                let allowed = allowed.host_path_prefix.as_deref().unwrap_or("nothing: the operator set no prefix");
+                let allowed =
+                    allowed.host_path_prefix.as_deref().unwrap_or("nothing: the operator set no prefix");
                 faults.push(format!("{path}.hostPath: {host_path} is not below {allowed}"));
             }
             if command.is_empty() {

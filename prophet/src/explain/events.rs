@@ -30,10 +30,12 @@ impl Events {
         let mut events = Vec::new();
         for condition in &status.conditions {
             let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
-            let same = known.is_some_and(|known| (&known.status, &known.reason) == (&condition.status, &condition.reason));
+            let same = known.is_some_and(|known| {
+                (&known.status, &known.reason) == (&condition.status, &condition.reason)
+            });
             let good = (condition.status == "True") == (condition.type_ == "Ready");
             // A policy that starts well is no news.
-            if !same && !(good && known.is_none()) {
+            if !(same || good && known.is_none()) {
                 let type_ = if good { EventType::Normal } else { EventType::Warning };
                 events.push((type_, condition.reason.clone(), condition.message.clone()));
             }

@@ -88,19 +88,49 @@ impl Default for Metrics {
             reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
             set: Mutex::default(),
         };
-        registry.register("demand_nodes", "Instances that batch pods occupy or wait for", metrics.demand.clone());
-        registry.register("announced_nodes", "Instances for pods that will be released soon", metrics.announced.clone());
+        registry.register(
+            "demand_nodes",
+            "Instances that batch pods occupy or wait for",
+            metrics.demand.clone(),
+        );
+        registry.register(
+            "announced_nodes",
+            "Instances for pods that will be released soon",
+            metrics.announced.clone(),
+        );
         registry.register("target_placeholders", "Placeholders that ought to stand", metrics.target.clone());
-        registry.register("placeholders", "Placeholders that stand or are on their way", metrics.placeholders.clone());
+        registry.register(
+            "placeholders",
+            "Placeholders that stand or are on their way",
+            metrics.placeholders.clone(),
+        );
         registry.register("ready_placeholders", "Placeholders on nodes", metrics.ready.clone());
-        registry.register("held_back_pods", "Pods that are announced but not counted", metrics.held_back.clone());
+        registry.register(
+            "held_back_pods",
+            "Pods that are announced but not counted",
+            metrics.held_back.clone(),
+        );
         registry.register("degraded", "1 while something is wrong, by cause", metrics.degraded.clone());
         registry.register("unplaced_pods", "Pods that no bucket takes", metrics.unplaced.clone());
         registry.register("launches", "Launches that ended, by how", metrics.launches.clone());
-        registry.register("taken_by_other_workload", "Nodes that pods of others took from placeholders", metrics.taken.clone());
+        registry.register(
+            "taken_by_other_workload",
+            "Nodes that pods of others took from placeholders",
+            metrics.taken.clone(),
+        );
         let (launch, reaction) = (metrics.launch_seconds.clone(), metrics.reaction_seconds.clone());
-        registry.register_with_unit("launch", "From a lifted gate to a placeholder on a new node", Unit::Seconds, launch);
-        registry.register_with_unit("reaction", "From a change to the last write that answers it", Unit::Seconds, reaction);
+        registry.register_with_unit(
+            "launch",
+            "From a lifted gate to a placeholder on a new node",
+            Unit::Seconds,
+            launch,
+        );
+        registry.register_with_unit(
+            "reaction",
+            "From a change to the last write that answers it",
+            Unit::Seconds,
+            reaction,
+        );
         Self { registry, ..metrics }
     }
 }
@@ -114,7 +144,7 @@ impl Metrics {
         text
     }
 
-    pub(super) fn reacted(&self, reaction: &Reaction) {
+    pub(super) fn reacted(&self, reaction: Reaction) {
         self.reaction_seconds.observe(reaction.seconds);
     }
 
@@ -145,7 +175,9 @@ impl Metrics {
             set.insert(Labels::Degraded(of));
         }
         let of = OfPolicy { policy: policy.clone() };
-        self.unplaced.get_or_create(&of).set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
+        self.unplaced
+            .get_or_create(&of)
+            .set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
         let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
         self.taken.get_or_create(&of).inc_by(taken);
         for launch in &outcome.launches {
@@ -173,7 +205,9 @@ impl Metrics {
         for gone in set.iter().filter(|labels| of(labels) && !new.contains(labels)) {
             match gone {
                 Labels::Bucket(of) => {
-                    for family in [&self.demand, &self.announced, &self.target, &self.placeholders, &self.ready] {
+                    for family in
+                        [&self.demand, &self.announced, &self.target, &self.placeholders, &self.ready]
+                    {
                         family.remove(of);
                     }
                 }

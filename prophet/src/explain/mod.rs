@@ -91,7 +91,7 @@ impl Explain {
     }
 
     /// A change was answered.
-    pub fn reacted(&self, reaction: &Reaction) {
+    pub fn reacted(&self, reaction: Reaction) {
         #[cfg(feature = "serve")]
         self.metrics.reacted(reaction);
         tracing::debug!(seconds = reaction.seconds, "change answered");
@@ -105,7 +105,13 @@ impl Explain {
     }
 
     /// Tells what came of a policy's turn: log, metrics, events, status.
-    pub async fn turn(&mut self, key: &Key, policy: &OverprovisioningPolicy, outcome: &Outcome, now: DateTime<Utc>) {
+    pub async fn turn(
+        &mut self,
+        key: &Key,
+        policy: &OverprovisioningPolicy,
+        outcome: &Outcome,
+        now: DateTime<Utc>,
+    ) {
         self.health.turned.store(true, Ordering::Relaxed);
         let before = self.told.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);

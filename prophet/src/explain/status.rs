@@ -8,8 +8,8 @@ use embedder::{Resource, Shape, Unplaced};
 use crate::cluster::{Cause, Outcome};
 use crate::control::Turn;
 use crate::crd::{
-    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, StatusCondition, StepStatus,
-    UnplacedStatus,
+    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, StatusCondition,
+    StepStatus, UnplacedStatus,
 };
 
 /// Shapes that fit nowhere, of which a status tells.
@@ -56,7 +56,10 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
             backoff: standing[at].backoff,
             launch_seconds: u64::try_from(outcome.launch_seconds[id][at]).unwrap_or(0),
         });
-        let steps = bucket.why.iter().map(|step| StepStatus { reason: step.reason.label().into(), target: step.target });
+        let steps = bucket
+            .why
+            .iter()
+            .map(|step| StepStatus { reason: step.reason.label().into(), target: step.target });
         BucketStatus {
             name: offers.catalog.buckets()[id].name.clone(),
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
@@ -97,7 +100,8 @@ fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
 pub fn shape_text(shape: &Shape) -> String {
     let asks = Resource::ALL.into_iter().zip(shape.asks.components());
     let parts = asks.filter(|(resource, amount)| *amount > 0 && *resource != Resource::Pods);
-    let parts: Vec<String> = parts.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
+    let parts: Vec<String> =
+        parts.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
     if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
 }
 
@@ -109,7 +113,8 @@ fn conditions(
     now: DateTime<Utc>,
 ) -> Vec<StatusCondition> {
     let worst = outcome.faults.first();
-    let stops = outcome.faults.iter().find(|fault| stops(fault.cause)).or(worst.filter(|_| outcome.turn.is_none()));
+    let stops =
+        outcome.faults.iter().find(|fault| stops(fault.cause)).or(worst.filter(|_| outcome.turn.is_none()));
     let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
     let ready = match stops {
         None => ("True", "Working", "the policy is followed".to_owned()),
@@ -123,7 +128,10 @@ fn conditions(
         .into_iter()
         .map(|(type_, (status, reason, message))| {
             let known = before.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
-            let since = known.map_or_else(|| now.to_rfc3339_opts(SecondsFormat::Secs, true), |known| known.last_transition_time.clone());
+            let since = known.map_or_else(
+                || now.to_rfc3339_opts(SecondsFormat::Secs, true),
+                |known| known.last_transition_time.clone(),
+            );
             StatusCondition {
                 type_: type_.into(),
                 status: status.into(),
@@ -140,6 +148,10 @@ fn conditions(
 fn stops(cause: Cause) -> bool {
     matches!(
         cause,
-        Cause::InvalidPolicy | Cause::PriorityClass | Cause::NoBuckets | Cause::NoCapacityBuffers | Cause::WatchFailed
+        Cause::InvalidPolicy
+            | Cause::PriorityClass
+            | Cause::NoBuckets
+            | Cause::NoCapacityBuffers
+            | Cause::WatchFailed
     )
 }

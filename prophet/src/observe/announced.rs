@@ -102,7 +102,10 @@ impl Reading<'_> {
     /// What a Kueue Workload announces: its pods, until they are admitted.
     pub fn workload(&self, metadata: &ObjectMeta, workload: &Workload) -> Option<Announcement> {
         let conditions = &workload.status.conditions;
-        if is_true(conditions, "Admitted") || is_true(conditions, "Finished") || metadata.deletion_timestamp.is_some() {
+        if is_true(conditions, "Admitted")
+            || is_true(conditions, "Finished")
+            || metadata.deletion_timestamp.is_some()
+        {
             return None;
         }
         let held = if is_true(conditions, "QuotaReserved") { Held::QuotaReserved } else { Held::NoQuota };

@@ -94,9 +94,8 @@ fn role(pod: &Pod) -> Role {
     let has = |map: &Option<BTreeMap<String, String>>, key: &str| {
         map.as_ref().is_some_and(|map| map.contains_key(key))
     };
-    let owned_by = |kind: &str| {
-        pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == kind)
-    };
+    let owned_by =
+        |kind: &str| pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == kind);
     if has(&pod.metadata.annotations, MIRROR) || owned_by("Node") {
         Role::Mirror
     } else if owned_by("DaemonSet") {

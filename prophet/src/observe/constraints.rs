@@ -87,7 +87,9 @@ pub(super) fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>
         "NotIn" => label.is_none_or(|label| !values.contains(label)),
         "Exists" => label.is_some(),
         "DoesNotExist" => label.is_none(),
-        "Gt" | "Lt" => label.zip(values.first()).is_some_and(|(label, value)| compares(label, operator, value)),
+        "Gt" | "Lt" => {
+            label.zip(values.first()).is_some_and(|(label, value)| compares(label, operator, value))
+        }
         _ => false,
     }
 }
@@ -125,8 +127,14 @@ mod tests {
     fn taints_must_be_tolerated() {
         check("{}", false);
         check(&with(""), true);
-        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}"#, true);
-        check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}]}"#, false);
+        check(
+            r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}"#,
+            true,
+        );
+        check(
+            r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}]}"#,
+            false,
+        );
         check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "value": "yes"}]}"#, true);
         check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "value": "no"}]}"#, false);
         check(r#"{"tolerations": [{"key": "nvidia.com/gpu", "operator": "Odd"}]}"#, false);
@@ -142,7 +150,9 @@ mod tests {
             ))
         };
         let term = |key: &str, operator: &str, values: &str| {
-            format!(r#"{{"matchExpressions": [{{"key": "{key}", "operator": "{operator}", "values": [{values}]}}]}}"#)
+            format!(
+                r#"{{"matchExpressions": [{{"key": "{key}", "operator": "{operator}", "values": [{values}]}}]}}"#
+            )
         };
         check(&affinity(&term("cores", "In", r#""2", "4""#)), true);
         check(&affinity(&term("cores", "NotIn", r#""2", "4""#)), false);

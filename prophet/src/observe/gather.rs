@@ -6,12 +6,12 @@ use std::sync::Arc;
 use embedder::{Ask, BucketId, BucketSet, Cluster, Gang, Room, Shape, Unfit};
 use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
 
+use super::Key;
 use super::class::{ClassId, PodClass};
 use super::constraints::Constraints;
 use super::index::{Index, PlaceholderPod};
 use super::nodes::{NodeFacts, less};
 use super::workloads::{HeldBack, Standing, Workloads};
-use super::Key;
 use crate::catalog::Offers;
 
 /// What a policy sees at a moment.
@@ -55,7 +55,7 @@ impl View {
         backoff: &dyn Fn(BucketId, usize) -> bool,
     ) -> Seen {
         self.refresh(index, offers);
-        let mut seen = Seen { standing: self.standing(index, offers, replica_sets, backoff), ..Seen::default() };
+        let mut seen = Seen { standing: standing(index, offers, replica_sets, backoff), ..Seen::default() };
         seen.ready = ready(index, offers, replica_sets);
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
@@ -66,13 +66,12 @@ impl View {
 
     /// The shape of a class in a catalog.
     pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
-        let admits = match self.admits.get(&class.constraints) {
-            Some(admits) => admits.clone(),
-            None => {
-                let admits = admits(&class.constraints, offers);
-                self.admits.insert(class.constraints.clone(), admits.clone());
-                admits
-            }
+        let admits = if let Some(admits) = self.admits.get(&class.constraints) {
+            admits.clone()
+        } else {
+            let admits = admits(&class.constraints, offers);
+            self.admits.insert(class.constraints.clone(), admits.clone());
+            admits
         };
         Shape { asks: class.asks, accelerator_kind: class.accelerator_kind.clone(), admits }
     }
@@ -117,7 +116,14 @@ impl View {
         }
     }
 
-    fn waiting(&mut self, index: &Index, offers: &Offers, workloads: &Workloads, batch: &[bool], seen: &mut Seen) {
+    fn waiting(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        batch: &[bool],
+        seen: &mut Seen,
+    ) {
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
             if pending + gated == 0 || !batch[id as usize] {
@@ -143,45 +149,45 @@ impl View {
 
     fn announced(&mut self, index: &Index, offers: &Offers, workloads: &Workloads, seen: &mut Seen) {
         for (_, announcement) in index.announcements() {
-            let ours: Vec<_> = announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
+            let ours: Vec<_> =
+                announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
             let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
             if count == 0 {
                 continue;
             }
-            match workloads.announced(announcement) {
-                Standing::HeldBack(reason) => *seen.held_back.entry(reason).or_default() += count,
-                _ => {
-                    let asks = ours.iter().map(|(class, count)| Ask { shape: self.shape(class, offers), count: *count });
-                    let asks: Vec<Ask> = asks.collect();
-                    if announcement.gang {
-                        seen.cluster.gangs.push(Gang { asks, one_placement_group: true });
-                    } else {
-                        seen.cluster.announced.extend(asks);
-                    }
+            if let Standing::HeldBack(reason) = workloads.announced(announcement) {
+                *seen.held_back.entry(reason).or_default() += count;
+            } else {
+                let asks =
+                    ours.iter().map(|(class, count)| Ask { shape: self.shape(class, offers), count: *count });
+                let asks: Vec<Ask> = asks.collect();
+                if announcement.gang {
+                    seen.cluster.gangs.push(Gang { asks, one_placement_group: true });
+                } else {
+                    seen.cluster.announced.extend(asks);
                 }
             }
         }
     }
+}
 
-    fn standing(
-        &self,
-        index: &Index,
-        offers: &Offers,
-        replica_sets: &Places,
-        backoff: &dyn Fn(BucketId, usize) -> bool,
-    ) -> PlaceholdersStanding {
-        let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
-            let one = |group| GroupStanding { backoff: backoff(bucket, group), ..GroupStanding::default() };
-            (0..groups.len()).map(one).collect()
-        });
-        let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
-        for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
-            let group = &mut standing.buckets[bucket][group];
-            // What waits for a node of a group that fails is no headroom: others are to take its place.
-            group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
-        }
-        standing
+fn standing(
+    index: &Index,
+    offers: &Offers,
+    replica_sets: &Places,
+    backoff: &dyn Fn(BucketId, usize) -> bool,
+) -> PlaceholdersStanding {
+    let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
+        let one = |group| GroupStanding { backoff: backoff(bucket, group), ..GroupStanding::default() };
+        (0..groups.len()).map(one).collect()
+    });
+    let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
+    for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
+        let group = &mut standing.buckets[bucket][group];
+        // What waits for a node of a group that fails is no headroom: others are to take its place.
+        group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
     }
+    standing
 }
 
 /// The policy's placeholders that stay, with their places.
@@ -213,9 +219,11 @@ fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
 }
 
 fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
-    let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
-        groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints))
-    });
+    let admitting = offers
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(_, groups)| groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints)));
     let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
     if admitting.len() == offers.groups.len() { BucketSet::all() } else { BucketSet::only(admitting) }
 }
@@ -239,5 +247,7 @@ fn place(
     let instance_type = facts.labels.get(crate::catalog::INSTANCE_TYPE_LABEL)?;
     let candidates = by_type.get(instance_type.as_str())?.iter().copied();
     let owning = candidates.filter(|&(bucket, group)| offers.groups[bucket][group].owns(facts));
-    owning.max_by_key(|&(bucket, group)| (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group))))
+    owning.max_by_key(|&(bucket, group)| {
+        (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group)))
+    })
 }

@@ -128,8 +128,12 @@ impl Index {
     /// The list has ended: what was not in it is gone.
     pub fn end_pods(&mut self) {
         let generation = self.generation;
-        let gone: Vec<u128> =
-            self.pods.iter().filter(|(_, entry)| entry.generation != generation).map(|(&key, _)| key).collect();
+        let gone: Vec<u128> = self
+            .pods
+            .iter()
+            .filter(|(_, entry)| entry.generation != generation)
+            .map(|(&key, _)| key)
+            .collect();
         for key in gone {
             self.remove(key);
         }
@@ -304,7 +308,9 @@ impl Index {
             }
             self.classes.release(id);
         }
-        taken.sort_by(|(a, _), (b, _)| (&a.namespace, a.asks, a.priority).cmp(&(&b.namespace, b.asks, b.priority)));
+        taken.sort_by(|(a, _), (b, _)| {
+            (&a.namespace, a.asks, a.priority).cmp(&(&b.namespace, b.asks, b.priority))
+        });
         taken
     }
 

@@ -41,7 +41,9 @@ impl Launching {
         let mut alive = BTreeMap::new();
         for (key, pod) in index.placeholders() {
             let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
-            let (Some(&(bucket, group)), Some(requested)) = (places.get(&set), pod.lifted_at) else { continue };
+            let (Some(&(bucket, group)), Some(requested)) = (places.get(&set), pod.lifted_at) else {
+                continue;
+            };
             let told = self.told.get(key).copied();
             let (end, told) = end(index, pod, requested, give_up, now, told);
             alive.extend(told.map(|told| (key.clone(), told)));

@@ -58,7 +58,8 @@ impl NodeFacts {
 }
 
 /// Taints of nodes that an autoscaler is about to take away.
-const GOING: [&str; 3] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
+const GOING: [&str; 3] =
+    ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
 
 /// A time of the API server.
 pub(crate) fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Option<DateTime<Utc>> {
@@ -152,7 +153,9 @@ impl Nodes {
             .filter(|slot| slot.facts.is_some() && slot.generation != generation)
             .map(|slot| Arc::clone(&slot.name))
             .collect();
-        gone.iter().for_each(|name| self.delete(name));
+        for name in gone {
+            self.delete(&name);
+        }
     }
 
     /// A pod was bound.

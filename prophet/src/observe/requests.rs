@@ -70,7 +70,8 @@ pub fn kind_in(quantities: &BTreeMap<String, String>) -> Option<&'static str> {
 fn kind(spec: &PodSpec) -> &'static str {
     let containers = spec.containers.iter().chain(&spec.init_containers);
     let mut all = containers.map(|container| &container.resources.requests);
-    let found = all.by_ref().filter_map(kind_in).min_by_key(|kind| ACCELERATORS.iter().position(|k| k == kind));
+    let found =
+        all.by_ref().filter_map(kind_in).min_by_key(|kind| ACCELERATORS.iter().position(|k| k == kind));
     found.unwrap_or(AcceleratorKind::NVIDIA)
 }
 
@@ -83,7 +84,8 @@ mod tests {
     #[track_caller]
     fn check(spec: &str, [accelerators, cpu_millis, gib]: [u64; 3]) {
         let spec: PodSpec = serde_json::from_str(spec).unwrap();
-        let expected = Resources { accelerators, cpu_millis, memory_bytes: gib * GIB, ephemeral_bytes: 0, pods: 1 };
+        let expected =
+            Resources { accelerators, cpu_millis, memory_bytes: gib * GIB, ephemeral_bytes: 0, pods: 1 };
         assert_eq!(requests(&spec).0, expected);
     }
 
@@ -112,8 +114,14 @@ mod tests {
         let init = r#"{"resources": {"requests": {"cpu": "5"}}}"#;
         let main = r#"{"resources": {"requests": {"cpu": "2"}}}"#;
         check(&format!(r#"{{"containers": [{main}], "initContainers": [{sidecar}]}}"#), [0, 3_000, 0]);
-        check(&format!(r#"{{"containers": [{main}], "initContainers": [{init}, {sidecar}]}}"#), [0, 5_000, 0]);
-        check(&format!(r#"{{"containers": [{main}], "initContainers": [{sidecar}, {init}]}}"#), [0, 6_000, 0]);
+        check(
+            &format!(r#"{{"containers": [{main}], "initContainers": [{init}, {sidecar}]}}"#),
+            [0, 5_000, 0],
+        );
+        check(
+            &format!(r#"{{"containers": [{main}], "initContainers": [{sidecar}, {init}]}}"#),
+            [0, 6_000, 0],
+        );
     }
 
     #[test]

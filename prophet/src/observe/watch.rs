@@ -62,7 +62,7 @@ pub struct Scope {
 const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
 
 /// How often kinds are looked for that a cluster may lack.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// What must have been listed before anything is decided.
 pub const NEEDED: [&str; 6] = ["pods", "nodes", "daemonsets", "policies", "replicasets", "priorityclasses"];
@@ -100,14 +100,15 @@ impl Watches {
             old.abort();
         }
         let api: Api<Pod> = Api::all_with(self.client.clone(), &());
-        self.pods = Some(self.follow("pods", api, watcher::Config::default().streaming_lists(), |world, event| {
-            match event {
-                Event::Init => world.index.begin_pods(),
-                Event::InitApply(pod) | Event::Apply(pod) => world.index.apply_pod(&pod),
-                Event::InitDone => world.index.end_pods(),
-                Event::Delete(pod) => world.index.delete_pod(&pod),
-            }
-        }));
+        self.pods =
+            Some(self.follow("pods", api, watcher::Config::default().streaming_lists(), |world, event| {
+                match event {
+                    Event::Init => world.index.begin_pods(),
+                    Event::InitApply(pod) | Event::Apply(pod) => world.index.apply_pod(&pod),
+                    Event::InitDone => world.index.end_pods(),
+                    Event::Delete(pod) => world.index.delete_pod(&pod),
+                }
+            }));
     }
 
     fn nodes(&mut self) {
@@ -268,7 +269,8 @@ fn announcer<K: Resource + Send + 'static>(
 ) -> impl FnMut(&mut World, Event<K>) + Send + 'static {
     let mut listed = BTreeSet::new();
     move |world, event| {
-        let reading = Reading { label_keys: &world.index.label_keys().clone(), priorities: &world.priorities };
+        let reading =
+            Reading { label_keys: &world.index.label_keys().clone(), priorities: &world.priorities };
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
@@ -316,7 +318,9 @@ async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<Str
     loop {
         for (kind, tasks) in OPTIONAL.iter().zip(&mut running) {
             match (served(&client, kind).await, tasks.is_some()) {
-                (Ok(Some(resource)), false) => *tasks = Some(watch_optional(&client, &shared, &namespaces, kind, &resource)),
+                (Ok(Some(resource)), false) => {
+                    *tasks = Some(watch_optional(&client, &shared, &namespaces, kind, &resource));
+                }
                 (Ok(None), true) => {
                     *tasks = None;
                     let mut world = shared.world();
@@ -340,7 +344,9 @@ async fn served(client: &Client, kind: &OptionalKind) -> kube::Result<Option<Api
         let found = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;
         match found {
             Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
-                return Ok(Some(ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, version, kind.kind))));
+                return Ok(Some(ApiResource::from_gvk(&GroupVersionKind::gvk(
+                    kind.group, version, kind.kind,
+                ))));
             }
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -361,9 +367,21 @@ fn watch_optional(
     let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let config = watcher::Config::default;
     match kind.kind {
-        "JobSet" => drop(tasks.spawn(follow(kind.name, all, config(), Arc::clone(shared), announcer("jobsets", job_set)))),
+        "JobSet" => drop(tasks.spawn(follow(
+            kind.name,
+            all,
+            config(),
+            Arc::clone(shared),
+            announcer("jobsets", job_set),
+        ))),
         "Workload" => {
-            drop(tasks.spawn(follow(kind.name, all, config(), Arc::clone(shared), announcer("workloads", workload))));
+            drop(tasks.spawn(follow(
+                kind.name,
+                all,
+                config(),
+                Arc::clone(shared),
+                announcer("workloads", workload),
+            )));
         }
         _ => {
             shared.world().buffers = Some(std::collections::BTreeMap::new());

@@ -38,7 +38,8 @@ impl Arrivals {
             self.frequent.push(shape);
             return;
         }
-        let rarest = self.frequent.iter_mut().min_by_key(|shape| (self.total[**shape as usize], Reverse(**shape)));
+        let rarest =
+            self.frequent.iter_mut().min_by_key(|shape| (self.total[**shape as usize], Reverse(**shape)));
         if let Some(rarest) = rarest.filter(|rarest| self.total[**rarest as usize] < self.total[at]) {
             *rarest = shape;
         }
