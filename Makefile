@@ -58,8 +58,11 @@ define program
 @mkdir -p $(@D)
 @if [[ -x "$${KUBEBUILDER_ASSETS:-/none}/$(@F)" ]]; then ln -sf "$$(realpath "$$KUBEBUILDER_ASSETS")/$(@F)" $@; \
 else $(need_go); echo "building $(@F)"; \
-(cd $(MODULES)/$(1) && go build -trimpath -ldflags="-s -w" -o $@.new $(2)) && touch $@.new && mv $@.new $@; fi
+(cd $(MODULES)/$(1) && go build -trimpath -ldflags="-s -w $(3)" -o $@.new $(2)) && touch $@.new && mv $@.new $@; fi
 endef
+
+# Kubernetes says which version it is only where it is told: helm asks.
+kubernetes_version = -X k8s.io/component-base/version.gitVersion=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 
 # $(call module_files,MODULE,GO MODULE,FILES...): a folder of files as they lie in a Go module.
 define module_files
@@ -74,7 +77,7 @@ $(CONTROL_PLANE)/bin/etcd: $(MODULES)/kubernetes/go.mod
 	$(call program,kubernetes,go.etcd.io/etcd/server/v3)
 
 $(CONTROL_PLANE)/bin/kube-%: $(MODULES)/kubernetes/go.mod
-	$(call program,kubernetes,k8s.io/kubernetes/cmd/$(@F))
+	$(call program,kubernetes,k8s.io/kubernetes/cmd/$(@F),$(kubernetes_version))
 
 $(CONTROL_PLANE)/bin/kwok: $(MODULES)/kwok/go.mod
 	$(call program,kwok,sigs.k8s.io/kwok/cmd/kwok)

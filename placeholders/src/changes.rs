@@ -2,7 +2,7 @@
 //! applied first one finds nothing to do.
 //!
 //! The number of pods whose gate is lifted never exceeds what is wanted. A changed template is rolled delete-first, a few
-//! at a time: a full node has no room for both.
+//! nodes at a time: a full node has no room for both.
 
 use serde_json::Value;
 
@@ -86,6 +86,10 @@ impl StandingSet {
     fn lifted(&self) -> u64 {
         self.staying().filter(|pod| !pod.held).count() as u64
     }
+
+    fn bound(&self) -> u64 {
+        self.staying().filter(|pod| pod.bound).count() as u64
+    }
 }
 
 /// The writes that lead a group towards `want` placeholders made by `template`; `sets` are all of the group.
@@ -101,12 +105,13 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
         towards(template, present, new_want, new, &mut changes);
     }
     let settled = present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
-    let mut keep = old.min(want);
+    // What waits for a node holds none, and may be too large for the one that comes: it goes at once.
+    let mut keep = older.iter().map(|set| set.bound()).sum::<u64>().min(want);
     if settled {
         keep -= keep.min(ROLL_AT_ONCE);
     }
     for set in older {
-        let replicas = keep.min(set.lifted());
+        let replicas = keep.min(set.bound());
         keep -= replicas;
         let (set_name, resource_version) = (set.name.clone(), set.resource_version.clone());
         if replicas == 0 && set.pods.is_empty() && set.replicas == 0 {

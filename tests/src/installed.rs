@@ -76,12 +76,17 @@ impl Prophet {
         arguments: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
+        let all = [&["run", "--namespace", NAMESPACE], arguments].concat();
+        let log = ("PROPHET_LOG", "info,prophet=debug".to_owned());
+        Self::spawn(plane, &all, &[&[log], environment].concat()).await
+    }
+
+    async fn spawn(plane: &ControlPlane, arguments: &[&str], environment: &[(&str, String)]) -> Result<Self> {
         let port = Port::free()?;
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, "prophet").await?;
-        let listen = format!("--listen=127.0.0.1:{}", port.number());
-        let mut command = prophet(&["run", "--namespace", NAMESPACE, &listen]);
-        command.args(arguments).env("KUBECONFIG", kubeconfig);
-        command.env("PROPHET_LOG", "info,prophet=debug").envs(environment.iter().cloned());
+        let mut command = prophet(arguments);
+        command.arg(format!("--listen=127.0.0.1:{}", port.number()));
+        command.env("KUBECONFIG", kubeconfig).envs(environment.iter().cloned());
         let mut process = Process::start("prophet", &command, plane.folder())?;
         let number = port.number();
         process
@@ -90,6 +95,31 @@ impl Prophet {
             })
             .await?;
         Ok(Self { process, port })
+    }
+
+    /// Runs the binary with the arguments, environment and service account of a container that the API server stored:
+    /// only where it listens, and where its volume is mounted, are others.
+    ///
+    /// # Errors
+    /// Where it asks for what this machine has not, or the controller is not ready in time.
+    pub async fn of_container(
+        plane: &ControlPlane,
+        container: &Value,
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
+        let data = format!("--data={}", plane.folder().join("history").display());
+        let given = container["args"].as_array().context("a container without arguments")?;
+        let given = given.iter().filter_map(Value::as_str).map(|argument| match argument {
+            "--listen=0.0.0.0:8080" => None,
+            "--data=/var/lib/prophet" => Some(data.as_str()),
+            other => Some(other),
+        });
+        let arguments: Vec<&str> = given.flatten().collect();
+        let named = container["env"].as_array().into_iter().flatten();
+        let named =
+            named.filter_map(|entry| Some((entry["name"].as_str()?, entry["value"].as_str()?.to_owned())));
+        let environment: Vec<(&str, String)> = named.chain(environment.iter().cloned()).collect();
+        Self::spawn(plane, &arguments, &environment).await
     }
 
     /// What it logged.

@@ -31,9 +31,9 @@ pub struct Settings {
     pub latency: Duration,
     /// From the Ready node to its registered GPUs.
     pub gpu_latency: Duration,
-    /// What the kubelet keeps of the CPU.
+    /// What the kubelet keeps of the CPU; by default no more than one of Amazon's node images keeps of four cores.
     pub reserved_cpu_millis: u32,
-    /// What the kubelet keeps of the memory.
+    /// What the kubelet keeps of the memory; by default a little less than theirs.
     pub reserved_memory_mib: u32,
 }
 
@@ -42,8 +42,8 @@ impl Default for Settings {
         Self {
             latency: Duration::from_secs(1),
             gpu_latency: Duration::ZERO,
-            reserved_cpu_millis: 100,
-            reserved_memory_mib: 1024,
+            reserved_cpu_millis: 80,
+            reserved_memory_mib: 850,
         }
     }
 }

@@ -22,5 +22,5 @@ mod table;
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
 pub use group::{NodeGroup, Taint};
 #[cfg(feature = "kubernetes")]
-pub use offers::{INSTANCE_TYPE_LABEL, Offer, Offers, capacity_type, live_groups, offers};
+pub use offers::{INSTANCE_TYPE_LABEL, Offer, Offers, Sizes, capacity_type, live_groups, offers};
 pub use table::{default_types, instance_type, instance_types};

@@ -78,6 +78,10 @@ pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> 
     })
 }
 
+/// What pods could have of a group's nodes before DaemonSets, as it was last seen, by the group's name. A group that is
+/// down to zero, or whose nodes differ by a few bytes, keeps it: another size is another template, and rolls placeholders.
+pub type Sizes = BTreeMap<String, Resources>;
+
 /// The buckets that `groups` offer, sized by `nodes`.
 ///
 /// # Errors
@@ -87,6 +91,7 @@ pub fn offers(
     nodes: &Nodes,
     daemons: &[Daemon],
     placement_group_label: &str,
+    sizes: &mut Sizes,
 ) -> Result<Offers, CatalogError> {
     let mut problems = Vec::new();
     let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> = BTreeMap::new();
@@ -115,7 +120,9 @@ pub fn offers(
     for ((instance_type, capacity_type, accelerator_kind), merged) in buckets {
         let suffix = if capacity_type == CapacityType::Spot { "/spot" } else { "" };
         let name = format!("{instance_type}{suffix}");
-        let (sized, offered) = sized(&merged, nodes, daemons, placement_group_label);
+        let offered: Vec<Offer> =
+            merged.iter().map(|one| offer(one, &merged, placement_group_label)).collect();
+        let sized = sized(&merged, &offered, nodes, daemons, sizes);
         let Some(allocatable) = sized else {
             problems.push(format!("{name}: DaemonSets leave no room on its nodes, or their size is unknown"));
             continue;
@@ -192,17 +199,16 @@ fn told_capacity_type(group: &NodeGroup, problems: &mut Vec<String>) -> Capacity
     told.unwrap_or(CapacityType::OnDemand)
 }
 
-/// The size of a bucket's nodes, and its groups as Kubernetes sees them.
+/// The size of a bucket's nodes; `None` where DaemonSets take it all.
 fn sized(
     merged: &[Merged],
+    offered: &[Offer],
     nodes: &Nodes,
     daemons: &[Daemon],
-    placement_group_label: &str,
-) -> (Option<Resources>, Vec<Offer>) {
-    let offered: Vec<Offer> = merged.iter().map(|one| offer(one, merged, placement_group_label)).collect();
-    let sizes = merged.iter().zip(&offered).map(|(one, offer)| size(&one.first, offer, nodes, daemons));
-    let smallest = sizes.reduce(|a, b| a.zip(b).map(|(a, b)| floor(a, b))).flatten();
-    (smallest, offered)
+    sizes: &mut Sizes,
+) -> Option<Resources> {
+    let sizes = merged.iter().zip(offered).map(|(one, offer)| size(&one.first, offer, nodes, daemons, sizes));
+    sizes.reduce(|a, b| a.zip(b).map(|(a, b)| floor(a, b))).flatten()
 }
 
 /// A group with its pins: the labels that every group has, and those in which it differs from its neighbours.
@@ -232,14 +238,27 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
 }
 
 /// What pods can have of a node of a group; `None` where DaemonSets take it all.
-fn size(group: &NodeGroup, offer: &Offer, nodes: &Nodes, daemons: &[Daemon]) -> Option<Resources> {
+fn size(
+    group: &NodeGroup,
+    offer: &Offer,
+    nodes: &Nodes,
+    daemons: &[Daemon],
+    sizes: &mut Sizes,
+) -> Option<Resources> {
     let expected = group.capacity.accelerators > 0;
     let of_group = nodes.iter().filter(|(_, _, facts)| {
         facts.ready && offer.owns(facts) && (!expected || facts.accelerator_kind.is_some())
     });
     let seen = of_group.map(|(_, slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
-    let whole = seen.reduce(floor).unwrap_or_else(|| template(group));
-    let mut left = whole;
+    let known = sizes.get(&group.name).copied();
+    let mut left = match (seen.reduce(floor), known) {
+        (Some(seen), Some(known)) if near(seen, known) => known,
+        (Some(seen), _) => {
+            sizes.insert(group.name.clone(), seen);
+            seen
+        }
+        (None, known) => known.unwrap_or_else(|| template(group)),
+    };
     for daemon in daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints)) {
         left = left.take(Resources { accelerators: 0, ..daemon.asks })?;
     }
@@ -250,6 +269,15 @@ fn size(group: &NodeGroup, offer: &Offer, nodes: &Nodes, daemons: &[Daemon]) -> 
 fn floor(a: Resources, b: Resources) -> Resources {
     let (a, b) = (a.components(), b.components());
     Resources::of(std::array::from_fn(|i| a[i].min(b[i])))
+}
+
+/// Whether two sizes of nodes are one: instances of one type differ by some KiB. Less than a placeholder leaves free.
+fn near(a: Resources, b: Resources) -> bool {
+    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = a;
+    (accelerators, pods) == (b.accelerators, b.pods)
+        && cpu_millis.abs_diff(b.cpu_millis) <= 5
+        && memory_bytes.abs_diff(b.memory_bytes) <= 8 * MIB
+        && ephemeral_bytes.abs_diff(b.ephemeral_bytes) <= ephemeral_bytes / 1_000
 }
 
 const MIB: u64 = 1 << 20;

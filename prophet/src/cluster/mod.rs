@@ -24,7 +24,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use kube::{Client, ResourceExt as _};
 
-use crate::catalog::{Offers, offers};
+use crate::catalog::{Offers, Sizes, offers};
 
 pub(crate) use self::run::failure;
 pub use self::run::{Cause, Fault, Outcome, Run};
@@ -32,7 +32,7 @@ pub use self::sources::{Groups, Source};
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, NEEDED, Scope, Shared, Watches};
+use crate::observe::{Key, Scope, Shared, Watches};
 use crate::record::Place;
 
 /// How the controller runs, whatever policies say.
@@ -135,7 +135,7 @@ impl Operator {
             anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<_> = world.index.daemons().cloned().collect();
-        let mut offers = offers(&groups, nodes, &daemons, label)?;
+        let mut offers = offers(&groups, nodes, &daemons, label, &mut Sizes::default())?;
         offers.problems.extend(self.groups.problems.iter().cloned());
         Ok(offers)
     }
@@ -155,8 +155,7 @@ impl Operator {
     }
 
     fn is_listed(&self) -> bool {
-        let world = self.shared.world();
-        let listed = NEEDED.iter().all(|name| world.listed.contains(name));
+        let listed = self.shared.world().is_listed();
         self.explain.ready(listed);
         listed
     }

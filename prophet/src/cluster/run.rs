@@ -13,12 +13,10 @@ use super::sources::Groups;
 use super::standing::Stands;
 use super::templates::templates;
 use super::{Config, PRIORITIES, priority_class};
-use crate::catalog::{Offers, offers};
+use crate::catalog::{Offers, Sizes, offers};
 use crate::control::{Basis, Control, GIVE_UP, Now, Turn, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
-use crate::observe::{
-    Daemon, Key, Launching, NEEDED, Places, PodClass, Preempted, Seen, Shared, View, World,
-};
+use crate::observe::{Daemon, Key, Launching, Places, PodClass, Preempted, Seen, Shared, View, World};
 use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
 
 /// One policy's state between turns. All of it can be made anew from the history and the cluster.
@@ -26,6 +24,7 @@ use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
 pub struct Run {
     settings: Option<Settings>,
     offers: Option<Arc<Offers>>,
+    sizes: Sizes,
     control: Option<Control>,
     journal: Option<Journal>,
     view: View,
@@ -209,7 +208,7 @@ impl Run {
         };
         all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
         let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
-        let made = offers(&all, nodes, &daemons, &config.placement_group_label);
+        let made = offers(&all, nodes, &daemons, &config.placement_group_label, &mut self.sizes);
         drop(world);
         let made = made.map(|offers| without(offers, taken, outcome));
         match made {
@@ -276,7 +275,8 @@ impl Run {
     fn basis(&self, settings: &Settings, offers: &Offers, config: &Config) -> Basis {
         let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
-        let latency = seen.unwrap_or(config.launch_seconds);
+        // In steps, so that not every launch makes control anew.
+        let latency = seen.map_or(config.launch_seconds, |seconds| (seconds + 9) / 10 * 10);
         Basis {
             catalog: offers.catalog.clone(),
             method: settings.method,
@@ -325,7 +325,7 @@ impl Run {
         };
         outcome.launch_seconds =
             buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
-        outcome.blind = NEEDED.iter().any(|name| world.failing.contains_key(name));
+        outcome.blind = world.is_blind();
         for (name, error) in &world.failing {
             outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
         }
@@ -416,15 +416,15 @@ fn check_surroundings(
         None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
     };
     for name in classes {
-        match world.priorities.get(&name) {
+        match world.priority(&name) {
             None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
-            Some(&value) if value < cutoff => outcome.fault(
+            Some(value) if value < cutoff => outcome.fault(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"
                 ),
             ),
-            Some(&value) if value >= settings.workloads.priority_min => outcome.fault(
+            Some(value) if value >= settings.workloads.priority_min => outcome.fault(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}: workloads from {} on could not preempt it",

@@ -4,7 +4,7 @@
 //! demand at its start. A histogram of D with exponentially decaying weights is the forecast, whatever the state. Where
 //! a bucket has been in use for a short time only, the histogram over all buckets stands in; where all have, the normal approximation of
 //! compound arrivals does: D is at most `z_q` sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
-//! within a tick, and rate in nodes a second.
+//! from tick to tick, and rate in nodes a second, over two hours at least.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -81,7 +81,8 @@ impl Forecaster for Increments {
             if let Some((last, before)) =
                 rest.split_last().map(|(last, before)| (last, before.last().unwrap_or(start)))
             {
-                needs.rise(at(last).demand_max.saturating_sub(at(before).demand));
+                // Of demand that stays: what vanishes between two ticks is too little to start from.
+                needs.rise(at(last).demand.saturating_sub(at(before).demand));
             }
             needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
             if rest.len() == window && needs.used {
@@ -137,7 +138,9 @@ impl Needs {
             return Distribution::certain(0);
         }
         let batch = self.squares as f64 / self.rises as f64;
-        let rate = self.rises as f64 / (self.ticks as f64 * lead.tick_seconds as f64);
+        // The first rise of all says little of their rate.
+        let ticks = (self.ticks as f64).max(WINDOWS_MIN);
+        let rate = self.rises as f64 / (ticks * lead.tick_seconds as f64);
         let deviation = (batch * rate * lead.seconds as f64).sqrt();
         let below = |nodes: f64| normal_cdf(nodes / deviation);
         let chances = (0_u32..1_000).map(f64::from).take_while(|nodes| *nodes < 4.0 * deviation + 1.0);
@@ -194,13 +197,13 @@ mod tests {
         assert_eq!((outlook.new_nodes.quantile(0.65), outlook.new_nodes.quantile(0.75)), (0, 4));
     }
 
-    /// 10 rises of 2 in 100 ticks: batch 2, rate 20 / 6000 s, lead 180 s, so a deviation of sqrt(1.2) = 1.095.
+    /// 10 rises of 2 in 100 ticks, which count as 120: batch 2, rate 20 / 7200 s, lead 180 s, so a deviation of 1.
     #[test]
     fn a_cold_start_follows_the_rule_of_thumb() {
         let cold = learnt((0..101).map(|minute| 2 * (minute / 10)));
         let outlook = cold.bucket(0);
         assert_eq!(outlook.basis, Reason::TooLittleHistory);
-        // z at 0.95 is 1.645, at 0.99 is 2.326: 1.80 and 2.55 nodes.
+        // z at 0.95 is 1.645, at 0.99 is 2.326 nodes.
         assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 3));
         assert!(learnt(std::iter::repeat_n(7, 50)).bucket(0).new_nodes.quantile(0.999) == 0);
     }

@@ -63,8 +63,8 @@ const PODS_MAX: u64 = 1_000_000;
 pub struct Reading<'a> {
     /// Labels of pods that policies read.
     pub label_keys: &'a BTreeSet<String>,
-    /// Priorities by the name of their class.
-    pub priorities: &'a BTreeMap<String, i32>,
+    /// Priorities by their class.
+    pub priorities: &'a BTreeMap<Key, i32>,
 }
 
 impl Reading<'_> {
@@ -115,8 +115,10 @@ impl Reading<'_> {
     }
 
     fn pods(&self, template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> (PodClass, u64) {
-        let named = template.spec.priority_class_name.as_ref().and_then(|name| self.priorities.get(name));
-        let priority = template.spec.priority.or(named.copied()).unwrap_or(0);
+        let named = template.spec.priority_class_name.as_ref().and_then(|name| {
+            self.priorities.get(&Key { namespace: String::new(), name: name.clone() }).copied()
+        });
+        let priority = template.spec.priority.or(named).unwrap_or(0);
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         (PodClass::of_template(template, namespace, priority, self.label_keys), count.min(PODS_MAX))
     }

@@ -41,6 +41,6 @@ pub use nodes::{NodeFacts, NodeId, Nodes, Slot};
 pub use objects::{DaemonSet, Job, JobSet, Node, Pod, PodSpec, Requirement, Workload};
 pub use quantity::{millis, units};
 pub use requests::{kind_in, requests, resources};
-pub use watch::{NEEDED, Scope, Shared, Watches};
+pub use watch::{Scope, Shared, Watches};
 pub use workloads::{HeldBack, Standing, Workloads};
 pub use world::{OwnedObject, World};

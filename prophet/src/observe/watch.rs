@@ -3,7 +3,7 @@
 //! A watch that fails says so and tries again; what it had told stays. Kinds that a cluster may lack are looked for
 //! once a minute.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
@@ -64,8 +64,8 @@ const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
 /// How often kinds are looked for that a cluster may lack.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-/// What must have been listed before anything is decided.
-pub const NEEDED: [&str; 6] = ["pods", "nodes", "daemonsets", "policies", "replicasets", "priorityclasses"];
+/// What decisions rest on in any cluster; to it come policies and what stands, in each namespace.
+const NEEDED: [&str; 4] = ["pods", "nodes", "daemonsets", "priorityclasses"];
 
 /// The running watches; dropped, they end.
 pub struct Watches {
@@ -78,6 +78,7 @@ pub struct Watches {
 impl Watches {
     /// Starts them all.
     pub fn start(client: Client, shared: Arc<Shared>, scope: &Scope) -> Self {
+        shared.world().need(NEEDED.map(str::to_owned));
         let mut watches = Self { client, shared, tasks: JoinSet::new(), pods: None };
         watches.restart_pods();
         watches.nodes();
@@ -155,16 +156,12 @@ impl Watches {
 
     fn priorities(&mut self) {
         let api: Api<PriorityClass> = Api::all(self.client.clone());
-        self.follow("priorityclasses", api, watcher::Config::default(), |world, event| match event {
-            Event::Init => world.priorities.clear(),
-            Event::InitApply(class) | Event::Apply(class) => {
-                world.priorities.insert(class.name_any(), class.value.unwrap_or(0));
-            }
-            Event::InitDone => {}
-            Event::Delete(class) => {
-                world.priorities.remove(&class.name_any());
-            }
-        });
+        let apply = kept(
+            String::new(),
+            |world| &mut world.priorities,
+            |class: PriorityClass| class.value.or(Some(0)),
+        );
+        self.follow("priorityclasses", api, watcher::Config::default(), apply);
     }
 
     fn autoscaler(&mut self, namespace: &str) {
@@ -182,40 +179,24 @@ impl Watches {
 
     fn policies(&mut self, namespace: &str) {
         let api: Api<OverprovisioningPolicy> = Api::namespaced(self.client.clone(), namespace);
-        let here = namespace.to_owned();
-        self.follow("policies", api, watcher::Config::default(), move |world, event| match event {
-            Event::Init => world.policies.retain(|key, _| key.namespace != here),
-            Event::InitApply(policy) | Event::Apply(policy) => {
-                world.policies.insert(Key::of(policy.meta()), policy);
-            }
-            Event::InitDone => {}
-            Event::Delete(policy) => {
-                world.policies.remove(&Key::of(policy.meta()));
-            }
-        });
+        let name = format!("policies of {namespace}");
+        self.shared.world().need([name.clone()]);
+        let apply = kept(namespace.to_owned(), |world| &mut world.policies, Some);
+        self.follow(&name, api, watcher::Config::default(), apply);
     }
 
     fn sets(&mut self, namespace: &str) {
         let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), namespace);
         let config = watcher::Config::default().labels(OURS);
-        let here = namespace.to_owned();
-        self.follow("replicasets", api, config, move |world, event| match event {
-            Event::Init => world.sets.retain(|key, _| key.namespace != here),
-            Event::InitApply(set) | Event::Apply(set) => {
-                let key = Key::of(set.meta());
-                match OwnedObject::of_set(&set) {
-                    Some(owned) => drop(world.sets.insert(key, owned)),
-                    None => drop(world.sets.remove(&key)),
-                }
-            }
-            Event::InitDone => {}
-            Event::Delete(set) => drop(world.sets.remove(&Key::of(set.meta()))),
-        });
+        let name = format!("replicasets of {namespace}");
+        self.shared.world().need([name.clone()]);
+        let apply = kept(namespace.to_owned(), |world| &mut world.sets, |set| OwnedObject::of_set(&set));
+        self.follow(&name, api, config, apply);
     }
 
     fn follow<K>(
         &mut self,
-        name: &'static str,
+        name: &str,
         api: Api<K>,
         config: watcher::Config,
         apply: impl FnMut(&mut World, Event<K>) + Send + 'static,
@@ -223,7 +204,7 @@ impl Watches {
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        self.tasks.spawn(follow(name, api, config, Arc::clone(&self.shared), apply))
+        self.tasks.spawn(follow(name.to_owned(), api, config, Arc::clone(&self.shared), apply))
     }
 }
 
@@ -232,7 +213,7 @@ const OURS: &str = "app.kubernetes.io/managed-by=prophet";
 
 /// Applies the events of one watch, for ever.
 async fn follow<K>(
-    name: &'static str,
+    name: String,
     api: Api<K>,
     config: watcher::Config,
     shared: Arc<Shared>,
@@ -246,19 +227,47 @@ async fn follow<K>(
             let mut world = shared.world();
             match event {
                 Ok(event) => {
-                    world.failing.remove(name);
+                    world.failing.remove(&name);
                     if matches!(event, Event::InitDone) {
-                        world.listed.insert(name);
+                        world.unlisted.remove(&name);
                     }
                     apply(&mut world, event);
                 }
                 Err(error) => {
                     tracing::warn!(watch = name, %error, "watch failed");
-                    world.failing.insert(name, error.to_string());
+                    world.failing.insert(name.clone(), error.to_string());
                 }
             }
         }
         shared.ring();
+    }
+}
+
+/// Applies events of a kind whose objects in a namespace are kept as they are. What a new list lacks is gone once the list
+/// has ended, and not before: what stands must never look as if it did not.
+fn kept<K: Resource, V>(
+    here: String,
+    map: impl Fn(&mut World) -> &mut BTreeMap<Key, V>,
+    of: impl Fn(K) -> Option<V>,
+) -> impl FnMut(&mut World, Event<K>) {
+    let mut listed = BTreeSet::new();
+    move |world, event| {
+        let map = map(world);
+        let mut apply = |object: K| {
+            let key = Key::of(object.meta());
+            match of(object) {
+                Some(value) => drop(map.insert(key.clone(), value)),
+                None => drop(map.remove(&key)),
+            }
+            key
+        };
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => drop(listed.insert(apply(object))),
+            Event::Apply(object) => drop(apply(object)),
+            Event::InitDone => map.retain(|key, _| key.namespace != here || listed.contains(key)),
+            Event::Delete(object) => drop(map.remove(&Key::of(object.meta()))),
+        }
     }
 }
 
@@ -325,7 +334,7 @@ async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<Str
                     *tasks = None;
                     let mut world = shared.world();
                     world.index.retain_announced(kind.name, &BTreeSet::new());
-                    world.failing.remove(kind.name);
+                    world.forget(kind.name);
                     if kind.kind == "CapacityBuffer" {
                         world.buffers = None;
                     }
@@ -368,7 +377,7 @@ fn watch_optional(
     let config = watcher::Config::default;
     match kind.kind {
         "JobSet" => drop(tasks.spawn(follow(
-            kind.name,
+            kind.name.to_owned(),
             all,
             config(),
             Arc::clone(shared),
@@ -376,7 +385,7 @@ fn watch_optional(
         ))),
         "Workload" => {
             drop(tasks.spawn(follow(
-                kind.name,
+                kind.name.to_owned(),
                 all,
                 config(),
                 Arc::clone(shared),
@@ -384,12 +393,17 @@ fn watch_optional(
             )));
         }
         _ => {
-            shared.world().buffers = Some(std::collections::BTreeMap::new());
+            shared.world().buffers = Some(BTreeMap::new());
             for namespace in namespaces {
                 let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
-                let here = namespace.clone();
-                let apply = move |world: &mut World, event| buffers(world, event, &here);
-                tasks.spawn(follow(kind.name, api, config().labels(OURS), Arc::clone(shared), apply));
+                let apply = kept(
+                    namespace.clone(),
+                    |world| world.buffers.get_or_insert_default(),
+                    |buffer| OwnedObject::of_buffer(&buffer),
+                );
+                let name = format!("{} of {namespace}", kind.name);
+                shared.world().need([name.clone()]);
+                tasks.spawn(follow(name, api, config().labels(OURS), Arc::clone(shared), apply));
             }
         }
     }
@@ -404,20 +418,4 @@ fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement
 fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
     let workload: Workload = serde_json::from_value(object.data.clone()).ok()?;
     reading.workload(&object.metadata, &workload)
-}
-
-fn buffers(world: &mut World, event: Event<DynamicObject>, here: &str) {
-    let known = world.buffers.get_or_insert_default();
-    match event {
-        Event::Init => known.retain(|key, _| key.namespace != here),
-        Event::InitApply(buffer) | Event::Apply(buffer) => {
-            let key = Key::of(&buffer.metadata);
-            match OwnedObject::of_buffer(&buffer) {
-                Some(owned) => drop(known.insert(key, owned)),
-                None => drop(known.remove(&key)),
-            }
-        }
-        Event::InitDone => {}
-        Event::Delete(buffer) => drop(known.remove(&Key::of(&buffer.metadata))),
-    }
 }

@@ -22,14 +22,49 @@ pub struct World {
     pub sets: BTreeMap<Key, OwnedObject>,
     /// Our CapacityBuffers; `None` where the cluster has no such kind.
     pub buffers: Option<BTreeMap<Key, OwnedObject>>,
-    /// Priorities by the name of their class.
-    pub priorities: BTreeMap<String, i32>,
+    /// Priorities by their class, which has no namespace.
+    pub priorities: BTreeMap<Key, i32>,
     /// Groups that cluster-autoscaler backs off from.
     pub backoff: BTreeSet<String>,
     /// What fails, by what was asked for.
-    pub failing: BTreeMap<&'static str, String>,
-    /// What has been listed once.
-    pub listed: BTreeSet<&'static str>,
+    pub failing: BTreeMap<String, String>,
+    /// What decisions rest on.
+    needed: BTreeSet<String>,
+    /// What of it has not been listed yet.
+    pub(super) unlisted: BTreeSet<String>,
+}
+
+impl World {
+    /// The priority of a class.
+    pub fn priority(&self, class: &str) -> Option<i32> {
+        self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
+    }
+
+    /// Whether all that decisions rest on has been listed once.
+    pub fn is_listed(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    /// Whether a watch that decisions rest on fails: what is seen is the past.
+    pub fn is_blind(&self) -> bool {
+        self.needed.iter().any(|name| self.failing.contains_key(name))
+    }
+
+    /// Decisions rest on these, too.
+    pub(super) fn need(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            self.needed.insert(name.clone());
+            self.unlisted.insert(name);
+        }
+    }
+
+    /// A kind is served no more: nothing waits for it, and it cannot fail.
+    pub(super) fn forget(&mut self, kind: &str) {
+        let of_kind = |name: &String| name == kind || name.starts_with(&format!("{kind} of "));
+        self.failing.retain(|name, _| !of_kind(name));
+        self.needed.retain(|name| !of_kind(name));
+        self.unlisted.retain(|name| !of_kind(name));
+    }
 }
 
 /// An object that stands for placeholders of one group.

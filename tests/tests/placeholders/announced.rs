@@ -1,0 +1,77 @@
+//! Pods that are announced before they exist, or before they may run.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use serde_json::json;
+use tests::crds;
+use tests::installed::policy;
+use tests::node_group::NodeGroup;
+
+use super::world::{POD, Plan, World, job_with};
+
+/// Nothing but what is announced.
+const ANNOUNCED: &str = "{mode: Act, tick: 10s, forecast: {method: last-value}}";
+
+fn workload(name: &str, count: u32) -> String {
+    format!(
+        "{{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {{name: {name}, namespace: default}},
+          spec: {{queueName: batch, podSets: [{{name: main, count: {count}, template: {POD}}}]}}}}\n---\n"
+    )
+}
+
+/// As Kueue does it.
+async fn set_condition(world: &World, name: &str, condition: &str) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("kueue.x-k8s.io", "v1beta2", "Workload"));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
+    let known = api.get(name).await.unwrap_or_else(|error| panic!("{error:#}"));
+    let mut conditions = known.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.push(json!({
+        "type": condition, "status": "True", "reason": "Tested", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }));
+    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+    let patched = api.patch_status(name, &PatchParams::default(), &patch).await;
+    patched.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_has_none() {
+    let plan = Plan { before: vec![crds::WORKLOAD], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", ANNOUNCED)).await;
+    let queued = |name: &str, pods| {
+        let more = "suspend: true,";
+        job_with(name, pods, more).replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ")
+    };
+    world.apply(&[queued("admitted", 2), queued("waiting", 5)].concat()).await;
+    world.apply(&[workload("admitted", 2), workload("waiting", 5)].concat()).await;
+    set_condition(&world, "admitted", "QuotaReserved").await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.wait_for_status("batch", "what is held back", |status| status["heldBack"]["no_quota"] == 5).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+
+    set_condition(&world, "admitted", "Admitted").await;
+    let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
+    let released = Patch::Merge(json!({"spec": {"suspend": false}}));
+    jobs.patch("admitted", &PatchParams::default(), &released).await.unwrap();
+    let waited = world.wait_for_job("admitted", 2).await;
+    println!("an announced job of two nodes waits {waited:.2} s");
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
+    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value},
+        workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}}}}";
+    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
+    let gated = |name: &str, gate: &str| {
+        job_with(name, 1, "")
+            .replace("restartPolicy", &format!("schedulingGates: [{{name: {gate}}}], restartPolicy"))
+    };
+    let held = [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
+    let pods = [gated("data", "example.com/data"), gated("unknown", "example.com/other")].concat();
+    world.apply(&[held, pods].concat()).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let told = |status: &serde_json::Value| status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1});
+    world.wait_for_status("batch", "what is held back", told).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+}

@@ -1,0 +1,39 @@
+//! CapacityBuffers instead of pods.
+
+use serde_json::json;
+use std::time::Duration;
+use tests::autoscaler::Settings;
+use tests::crds;
+use tests::installed::policy;
+use tests::node_group::NodeGroup;
+use tests::wait;
+
+use super::world::{Plan, job};
+
+/// Long enough for a machine that does something else, too.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+const TWO_BUFFERED: &str = "{mode: Act, tick: 10s, placeholders: {kind: CapacityBuffer},
+    forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
+    let autoscaler = Settings { capacity_buffers: true, ..Settings::default() };
+    let plan = Plan {
+        autoscaler,
+        before: vec![crds::CAPACITY_BUFFER],
+        ..Plan::of([NodeGroup::new("small", "m5.xlarge")])
+    };
+    let world = plan.start(&policy("batch", TWO_BUFFERED)).await;
+    wait::until_true("two nodes", DEADLINE, async || Ok(world.nodes().await.len() == 2)).await.unwrap();
+    world.wait_for_placeholders([0, 0, 0]).await;
+    world.apply(&job("first", 2)).await;
+    let waited = world.wait_for_job("first", 2).await;
+    println!("a job of two nodes waits {waited:.2} s beside CapacityBuffers");
+    // Two nodes are in demand: the plan lowers the buffer, or it would be refilled.
+    world.wait_for_buffered(&[0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+
+    world.patch_policy("batch", json!({"mode": "Observe"})).await;
+    world.wait_for_buffered(&[]).await;
+}

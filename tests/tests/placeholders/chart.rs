@@ -1,0 +1,79 @@
+//! The chart, by a real helm.
+
+use std::process::Command;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams};
+use serde_json::Value;
+use tests::control_plane::ControlPlane;
+use tests::installed::{self, NAMESPACE, Prophet, policy};
+use tests::{built, wait};
+
+use super::world::Plan;
+use tests::node_group::NodeGroup;
+
+/// Whatever the binary prints as its CustomResourceDefinition, the chart installs.
+#[test]
+fn the_chart_has_the_definition_that_the_binary_prints() {
+    let (code, printed, _) = tests::run(&["crd", "--without-priority-classes"]);
+    let file = installed::chart().join("files/crd.json");
+    let same = std::fs::read_to_string(file).unwrap() == printed;
+    assert!(code == 0 && same, "run: prophet crd --without-priority-classes > charts/prophet/files/crd.json");
+}
+
+fn helm(plane: &ControlPlane, arguments: &[&str]) -> String {
+    let mut helm = Command::new(built::control_plane("bin/helm").unwrap_or_else(|error| panic!("{error:#}")));
+    helm.args(arguments).args(["--namespace", NAMESPACE]).env("KUBECONFIG", plane.kubeconfig());
+    let home = plane.folder().join("helm");
+    helm.env("HELM_CACHE_HOME", &home).env("HELM_CONFIG_HOME", &home).env("HELM_DATA_HOME", &home);
+    let output = helm.output().unwrap_or_else(|error| panic!("{error:#}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "helm {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
+    let mut world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
+    let chart = installed::chart();
+    let tags = "nodeGroupAutoDiscovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
+    let install = [
+        "install",
+        "prophet",
+        chart.to_str().unwrap(),
+        "--create-namespace",
+        "--set",
+        tags,
+        "--set",
+        "crds.keep=false",
+    ];
+    let before = world.inventory().await;
+    let notes = helm(&world.plane, &install);
+    assert!(notes.contains("kubectl get opp"), "{notes}");
+
+    let deployments: Api<Deployment> = Api::namespaced(world.plane.client(), NAMESPACE);
+    let list = deployments.list(&ListParams::default()).await.unwrap().items;
+    let [deployment] = &list[..] else { panic!("one Deployment was to come: {list:?}") };
+    let container: Value =
+        serde_json::to_value(deployment).unwrap()["spec"]["template"]["spec"]["containers"][0].clone();
+    let prophet = Prophet::of_container(&world.plane, &container, &world.moto.environment()).await;
+    world.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));
+    let spec = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    world.apply(&policy("batch", spec)).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+
+    world.delete_policy("batch").await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    world.prophet.take().unwrap().stop().await.unwrap();
+    helm(&world.plane, &["uninstall", "prophet"]);
+    let mut left = Vec::new();
+    let gone = wait::until_true("no trace", Duration::from_mins(1), async || {
+        // Helm leaves the namespace, and with it what each namespace has.
+        let kept = ["Namespace /prophet", "ServiceAccount prophet/default"];
+        left = world.inventory().await.difference(&before).cloned().collect();
+        left.retain(|object| !kept.contains(&object.as_str()));
+        Ok(left.is_empty())
+    });
+    gone.await.unwrap_or_else(|error| panic!("{error:#}: {left:#?}"));
+}

@@ -1,0 +1,65 @@
+//! Placeholders over groups and placement groups.
+
+use std::time::Duration;
+
+use tests::autoscaler::Settings;
+use tests::crds;
+use tests::installed::policy;
+use tests::node_group::NodeGroup;
+
+use super::world::{POD, Plan};
+
+/// Four of each bucket.
+const FOUR: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
+
+fn two_by_two() -> [NodeGroup; 4] {
+    [
+        NodeGroup::new("large-a", "m5.2xlarge").placement_group("a"),
+        NodeGroup::new("large-b", "m5.2xlarge").placement_group("b"),
+        NodeGroup::new("small-a", "m5.xlarge").placement_group("a"),
+        NodeGroup::new("small-b", "m5.xlarge").placement_group("b"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placeholders_are_dealt_over_placement_groups_and_a_full_one_is_skipped() {
+    let [large_a, large_b, small_a, small_b] = two_by_two();
+    let plan = Plan::of([large_a.sizes(0, 1), large_b, small_a, small_b]);
+    let world = plan.start(&policy("batch", FOUR)).await;
+    world.wait_for_groups(&[("large-a", 1), ("large-b", 3), ("small-a", 2), ("small-b", 2)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 8, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_whose_launches_fail_is_skipped() {
+    let autoscaler = Settings { max_node_provision_time: Duration::from_secs(8), ..Settings::default() };
+    let plan = Plan { autoscaler, ..Plan::of(two_by_two()) };
+    let world = plan.start_alone().await;
+    world.joiner.fail("small-b");
+    let world = world.with_controller(&[], &policy("batch", FOUR)).await;
+    world.wait_for_groups(&[("large-a", 2), ("large-b", 2), ("small-a", 4)]).await;
+    let told = |status: &serde_json::Value| {
+        let buckets = status["buckets"].as_array().cloned().unwrap_or_default();
+        let groups = buckets.iter().filter_map(|bucket| bucket["groups"].as_array()).flatten();
+        groups.into_iter().any(|group| group["name"] == "small-b" && group["backoff"] == true)
+    };
+    world.wait_for_status("batch", "the backoff to be told", told).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_larger_than_a_node_is_launched_in_one_placement_group() {
+    let groups = [
+        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
+        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
+    ];
+    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value}, workloads: {releasedJobs: {matchLabels: {queue: soon}}}}";
+    let plan = Plan { before: vec![crds::JOB_SET], ..Plan::of(groups) };
+    let world = plan.start(&policy("batch", spec)).await;
+    let set = format!(
+        "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: gang, namespace: default, labels: {{queue: soon}}}},
+          spec: {{suspend: true, replicatedJobs: [{{name: workers, replicas: 1, template: {{spec: {{parallelism: 3, completions: 3, template: {POD}}}}}}}]}}}}"
+    );
+    world.apply(&set).await;
+    world.wait_for_groups(&[("wide", 3)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
+}

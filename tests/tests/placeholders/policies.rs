@@ -1,0 +1,92 @@
+//! Policies that observe, act, overlap and go.
+
+use serde_json::json;
+use std::time::Duration;
+use tests::audit::Entry;
+use tests::control_plane::Options;
+use tests::installed::policy;
+use tests::node_group::NodeGroup;
+use tests::wait;
+
+use super::world::{Plan, World};
+
+/// Long enough for a machine that does something else, too.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+fn two(mode: &str) -> String {
+    format!(
+        "{{mode: {mode}, tick: 10s, forecast: {{method: ladder, ladder: {{nodesToReplicas: [[0, 2]]}}}}}}"
+    )
+}
+
+/// What the controller wrote beside status and Events.
+fn writes(world: &World) -> Vec<Entry> {
+    let log = world.plane.audit_log().unwrap_or_else(|error| panic!("{error:#}"));
+    let told = ["overprovisioningpolicies/status", "events"];
+    log.into_iter()
+        .filter(|entry| entry.user == "system:serviceaccount:prophet:prophet" && entry.writes())
+        .filter(|entry| !told.contains(&entry.resource.as_str()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observing_writes_status_and_events_only_and_going_back_to_it_removes_what_stands() {
+    let options = Options { audited: true, ..Options::default() };
+    let plan = Plan { options, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", &two("Observe"))).await;
+    world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
+    assert_eq!(world.launched_after_scans(3).await, 0, "{}", world.told());
+    assert_eq!(writes(&world), []);
+
+    world.patch_policy("batch", json!({"mode": "Act"})).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.patch_policy("batch", json!({"mode": "Observe"})).await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty())).await.unwrap();
+    let before = writes(&world).len();
+    world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(writes(&world).len(), before, "{:?}", writes(&world));
+    assert_eq!(world.launched_after_scans(1).await, 2, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_deleted_leaves_nothing() {
+    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", &two("Act"))).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.delete_policy("batch").await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty())).await.unwrap();
+    wait::until_true("no node", DEADLINE, async || Ok(world.nodes().await.is_empty())).await.unwrap();
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_policies_that_overlap_the_younger_stands_back() {
+    let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
+    let older = two("Act").replace("mode:", "buckets: {instanceTypes: [m5.xlarge]}, mode:");
+    let world = Plan::of(groups).start(&policy("older", &older)).await;
+    world.wait_for_groups(&[("small", 2)]).await;
+    // Creation times have a resolution of a second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.apply(&policy("younger", &two("Act"))).await;
+    world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
+    let overlaps = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == "Degraded" && condition["reason"] == "OverlappingBuckets")
+    };
+    world.wait_for_status("younger", "the overlap to be told", overlaps).await;
+    assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.told());
+    world.wait_for_status("older", "all to be well", |status| !overlaps(status)).await;
+    assert!(
+        world
+            .sets()
+            .await
+            .unwrap()
+            .iter()
+            .all(|set| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"] != "younger"
+                || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"] == "m5.2xlarge")
+    );
+}

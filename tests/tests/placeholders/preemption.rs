@@ -1,0 +1,102 @@
+//! Workloads take the nodes that placeholders hold.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+use std::time::Duration;
+use tests::autoscaler::Settings;
+use tests::installed::{NAMESPACE, policy};
+use tests::node_group::NodeGroup;
+
+use super::world::{Plan, World, job};
+
+/// Two placeholders of each bucket while nothing runs, none once two nodes are in demand.
+const TWO_AT_FIRST: &str =
+    "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
+
+async fn delete_job(world: &World, name: &str) {
+    let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
+    let deleted = jobs.delete(name, &DeleteParams::background()).await;
+    deleted.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
+    let plan = || Plan::of([NodeGroup::new("small", "m5.xlarge")]);
+    let world = plan().start(&policy("batch", TWO_AT_FIRST)).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    assert_eq!(world.autoscaler.counters().launched(), 2, "{}", world.told());
+
+    world.apply(&job("first", 2)).await;
+    let with = world.wait_for_job("first", 2).await;
+    // The plan wants none now: what the ReplicaSet recreates stays held until it is taken away.
+    world.wait_for_placeholders([0, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.nodes().await.len(), 2);
+
+    delete_job(&world, "first").await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    for pod in world.pods(NAMESPACE).await.unwrap() {
+        assert_eq!(pod.annotations()["prophet.dev/lifted-for"], "forecast");
+    }
+
+    let alone = plan().start_alone().await;
+    alone.apply(&job("first", 2)).await;
+    let without = alone.wait_for_job("first", 2).await;
+    println!("a job of two nodes waits {with:.2} s beside the controller, {without:.2} s without it");
+    assert!(with < without, "{with} {without}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_vanish_between_ticks_launch_nothing() {
+    // An autoscaler that does not look: what the pods themselves would launch is not the question.
+    let blind = Settings { scan_interval: Duration::from_hours(1), ..Settings::default() };
+    let plan = Plan { autoscaler: blind, ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)]) };
+    let world = plan.start(&policy("batch", "{mode: Act, tick: 20s}")).await;
+    world.wait_for_status("batch", "a first turn", |status| status["demand"] == 0).await;
+    world.apply(&job("burst", 50)).await;
+    world.wait_for_status("batch", "the burst to be seen", |status| status["demand"] == 50).await;
+    delete_job(&world, "burst").await;
+    world.wait_for_status("batch", "the burst to be gone", |status| status["demand"] == 0).await;
+    let until = tests::wait::stays_true("nothing is held", Duration::from_secs(45), async || {
+        Ok(world.pods(NAMESPACE).await?.is_empty())
+    });
+    until.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.told()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
+    let groups = [NodeGroup::new("cpu", "m5.xlarge"), NodeGroup::new("gpu", "g5.xlarge")];
+    let spec = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    let world = Plan::of(groups).start(&policy("batch", spec)).await;
+    world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
+    world.patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 0}}, "mode": "Act"})).await;
+    world.wait_for_groups(&[("gpu", 1)]).await;
+    world.patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 1}}})).await;
+    // The CPU placeholder is the younger one now, and that is not what decides.
+    world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
+    world.apply(&job("small", 1)).await;
+    world.wait_for_job("small", 1).await;
+    let pods = world.pods("default").await.unwrap();
+    let node = pods[0].spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap();
+    let nodes = world.nodes().await;
+    let taken = nodes.iter().find(|found| found.name_any() == node).unwrap();
+    assert_eq!(taken.labels()["node.kubernetes.io/instance-type"], "m5.xlarge");
+    world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
+    assert_eq!(world.autoscaler.counters().launched_in("gpu"), 1, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_another_workload_takes_is_reported_and_refilled_within_the_limits() {
+    let spec = "{mode: Act, tick: 10s, workloads: {namespaces: [batch]}, limits: {placeholders: 1},
+        forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    world.apply(&job("other", 1)).await;
+    world.wait_for_job("other", 1).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    let events = world.events().await;
+    assert!(events.iter().any(|reason| reason == "taken_by_other_workload"), "{events:?}\n{}", world.told());
+}

@@ -1,0 +1,303 @@
+//! A cluster over groups, with an autoscaler, and with or without the controller.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt as _;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
+use kube::discovery::{ApiGroup, Discovery, verbs};
+use serde_json::{Value, json};
+use tests::autoscaler::{Autoscaler, Settings};
+use tests::control_plane::{ControlPlane, Options};
+use tests::installed::{self, NAMESPACE, Prophet};
+use tests::joiner::{self, Joiner};
+use tests::moto::Moto;
+use tests::node_group::{NodeGroup, PLACEMENT_GROUP_LABEL};
+use tests::wait;
+use tokio::time::Instant;
+
+/// Long enough for a machine that does something else, too.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
+
+/// Kinds whose objects come and go without anybody's doing.
+const OF_THEMSELVES: [&str; 7] =
+    ["Event", "Lease", "Node", "CSINode", "ConfigMap", "APIService", "ComponentStatus"];
+
+/// What a world is made of.
+#[derive(Default)]
+pub(crate) struct Plan<'a> {
+    pub(crate) groups: Vec<NodeGroup>,
+    pub(crate) options: Options,
+    pub(crate) autoscaler: Settings,
+    /// Applied before the controller starts.
+    pub(crate) before: Vec<&'a str>,
+    /// More arguments of the controller.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn of(groups: impl IntoIterator<Item = NodeGroup>) -> Self {
+        Self { groups: groups.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The whole of it, with the controller and its policies.
+    pub(crate) async fn start(self, policies: &str) -> World {
+        let world = World::start(self, policies).await;
+        world.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// All but the controller.
+    pub(crate) async fn start_alone(&self) -> World {
+        World::alone(self).await.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+}
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) prophet: Option<Prophet>,
+    pub(crate) autoscaler: Autoscaler,
+    pub(crate) joiner: Joiner,
+    pub(crate) moto: Moto,
+    pub(crate) plane: ControlPlane,
+}
+
+impl World {
+    async fn alone(plan: &Plan<'_>) -> Result<Self> {
+        let (plane, moto) = tokio::join!(ControlPlane::start_with(plan.options), Moto::start());
+        let (plane, moto) = (plane?, moto?);
+        for group in &plan.groups {
+            group.create(&moto).await?;
+        }
+        let nodes = joiner::Settings { latency: Duration::from_secs(3), ..Default::default() };
+        let joiner = Joiner::start(&plane, &moto, nodes)?;
+        let autoscaler = Autoscaler::start(&plane, &moto, plan.autoscaler.clone())?;
+        Ok(Self { prophet: None, autoscaler, joiner, moto, plane })
+    }
+
+    async fn start(plan: Plan<'_>, policies: &str) -> Result<Self> {
+        let world = Self::alone(&plan).await?;
+        for objects in &plan.before {
+            world.plane.apply_yaml(objects).await?;
+        }
+        Ok(world.with_controller(&plan.arguments, policies).await)
+    }
+
+    /// The same with the controller and its policies.
+    pub(crate) async fn with_controller(mut self, more: &[String], policies: &str) -> Self {
+        let label = format!("--placement-group-label={PLACEMENT_GROUP_LABEL}");
+        let mut arguments = vec![DISCOVERY, &label];
+        arguments.extend(more.iter().map(String::as_str));
+        let prophet = Prophet::install(&self.plane, &arguments, &self.moto.environment()).await;
+        self.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));
+        self.apply(policies).await;
+        self
+    }
+
+    pub(crate) async fn apply(&self, objects: &str) {
+        let applied = self.plane.apply_yaml(objects).await;
+        applied.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// Changes a policy's spec by a merge patch.
+    pub(crate) async fn patch_policy(&self, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        let patched = self.policies().patch(name, &PatchParams::default(), &patch).await;
+        patched.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    pub(crate) async fn delete_policy(&self, name: &str) {
+        let deleted = self.policies().delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    fn policies(&self) -> Api<DynamicObject> {
+        self.ours("prophet.dev", "v1alpha1", "OverprovisioningPolicy")
+    }
+
+    /// A kind in the placeholders' namespace.
+    fn ours(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.plane.client(), NAMESPACE, &resource)
+    }
+
+    /// The reasons of the Events in the placeholders' namespace that the controller told.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let events = self.ours("events.k8s.io", "v1", "Event").list(&ListParams::default()).await;
+        let events = events.unwrap_or_else(|error| panic!("{error:#}")).items;
+        let ours = events.iter().filter(|event| event.data["reportingController"] == "prophet");
+        ours.map(|event| event.data["reason"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Waits until the CapacityBuffers ask for so many nodes each.
+    pub(crate) async fn wait_for_buffered(&self, expected: &[u64]) {
+        let buffers = self.ours("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
+        let mut last = Vec::new();
+        let what = format!("CapacityBuffers of {expected:?}");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            let list = buffers.list(&ListParams::default()).await?.items;
+            last = list.iter().map(|buffer| buffer.data["spec"]["replicas"].as_u64().unwrap_or(0)).collect();
+            Ok(last == expected)
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}; there are {last:?}\n{}", self.told());
+        }
+    }
+
+    /// All objects of the cluster that a person or a chart could have made, as `KIND NAMESPACE/NAME`.
+    pub(crate) async fn inventory(&self) -> BTreeSet<String> {
+        let found = Discovery::new(self.plane.client()).run().await;
+        let found = found.unwrap_or_else(|error| panic!("{error:#}"));
+        let mut all = BTreeSet::new();
+        for (resource, capabilities) in found.groups().flat_map(ApiGroup::recommended_resources) {
+            if OF_THEMSELVES.contains(&resource.kind.as_str())
+                || !capabilities.supports_operation(verbs::LIST)
+            {
+                continue;
+            }
+            let api: Api<DynamicObject> = Api::all_with(self.plane.client(), &resource);
+            let objects = api.list(&ListParams::default()).await.unwrap_or_else(|error| panic!("{error:#}"));
+            for object in objects.items {
+                all.insert(format!(
+                    "{} {}/{}",
+                    resource.kind,
+                    object.namespace().unwrap_or_default(),
+                    object.name_any()
+                ));
+            }
+        }
+        all
+    }
+
+    pub(crate) async fn pods(&self, namespace: &str) -> Result<Vec<Pod>> {
+        let pods: Api<Pod> = Api::namespaced(self.plane.client(), namespace);
+        Ok(pods.list(&ListParams::default()).await?.items)
+    }
+
+    /// The placeholders' ReplicaSets.
+    pub(crate) async fn sets(&self) -> Result<Vec<ReplicaSet>> {
+        let sets: Api<ReplicaSet> = Api::namespaced(self.plane.client(), NAMESPACE);
+        Ok(sets.list(&ListParams::default()).await?.items)
+    }
+
+    /// Placeholders: on nodes, ungated and waiting, held by the gate.
+    async fn placeholders(&self) -> Result<[usize; 3]> {
+        let pods = self.pods(NAMESPACE).await?;
+        let count = |of: fn(&Pod) -> bool| pods.iter().filter(|pod| of(pod)).count();
+        Ok([count(is_bound), count(|pod| !is_bound(pod) && !is_gated(pod)), count(is_gated)])
+    }
+
+    pub(crate) async fn wait_for_placeholders(&self, expected: [usize; 3]) {
+        let mut last = [0; 3];
+        let what = format!("placeholders {expected:?}");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            last = self.placeholders().await?;
+            Ok(last == expected)
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}; there are {last:?}\n{}", self.told());
+        }
+    }
+
+    /// Placeholders on nodes, by what their annotations name as the group.
+    pub(crate) async fn ready_by_group(&self) -> Vec<(String, usize)> {
+        let pods = self.pods(NAMESPACE).await.unwrap_or_else(|error| panic!("{error:#}"));
+        let mut counts = std::collections::BTreeMap::new();
+        for pod in pods.iter().filter(|pod| is_bound(pod)) {
+            *counts.entry(pod.annotations()["prophet.dev/group-name"].clone()).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Waits until so many placeholders of each of these groups, and of no others, are on nodes.
+    pub(crate) async fn wait_for_groups(&self, expected: &[(&str, usize)]) {
+        let mut last = Vec::new();
+        let what = format!("placeholders on nodes {expected:?}");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            last = self.ready_by_group().await;
+            Ok(last.iter().map(|(group, count)| (group.as_str(), *count)).eq(expected.iter().copied()))
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}; there are {last:?}\n{}", self.told());
+        }
+    }
+
+    /// The seconds until so many pods, whose names begin so, are on nodes.
+    pub(crate) async fn wait_for_job(&self, name: &str, pods: usize) -> f64 {
+        let begin = Instant::now();
+        let what = format!("{pods} pods of {name}");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            let all = self.pods("default").await?;
+            let ours = all.iter().filter(|pod| pod.name_any().starts_with(name));
+            Ok(ours.filter(|pod| is_bound(pod)).count() == pods)
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}\n{}", self.told());
+        }
+        begin.elapsed().as_secs_f64()
+    }
+
+    /// Waits until the policy's status is as it should be.
+    pub(crate) async fn wait_for_status(&self, policy: &str, what: &str, holds: impl Fn(&Value) -> bool) {
+        let mut last = Value::Null;
+        let waited = wait::until_true(what, DEADLINE, async || {
+            last = installed::status(&self.plane, policy).await?;
+            Ok(holds(&last))
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}; the status is {last:#}\n{}", self.told());
+        }
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        let nodes: Api<Node> = Api::all(self.plane.client());
+        let list = nodes.list(&ListParams::default()).await;
+        list.unwrap_or_else(|error| panic!("{error:#}")).items
+    }
+
+    /// Nodes asked for so far; so many scans from now, it must still be that many.
+    pub(crate) async fn launched_after_scans(&self, scans: u32) -> usize {
+        let waited = self.autoscaler.wait_for_scans(scans).await;
+        waited.unwrap_or_else(|error| panic!("{error:#}"));
+        self.autoscaler.counters().launched()
+    }
+
+    /// What the parts say of themselves, for a test that fails.
+    pub(crate) fn told(&self) -> String {
+        let log = self.prophet.as_ref().and_then(|prophet| prophet.log().ok()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(40)..].join("\n");
+        format!("{:?}\n{:?}\n{last}", self.autoscaler.counters(), self.joiner.errors())
+    }
+}
+
+pub(crate) fn is_bound(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+}
+
+fn is_gated(pod: &Pod) -> bool {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.is_some_and(|gates| !gates.is_empty())
+}
+
+/// A job of so many pods, each a node of m5.xlarge large.
+pub(crate) fn job(name: &str, pods: usize) -> String {
+    job_with(name, pods, "")
+}
+
+/// The same with more in its spec.
+pub(crate) fn job_with(name: &str, pods: usize, more: &str) -> String {
+    format!(
+        "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}, labels: {{job: {name}}}}}, spec: {{{more} parallelism: {pods}, completions: {pods}, template: {POD}}}}}\n---\n"
+    )
+}
+
+/// The template of a pod that takes a node of m5.xlarge.
+pub(crate) const POD: &str = "{spec: {restartPolicy: Never, containers: [
+    {name: work, image: busybox, resources: {requests: {cpu: '3', memory: 8Gi}}}]}}";
