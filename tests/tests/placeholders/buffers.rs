@@ -26,14 +26,15 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
     };
     let world = plan.start(&policy("batch", TWO_BUFFERED)).await;
     wait::until_true("two nodes", DEADLINE, async || Ok(world.nodes().await.len() == 2)).await.unwrap();
+    world.wait_for_buffered(1, 2).await;
     world.wait_for_placeholders([0, 0, 0]).await;
     world.apply(&job("first", 2)).await;
     let waited = world.wait_for_job("first", 2).await;
     println!("a job of two nodes waits {waited:.2} s beside CapacityBuffers");
     // Two nodes are in demand: the plan lowers the buffer, or it would be refilled.
-    world.wait_for_buffered(&[0]).await;
+    world.wait_for_buffered(1, 0).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
-    world.wait_for_buffered(&[]).await;
+    world.wait_for_buffered(0, 0).await;
 }

@@ -135,15 +135,15 @@ impl World {
         ours.map(|event| event.data["reason"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Waits until the CapacityBuffers ask for so many nodes each.
-    pub(crate) async fn wait_for_buffered(&self, expected: &[u64]) {
+    /// Waits until there are so many CapacityBuffers at most, and they ask for so many nodes together.
+    pub(crate) async fn wait_for_buffered(&self, buffers_max: usize, nodes: u64) {
         let buffers = self.ours("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
         let mut last = Vec::new();
-        let what = format!("CapacityBuffers of {expected:?}");
+        let what = format!("CapacityBuffers of {nodes} nodes");
         let waited = wait::until_true(&what, DEADLINE, async || {
             let list = buffers.list(&ListParams::default()).await?.items;
-            last = list.iter().map(|buffer| buffer.data["spec"]["replicas"].as_u64().unwrap_or(0)).collect();
-            Ok(last == expected)
+            last = list.iter().filter_map(|buffer| buffer.data["spec"]["replicas"].as_u64()).collect();
+            Ok(last.len() <= buffers_max && last.iter().sum::<u64>() == nodes)
         });
         if let Err(error) = waited.await {
             panic!("{error:#}; there are {last:?}\n{}", self.told());
@@ -188,7 +188,8 @@ impl World {
 
     /// Placeholders: on nodes, ungated and waiting, held by the gate.
     async fn placeholders(&self) -> Result<[usize; 3]> {
-        let pods = self.pods(NAMESPACE).await?;
+        let mut pods = self.pods(NAMESPACE).await?;
+        pods.retain(|pod| pod.labels().contains_key("prophet.dev/policy"));
         let count = |of: fn(&Pod) -> bool| pods.iter().filter(|pod| of(pod)).count();
         Ok([count(is_bound), count(|pod| !is_bound(pod) && !is_gated(pod)), count(is_gated)])
     }
