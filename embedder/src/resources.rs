@@ -105,6 +105,12 @@ impl Resources {
         self.zip(other, u64::max)
     }
 
+    /// The component-wise minimum.
+    #[must_use]
+    pub fn floor(self, other: Self) -> Self {
+        self.zip(other, u64::min)
+    }
+
     /// How many times `asks` fits; [`UNLIMITED`] when nothing that it asks for is limited.
     pub fn holds(self, asks: Self) -> u64 {
         let (have, asks) = (self.components(), asks.components());

@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 use tests::control_plane::ControlPlane;
+use tests::installed::{NAMESPACE, Prophet, policy};
 use tests::karpenter::{Karpenter, node_pool};
 use tests::wait;
 
 /// Its batches take seconds, and so do its looks at what is empty.
-const DEADLINE: Duration = Duration::from_mins(2);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
@@ -41,4 +42,35 @@ async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
     })
     .await
     .unwrap();
+}
+
+/// One placeholder while nothing runs, one more while a node is in demand.
+const POLICY: &str =
+    "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2]]}}}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn karpenter_brings_up_nodes_for_placeholders_and_removes_them_after() {
+    let plane = ControlPlane::start().await.unwrap();
+    let mut karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
+    plane.apply_yaml(&node_pool("cpu", "m5.xlarge", "on-demand", Duration::from_secs(2))).await.unwrap();
+    let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
+    plane.apply_yaml(&policy("batch", POLICY)).await.unwrap();
+    let (nodes, pods): (Api<Node>, Api<Pod>) =
+        (Api::all(plane.client()), Api::namespaced(plane.client(), NAMESPACE));
+    let running = ListParams::default().fields("status.phase=Running");
+    let mut wait_for = async |what: &str, ready: usize, node_count: usize| {
+        let mut last = (0, 0);
+        let waited = wait::until_true(what, DEADLINE, async || {
+            let all = ListParams::default();
+            last = (pods.list(&running).await?.items.len(), nodes.list(&all).await?.items.len());
+            Ok(last == (ready, node_count))
+        });
+        if let Err(error) = waited.await {
+            let logs = [prophet.log(), karpenter.process().log()].map(Result::unwrap_or_default);
+            panic!("{error:#}; there are {last:?}\n{}", logs.join("\n"));
+        }
+    };
+    wait_for("two placeholders on two nodes", 2, 2).await;
+    plane.apply_yaml(&policy("batch", &POLICY.replace("[0, 2]", "[0, 0]"))).await.unwrap();
+    wait_for("no placeholder and no node", 0, 0).await;
 }

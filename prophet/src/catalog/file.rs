@@ -194,6 +194,7 @@ impl GroupEntry {
             capacity: bucket.allocatable,
             accelerator_kind: bucket.accelerator_kind.clone(),
             resources: told(bucket),
+            estimate: None,
             hourly: Some(bucket.hourly),
         })
     }

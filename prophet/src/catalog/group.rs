@@ -34,6 +34,8 @@ pub struct NodeGroup {
     pub accelerator_kind: AcceleratorKind,
     /// Allocatable resources that its tags give, by resource name and Kubernetes quantity: they override what is computed.
     pub resources: BTreeMap<String, String>,
+    /// What the autoscaler itself reckons that pods can have of a node, where it is known: nothing larger would be placed.
+    pub estimate: Option<Resources>,
     /// The price of an instance for an hour, where the source knows it.
     pub hourly: Option<MicroDollars>,
 }

@@ -208,7 +208,7 @@ fn sized(
     sizes: &mut Sizes,
 ) -> Option<Resources> {
     let sizes = merged.iter().zip(offered).map(|(one, offer)| size(&one.first, offer, nodes, daemons, sizes));
-    sizes.reduce(|a, b| a.zip(b).map(|(a, b)| floor(a, b))).flatten()
+    sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
 }
 
 /// A group with its pins: the labels that every group has, and those in which it differs from its neighbours.
@@ -251,7 +251,7 @@ fn size(
     });
     let seen = of_group.map(|(_, slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
     let known = sizes.get(&group.name).copied();
-    let mut left = match (seen.reduce(floor), known) {
+    let mut left = match (seen.reduce(Resources::floor), known) {
         (Some(seen), Some(known)) if near(seen, known) => known,
         (Some(seen), _) => {
             sizes.insert(group.name.clone(), seen);
@@ -259,16 +259,13 @@ fn size(
         }
         (None, known) => known.unwrap_or_else(|| template(group)),
     };
+    if let Some(estimate) = group.estimate {
+        left = left.floor(estimate);
+    }
     for daemon in daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints)) {
         left = left.take(Resources { accelerators: 0, ..daemon.asks })?;
     }
     (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
-}
-
-/// The component-wise minimum.
-fn floor(a: Resources, b: Resources) -> Resources {
-    let (a, b) = (a.components(), b.components());
-    Resources::of(std::array::from_fn(|i| a[i].min(b[i])))
 }
 
 /// Whether two sizes of nodes are one: instances of one type differ by some KiB. Less than a placeholder leaves free.
@@ -321,10 +318,11 @@ fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources)
     given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
 }
 
-/// Groups made of live nodes: those of one instance type, capacity type and placement group are one.
-pub fn live_groups(nodes: &Nodes, placement_group_label: &str) -> Vec<NodeGroup> {
+/// Groups made of live nodes: those of one instance type, capacity type and placement group are one. Nodes of `pools` are
+/// left out.
+pub fn live_groups(nodes: &Nodes, pools: &[NodeGroup], placement_group_label: &str) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<(String, CapacityType, Option<String>), NodeGroup> = BTreeMap::new();
-    for (_, _, facts) in nodes.iter() {
+    for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| !super::karpenter::is_of(facts, pools)) {
         let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
         let capacity = capacity_type(&facts.labels).unwrap_or_default();
         let placement_group = facts.labels.get(placement_group_label).cloned();
@@ -370,6 +368,7 @@ fn live_group(
         capacity: facts.allocatable,
         accelerator_kind: facts.accelerator_kind.clone().unwrap_or_default(),
         resources: BTreeMap::new(),
+        estimate: None,
         hourly: None,
     }
 }

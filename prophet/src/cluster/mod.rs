@@ -131,7 +131,7 @@ impl Operator {
         self.groups.refresh(source, label).await;
         let world = self.shared.world();
         let nodes = world.index.nodes();
-        let Some(groups) = self.groups.with(source, nodes, label) else {
+        let Some(groups) = self.groups.with(source, &world, label) else {
             anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<_> = world.index.daemons().cloned().collect();

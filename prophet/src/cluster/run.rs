@@ -202,7 +202,7 @@ impl Run {
         let Surroundings { config, shared, groups, taken, .. } = around;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let Some(mut all) = groups.with(&config.source, nodes, &config.placement_group_label) else {
+        let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label) else {
             let why = groups.failing.clone().unwrap_or_else(|| "not read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };

@@ -1,14 +1,14 @@
-//! Where the groups of nodes are read from: Auto Scaling groups, live nodes, or a file.
+//! Where the groups of nodes are read from: Auto Scaling groups, Karpenter's pools and live nodes, or a file.
 
-use crate::catalog::{CatalogFile, NodeGroup, live_groups};
-use crate::observe::Nodes;
+use crate::catalog::{CatalogFile, NodeGroup, live_groups, pool_groups};
+use crate::observe::World;
 
 /// A source of groups.
 pub enum Source {
     /// Auto Scaling groups by their tags.
     #[cfg(feature = "aws")]
     Aws(Box<crate::catalog::aws::AwsCatalog>),
-    /// What the nodes that are there have in common.
+    /// Karpenter's pools, and what the nodes that are there have in common.
     Nodes,
     /// A catalog file.
     File(CatalogFile),
@@ -54,15 +54,23 @@ impl Groups {
         }
     }
 
-    /// The groups, with those of live nodes where there is no other source; `None` while none were read.
+    /// The groups, with Karpenter's pools and live nodes where there is no other source; `None` while none were read.
     pub fn with(
         &self,
         source: &Source,
-        nodes: &Nodes,
+        world: &World,
         placement_group_label: &str,
     ) -> Option<Vec<NodeGroup>> {
         match source {
-            Source::Nodes => Some(live_groups(nodes, placement_group_label)),
+            Source::Nodes => {
+                let nodes = world.index.nodes();
+                let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
+                let claims: Vec<_> = world.node_claims.values().collect();
+                let mut groups =
+                    pool_groups(world.node_pools.values(), &claims, &live, placement_group_label);
+                groups.extend(live_groups(nodes, &groups, placement_group_label));
+                Some(groups)
+            }
             _ => self.read.clone(),
         }
     }

@@ -12,6 +12,7 @@
 //! workloads.rs     which of it a policy is about
 //! gather.rs        what a policy sees at a moment: input of the stages that follow
 //! world.rs         the index, and the few objects that are kept as they are
+//! karpenter.rs     what is read of Karpenter's pools and claims
 //! launching.rs     launches that ended, as our placeholders tell of them
 //! watch.rs         the watches
 //! ```
@@ -21,6 +22,7 @@ mod class;
 mod constraints;
 mod gather;
 mod index;
+mod karpenter;
 mod launching;
 mod nodes;
 mod objects;
@@ -35,6 +37,7 @@ pub use class::{ClassId, Classes, PodClass, Role};
 pub use constraints::Constraints;
 pub use gather::{Places, Seen, View};
 pub use index::{Daemon, Index, LIFTED_AT, PlaceholderPod, Preempted};
+pub use karpenter::{NodeClaim, NodePool};
 pub use launching::Launching;
 pub(crate) use nodes::less;
 pub use nodes::{NodeFacts, NodeId, Nodes, Slot};

@@ -21,6 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
 use super::announced::{Announcement, Key, Reading};
+use super::karpenter::{NodeClaim, NodePool};
 use super::objects::{DaemonSet, Job, JobSet, Node, Pod, Workload};
 use super::world::{OwnedObject, World, backing_off};
 use crate::crd::OverprovisioningPolicy;
@@ -305,7 +306,7 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 3] = [
+const OPTIONAL: [OptionalKind; 5] = [
     OptionalKind { name: "jobsets", group: "jobset.x-k8s.io", versions: &["v1alpha2"], kind: "JobSet" },
     OptionalKind {
         name: "workloads",
@@ -313,6 +314,8 @@ const OPTIONAL: [OptionalKind; 3] = [
         versions: &["v1beta2", "v1beta1"],
         kind: "Workload",
     },
+    OptionalKind { name: "nodepools", group: "karpenter.sh", versions: &["v1"], kind: "NodePool" },
+    OptionalKind { name: "nodeclaims", group: "karpenter.sh", versions: &["v1"], kind: "NodeClaim" },
     OptionalKind {
         name: "capacitybuffers",
         group: "autoscaling.x-k8s.io",
@@ -335,8 +338,11 @@ async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<Str
                     let mut world = shared.world();
                     world.index.retain_announced(kind.name, &BTreeSet::new());
                     world.forget(kind.name);
-                    if kind.kind == "CapacityBuffer" {
-                        world.buffers = None;
+                    match kind.kind {
+                        "CapacityBuffer" => world.buffers = None,
+                        "NodePool" => world.node_pools.clear(),
+                        "NodeClaim" => world.node_claims.clear(),
+                        _ => {}
                     }
                 }
                 // What cannot be asked stays as it is.
@@ -375,22 +381,27 @@ fn watch_optional(
     let mut tasks = JoinSet::new();
     let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let config = watcher::Config::default;
+    let name = kind.name.to_owned();
     match kind.kind {
-        "JobSet" => drop(tasks.spawn(follow(
-            kind.name.to_owned(),
-            all,
-            config(),
-            Arc::clone(shared),
-            announcer("jobsets", job_set),
-        ))),
+        "JobSet" => {
+            let apply = announcer("jobsets", job_set);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
         "Workload" => {
-            drop(tasks.spawn(follow(
-                kind.name.to_owned(),
-                all,
-                config(),
-                Arc::clone(shared),
-                announcer("workloads", workload),
-            )));
+            let apply = announcer("workloads", workload);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "NodePool" => {
+            shared.world().need([name.clone()]);
+            let pool = |object: DynamicObject| NodePool::of(&object);
+            let apply = kept(String::new(), |world| &mut world.node_pools, pool);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "NodeClaim" => {
+            shared.world().need([name.clone()]);
+            let claim = |object: DynamicObject| NodeClaim::of(&object);
+            let apply = kept(String::new(), |world| &mut world.node_claims, claim);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         _ => {
             shared.world().buffers = Some(BTreeMap::new());

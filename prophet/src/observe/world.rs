@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::announced::Key;
 use super::index::Index;
+use super::karpenter::{NodeClaim, NodePool};
 use crate::crd::OverprovisioningPolicy;
 
 /// All that is known of a cluster.
@@ -22,6 +23,10 @@ pub struct World {
     pub sets: BTreeMap<Key, OwnedObject>,
     /// Our CapacityBuffers; `None` where the cluster has no such kind.
     pub buffers: Option<BTreeMap<Key, OwnedObject>>,
+    /// Karpenter's pools.
+    pub node_pools: BTreeMap<Key, NodePool>,
+    /// The nodes that it has asked for.
+    pub node_claims: BTreeMap<Key, NodeClaim>,
     /// Priorities by their class, which has no namespace.
     pub priorities: BTreeMap<Key, i32>,
     /// Groups that cluster-autoscaler backs off from.

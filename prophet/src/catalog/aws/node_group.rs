@@ -80,6 +80,7 @@ fn node_group(
         capacity: hardware.capacity(vcpus),
         accelerator_kind: hardware.accelerator_kind.clone(),
         resources: template.resources,
+        estimate: None,
         hourly: None,
     };
     Ok((group, faults))
