@@ -45,8 +45,9 @@ check: $(DENY) ## format, clippy, licences, bans and sources of dependencies
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, their database cannot be had from here"; fi
 
-bench: ## how fast packing and simulating are
-	cargo bench --workspace --locked
+bench: control-plane ## how fast packing, simulating, watching and reacting are
+	cargo build --locked --all-features
+	cargo bench --workspace --all-features --locked
 
 evaluate: build ## the tables of all policies over the public logs in TRACES=dir
 	evaluation/run target/release/prophet $(TRACES)

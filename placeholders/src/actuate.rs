@@ -10,14 +10,10 @@ use kube::{Client, Error};
 use serde_json::{Value, json};
 
 use crate::changes::Change;
-use crate::manifest::Template;
+use crate::manifest::{LIFTED_AT, LIFTED_FOR, Template};
 
 /// The one field manager.
 const MANAGER: &str = "prophet";
-
-/// When a gate was lifted, and what for, in a placeholder's annotations.
-const LIFTED_AT: &str = "prophet.dev/lifted-at";
-const LIFTED_FOR: &str = "prophet.dev/lifted-for";
 
 /// A write that failed. The rest goes on; the next turn tries again.
 #[derive(Debug, thiserror::Error)]

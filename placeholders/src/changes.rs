@@ -100,13 +100,15 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
     let older: Vec<&StandingSet> = sets.iter().filter(|set| set.name != name).collect();
     let old: u64 = older.iter().map(|set| set.lifted()).sum();
     let new = present.map_or(0, StandingSet::lifted);
-    let new_want = want.saturating_sub(old);
+    // Of what is too much, the old goes.
+    let new_kept = new.min(want);
+    let new_want = want.saturating_sub(old).max(new_kept);
     if new_want > 0 || present.is_some() {
         towards(template, present, new_want, new, &mut changes);
     }
     let settled = present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
     // What waits for a node holds none, and may be too large for the one that comes: it goes at once.
-    let mut keep = older.iter().map(|set| set.bound()).sum::<u64>().min(want);
+    let mut keep = older.iter().map(|set| set.bound()).sum::<u64>().min(want - new_kept);
     if settled {
         keep -= keep.min(ROLL_AT_ONCE);
     }

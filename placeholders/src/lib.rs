@@ -40,8 +40,8 @@ pub use actuate::{ActuateError, Actuator};
 pub use changes::{Change, StandingPod, StandingSet, changes};
 #[cfg(feature = "kubernetes")]
 pub use manifest::{
-    BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, Owner, POLICY_LABEL, TEMPLATE_LABEL,
-    Template, Warm,
+    BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner, POLICY_LABEL,
+    TEMPLATE_LABEL, Template, Warm,
 };
 pub use plan::{BucketPlan, GroupPlan, GroupStanding, Plan, Standing, Step, Want, plan};
 pub use policy::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};

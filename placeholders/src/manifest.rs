@@ -25,6 +25,12 @@ pub const BUCKET_ANNOTATION: &str = "prophet.dev/bucket";
 /// See [`BUCKET_ANNOTATION`].
 pub const GROUP_ANNOTATION: &str = "prophet.dev/group-name";
 
+/// The annotation of a placeholder that tells when its gate was lifted, RFC 3339.
+pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
+
+/// The annotation that tells what for.
+pub const LIFTED_FOR: &str = "prophet.dev/lifted-for";
+
 /// The policy that owns what is made for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {

@@ -49,7 +49,20 @@ pub struct Prophet {
 }
 
 impl Prophet {
-    /// Applies all that the chart renders but the Deployment, and runs the binary with the chart's permissions.
+    /// Applies all that the chart renders but the Deployment.
+    ///
+    /// # Errors
+    /// Where the API server refuses it.
+    pub async fn apply_chart(plane: &ControlPlane) -> Result<()> {
+        let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
+        plane.apply_yaml(&namespace).await?;
+        let all = rendered(&[])?;
+        let without: Vec<&str> =
+            all.split("\n---").filter(|part| !part.contains("kind: Deployment")).collect();
+        plane.apply_yaml(&without.join("\n---")).await
+    }
+
+    /// Applies the chart, and runs the binary with the chart's permissions.
     ///
     /// # Errors
     /// Where the API server refuses the chart, or the controller is not ready in time.
@@ -58,12 +71,7 @@ impl Prophet {
         arguments: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
-        let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
-        plane.apply_yaml(&namespace).await?;
-        let all = rendered(&[])?;
-        let without: Vec<&str> =
-            all.split("\n---").filter(|part| !part.contains("kind: Deployment")).collect();
-        plane.apply_yaml(&without.join("\n---")).await?;
+        Self::apply_chart(plane).await?;
         Self::start(plane, arguments, environment).await
     }
 
@@ -128,6 +136,17 @@ impl Prophet {
     /// Where the log cannot be read.
     pub fn log(&self) -> Result<String> {
         self.process.log()
+    }
+
+    /// The bytes that it holds in memory.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)).context("no VmRSS")?;
+        Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
     /// Its metrics.

@@ -1,13 +1,12 @@
 //! `prophet catalog`: the buckets on offer.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::cluster::{ClusterArgs, block_on};
+use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::output::{self, Format};
 use crate::catalog::{Offer, Offers};
 use crate::cluster::Operator;
@@ -18,9 +17,6 @@ Examples:
   prophet catalog
   prophet catalog --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled
   prophet catalog --catalog types.yaml --output json";
-
-/// A cluster that does not answer for so long is not there.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

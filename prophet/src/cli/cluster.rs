@@ -1,6 +1,7 @@
 //! What the commands that look at a cluster have in common: how to reach it, and where its groups are read from.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
@@ -99,6 +100,9 @@ impl ClusterArgs {
         std::future::ready(Ok(Source::Nodes)).await
     }
 }
+
+/// How long a command that looks once waits until the cluster has told all.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A client of the cluster that the environment names.
 pub(super) async fn connect() -> anyhow::Result<Client> {

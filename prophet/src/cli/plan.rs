@@ -1,11 +1,9 @@
 //! `prophet plan`: what would be done now.
 
-use std::time::Duration;
-
 use anyhow::bail;
 use serde::Serialize;
 
-use super::cluster::{ClusterArgs, block_on};
+use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
 use super::output::{self, Format};
 use crate::cluster::Operator;
@@ -18,9 +16,6 @@ Examples:
   prophet plan --namespace batch --data ./history --output json
 
 Nothing is written. With --data, forecasts learn from that history first.";
-
-/// A cluster that does not answer for so long is not there.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

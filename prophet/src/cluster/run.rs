@@ -310,7 +310,10 @@ impl Run {
             members.iter().all(|member| world.backoff.contains(member))
                 || self.launches.backs_off(&buckets[bucket].groups[group].name, now)
         };
-        outcome.seen = self.view.gather(&world.index, offers, &settings.workloads, &places, &backs_off);
+        let lead = self.control.as_ref().map_or(0, |control| control.basis().lead.seconds);
+        let window = (now.timestamp(), lead);
+        let (index, workloads) = (&world.index, &settings.workloads);
+        outcome.seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
         if settings.placeholders.kind == Kind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 outcome.seen.standing.buckets[bucket][group].placeholders += nodes;

@@ -84,3 +84,36 @@ fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
     });
     images.chain(data).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use embedder::{Bucket, CapacityType, Group, MicroDollars};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(dollars: &[u64], expected: &[i32]) {
+        let bucket = |(at, &dollars): (usize, &u64)| Bucket {
+            name: format!("{at:02}"),
+            capacity_type: CapacityType::OnDemand,
+            accelerator_kind: embedder::AcceleratorKind::default(),
+            // A catalog is in the order of sizes.
+            allocatable: Resources { cpu_millis: 1_000 * (at as u64 + 1), pods: 10, ..Resources::default() },
+            hourly: MicroDollars(1_000_000 * dollars),
+            groups: vec![Group { name: format!("{at}"), placement_group: None, min: 0, max: 1 }],
+        };
+        let catalog = Catalog::new(dollars.iter().enumerate().map(bucket).collect()).unwrap();
+        assert_eq!(ranks(&catalog), expected);
+    }
+
+    #[test]
+    fn the_dearer_the_later_it_is_preempted() {
+        check(&[3], &[-10]);
+        check(&[3, 1, 2], &[-8, -10, -9]);
+        check(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[-10, -9, -8, -7, -6, -5, -4, -3, -2, -1]);
+        // More buckets than priorities: neighbours share one.
+        let many: Vec<u64> = (1..=20).collect();
+        let shared: Vec<i32> = (0..20).map(|at| at / 2 - 10).collect();
+        check(&many, &shared);
+    }
+}

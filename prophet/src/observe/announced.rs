@@ -1,11 +1,12 @@
-//! Pods to be: what suspended jobs and queued workloads say of the pods that they will have.
+//! Pods to be: what suspended jobs, queued workloads and CronJobs say of the pods that they will have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::class::PodClass;
-use super::objects::{Job, JobSet, PodTemplate, Workload, is_true};
+use super::objects::{CronJob, Job, JobSet, JobSpec, PodTemplate, Workload, is_true};
+use super::schedule::Schedule;
 
 /// A namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +42,8 @@ pub enum Held {
     NoQuota,
     /// Someone suspended them.
     Suspended,
+    /// The time: their CronJob has yet to fire.
+    Scheduled,
 }
 
 /// Pods that will come together.
@@ -54,6 +57,8 @@ pub struct Announcement {
     pub pods: Vec<(PodClass, u64)>,
     /// Whether they start all at once or not at all.
     pub gang: bool,
+    /// When they come, where it is known.
+    pub schedule: Option<Schedule>,
 }
 
 /// No object announces more pods than this; one that says so is mistaken.
@@ -79,10 +84,22 @@ impl Reading<'_> {
         if metadata.owner_references.iter().flatten().any(|owner| owner.kind == "JobSet") {
             return None;
         }
-        let parallelism = spec.parallelism.unwrap_or(1);
-        let count = spec.completions.map_or(parallelism, |completions| completions.min(parallelism));
-        let pods = self.pods(&spec.template, metadata, count.into());
-        Some(Announcement { held: Held::Suspended, labels, pods: vec![pods], gang: false })
+        let pods = vec![self.job_pods(spec, metadata)];
+        Some(Announcement { held: Held::Suspended, labels, pods, gang: false, schedule: None })
+    }
+
+    /// What a CronJob announces: the pods of its next job, unless that will be suspended, or a queue will hold it.
+    pub fn cron_job(&self, cron: &CronJob) -> Option<Announcement> {
+        let CronJob { metadata, spec, status } = cron;
+        let job = &spec.job_template;
+        let idle = spec.suspend || job.spec.suspend || metadata.deletion_timestamp.is_some();
+        let forbidden = spec.concurrency_policy == "Forbid" && !status.active.is_empty();
+        if idle || forbidden || job.metadata.labels.contains_key(QUEUE_LABEL) {
+            return None;
+        }
+        let schedule = Schedule::parse(&spec.schedule, spec.time_zone.as_deref())?;
+        let (labels, pods) = (job.metadata.labels.clone(), vec![self.job_pods(&job.spec, metadata)]);
+        Some(Announcement { held: Held::Scheduled, labels, pods, gang: false, schedule: Some(schedule) })
     }
 
     /// What a JobSet announces: the pods of all its jobs together.
@@ -96,7 +113,8 @@ impl Reading<'_> {
             let count = parallelism.saturating_mul(job.replicas.unwrap_or(1).into());
             self.pods(&job.template.spec.template, metadata, count)
         });
-        Some(Announcement { held: Held::Suspended, labels, pods: pods.collect(), gang: true })
+        let pods = pods.collect();
+        Some(Announcement { held: Held::Suspended, labels, pods, gang: true, schedule: None })
     }
 
     /// What a Kueue Workload announces: its pods, until they are admitted.
@@ -111,7 +129,15 @@ impl Reading<'_> {
         let held = if is_true(conditions, "QuotaReserved") { Held::QuotaReserved } else { Held::NoQuota };
         let sets = &workload.spec.pod_sets;
         let pods = sets.iter().map(|set| self.pods(&set.template, metadata, set.count.into())).collect();
-        Some(Announcement { held, labels: metadata.labels.clone().unwrap_or_default(), pods, gang: true })
+        let labels = metadata.labels.clone().unwrap_or_default();
+        Some(Announcement { held, labels, pods, gang: true, schedule: None })
+    }
+
+    /// The pods that a job starts with.
+    fn job_pods(&self, spec: &JobSpec, metadata: &ObjectMeta) -> (PodClass, u64) {
+        let parallelism = spec.parallelism.unwrap_or(1);
+        let count = spec.completions.map_or(parallelism, |completions| completions.min(parallelism));
+        self.pods(&spec.template, metadata, count.into())
     }
 
     fn pods(&self, template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> (PodClass, u64) {

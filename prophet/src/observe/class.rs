@@ -7,7 +7,7 @@ use embedder::{AcceleratorKind, Resources};
 use placeholders::POLICY_LABEL;
 
 use super::constraints::Constraints;
-use super::objects::{MIRROR, Pod, PodTemplate};
+use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodTemplate, VOLCANO_GROUP};
 use super::requests::requests;
 
 /// What a pod is to us.
@@ -36,6 +36,8 @@ pub struct PodClass {
     pub priority: i32,
     /// The scheduling gates that hold them.
     pub gates: Vec<String>,
+    /// The PodGroup of pods that are held: how those start that are not, is for their scheduler.
+    pub pod_group: Option<String>,
     /// What each takes of a node.
     pub asks: Resources,
     /// The kind of the accelerators among it.
@@ -51,12 +53,14 @@ impl PodClass {
         let (asks, accelerator_kind) = requests(spec);
         let mut gates: Vec<String> = spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect();
         gates.sort();
+        let pod_group = if gates.is_empty() { None } else { pod_group(pod) };
         Self {
             role: role(pod),
             namespace: metadata.namespace.clone().unwrap_or_default(),
             labels: kept(metadata.labels.as_ref(), label_keys),
             priority: spec.priority.unwrap_or(0),
             gates,
+            pod_group,
             asks,
             accelerator_kind,
             constraints: Constraints::of(spec),
@@ -77,11 +81,19 @@ impl PodClass {
             labels: kept(Some(&template.metadata.labels), label_keys),
             priority,
             gates: Vec::new(),
+            pod_group: None,
             asks,
             accelerator_kind,
             constraints: Constraints::of(&template.spec),
         }
     }
+}
+
+fn pod_group(pod: &Pod) -> Option<String> {
+    let Pod { metadata, spec, status: _ } = pod;
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(PLUGINS_GROUP));
+    let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(VOLCANO_GROUP));
+    spec.scheduling_group.pod_group_name.as_ref().or(label).or(annotation).cloned()
 }
 
 fn kept(labels: Option<&BTreeMap<String, String>>, keys: &BTreeSet<String>) -> BTreeMap<String, String> {

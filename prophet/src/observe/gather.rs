@@ -11,6 +11,7 @@ use super::class::{ClassId, PodClass};
 use super::constraints::Constraints;
 use super::index::{Index, PlaceholderPod};
 use super::nodes::{NodeFacts, less};
+use super::schedule::Schedule;
 use super::workloads::{HeldBack, Standing, Workloads};
 use crate::catalog::Offers;
 
@@ -37,7 +38,12 @@ pub struct View {
     admits: HashMap<Constraints, BucketSet>,
     /// By node: its bucket and group.
     places: Vec<Option<(BucketId, usize)>>,
+    /// When CronJobs fire next, in Unix seconds.
+    firings: HashMap<Key, (Schedule, Option<i64>)>,
 }
+
+/// Seconds after its firing within which a CronJob's pods may not be there yet.
+const FIRING_SECONDS: i64 = 10;
 
 /// Whose ReplicaSet a placeholder is of: bucket and group, by namespace and name.
 pub type Places = BTreeMap<Key, (BucketId, usize)>;
@@ -45,6 +51,7 @@ pub type Places = BTreeMap<Key, (BucketId, usize)>;
 impl View {
     /// What the policy sees.
     ///
+    /// Of CronJobs those count that fire within `lead_seconds` of `now`, a Unix time.
     /// `replica_sets` says where the policy's own placeholders belong; `backoff` which groups' launches failed lately.
     pub fn gather(
         &mut self,
@@ -53,6 +60,7 @@ impl View {
         workloads: &Workloads,
         replica_sets: &Places,
         backoff: &dyn Fn(BucketId, usize) -> bool,
+        (now, lead_seconds): (i64, i64),
     ) -> Seen {
         self.refresh(index, offers);
         let mut seen = Seen { standing: standing(index, offers, replica_sets, backoff), ..Seen::default() };
@@ -60,7 +68,7 @@ impl View {
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
         self.waiting(index, offers, workloads, &batch, &mut seen);
-        self.announced(index, offers, workloads, &mut seen);
+        self.announced(index, offers, workloads, (now, lead_seconds), &mut seen);
         seen
     }
 
@@ -76,10 +84,25 @@ impl View {
         Shape { asks: class.asks, accelerator_kind: class.accelerator_kind.clone(), admits }
     }
 
+    /// When a CronJob fires: the last time, while its pods may not be there yet, else the next.
+    fn fires(&mut self, key: &Key, schedule: &Schedule, now: i64) -> Option<i64> {
+        let from = now.saturating_sub(FIRING_SECONDS);
+        let known = self.firings.get(key).filter(|(of, at)| of == schedule && at.is_none_or(|at| at >= from));
+        if let Some((_, at)) = known {
+            return *at;
+        }
+        let at = schedule.next(from);
+        self.firings.insert(key.clone(), (schedule.clone(), at));
+        at
+    }
+
     fn refresh(&mut self, index: &Index, offers: &Arc<Offers>) {
         let same_offers = self.of.1.as_ref().is_some_and(|of| Arc::ptr_eq(of, offers));
         if !same_offers || self.admits.len() > 4 * index.classes().len().max(1_000) {
             self.admits.clear();
+        }
+        if self.firings.len() > 2 * index.announcements().count() {
+            self.firings.clear();
         }
         let nodes = index.nodes();
         if !same_offers || self.of.0 != nodes.version {
@@ -124,6 +147,7 @@ impl View {
         batch: &[bool],
         seen: &mut Seen,
     ) {
+        let mut gangs: BTreeMap<Key, Vec<Ask>> = BTreeMap::new();
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
             if pending + gated == 0 || !batch[id as usize] {
@@ -139,16 +163,36 @@ impl View {
             if gated > 0 {
                 match workloads.gated(class) {
                     Standing::HeldBack(reason) => *seen.held_back.entry(reason).or_default() += gated,
-                    _ => seen.cluster.announced.push(Ask { shape: self.shape(class, offers), count: gated }),
+                    _ => {
+                        let ask = Ask { shape: self.shape(class, offers), count: gated };
+                        match gang(index, class) {
+                            Some(gang) => gangs.entry(gang).or_default().push(ask),
+                            None => seen.cluster.announced.push(ask),
+                        }
+                    }
                 }
             }
         }
+        let gangs = gangs.into_values().map(|asks| Gang { asks, one_placement_group: true });
+        seen.cluster.gangs.extend(gangs);
         seen.cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
         seen.unfit.sort();
     }
 
-    fn announced(&mut self, index: &Index, offers: &Offers, workloads: &Workloads, seen: &mut Seen) {
-        for (_, announcement) in index.announcements() {
+    fn announced(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        (now, lead_seconds): (i64, i64),
+        seen: &mut Seen,
+    ) {
+        for (key, announcement) in index.announcements() {
+            if let Some(schedule) = &announcement.schedule
+                && !self.fires(key, schedule, now).is_some_and(|at| at <= now.saturating_add(lead_seconds))
+            {
+                continue;
+            }
             let ours: Vec<_> =
                 announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
             let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
@@ -169,6 +213,12 @@ impl View {
             }
         }
     }
+}
+
+/// The gang that pods of a class are of.
+fn gang(index: &Index, class: &PodClass) -> Option<Key> {
+    let gang = Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? };
+    index.is_gang(&gang).then_some(gang)
 }
 
 fn standing(

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, Utc};
 use embedder::Resources;
-use placeholders::{HOLD_GATE, POLICY_LABEL};
+use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
 use super::announced::{Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Role};
@@ -15,9 +15,6 @@ use super::constraints::Constraints;
 use super::nodes::{NodeId, Nodes, time};
 use super::objects::{DaemonSet, Node, Pod, is_true};
 use super::requests::requests;
-
-/// When the gate was lifted, in a placeholder's annotations.
-pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
 
 /// What is known of pods, nodes, and pods to be.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +30,8 @@ pub struct Index {
     placeholders: BTreeMap<Key, (u8, PlaceholderPod)>,
     daemons: BTreeMap<Key, Daemon>,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
+    /// PodGroups whose pods start together: how many of them at least.
+    gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// Pods of workloads that came since they were last taken.
     arrivals: HashMap<ClassId, u64>,
     /// Placeholders that left a node before they were told to.
@@ -51,6 +50,9 @@ struct Entry {
     node: NodeId,
     generation: u8,
 }
+
+/// Kinds of PodGroups: of Kubernetes, of the scheduler plugins, of Volcano.
+pub(super) const GANG_KINDS: usize = 3;
 
 const NOWHERE: NodeId = NodeId::MAX;
 
@@ -347,6 +349,16 @@ impl Index {
     /// Pods to be.
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
         self.announcements.iter().map(|((_, key), announcement)| (key, announcement))
+    }
+
+    /// PodGroups of one kind that are gangs, with the fewest pods that start.
+    pub(super) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
+        &mut self.gangs[kind.min(GANG_KINDS - 1)]
+    }
+
+    /// Whether a PodGroup is a gang.
+    pub fn is_gang(&self, group: &Key) -> bool {
+        self.gangs.iter().any(|gangs| gangs.contains_key(group))
     }
 
     /// Labels of pods that are kept.

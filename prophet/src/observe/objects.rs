@@ -9,14 +9,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
+use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
 
 /// Annotations that are kept; the first one ends the initial list of a watch.
-const ANNOTATIONS: [&str; 5] =
-    ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, "prophet.dev/lifted-at", "prophet.dev/lifted-for"];
+const ANNOTATIONS: [&str; 5] = ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
 
 /// The annotation of a mirror pod: the API server's view of a static pod.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The label by which a pod names its PodGroup of the scheduler plugins.
+pub(super) const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 
 /// The annotation by which a pod names its Volcano PodGroup.
 pub(super) const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
@@ -333,6 +336,37 @@ pub struct JobSpec {
     pub template: PodTemplate,
 }
 
+/// A CronJob.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CronJob {
+    /// Its metadata, slim.
+    #[serde(default, deserialize_with = "meta")]
+    pub metadata: ObjectMeta,
+    /// When it fires, and what.
+    #[serde(default)]
+    pub spec: CronJobSpec,
+    /// What runs of it.
+    #[serde(default)]
+    pub status: CronJobStatus,
+}
+resource!(CronJob, "CronJob", "batch", "v1", "cronjobs");
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobSpec {
+    pub schedule: String,
+    pub time_zone: Option<String>,
+    pub suspend: bool,
+    pub concurrency_policy: String,
+    pub job_template: JobTemplate,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CronJobStatus {
+    pub active: Vec<serde::de::IgnoredAny>,
+}
+
 /// A JobSet.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct JobSet {
@@ -358,6 +392,7 @@ pub struct ReplicatedJob {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct JobTemplate {
+    pub metadata: TemplateMeta,
     pub spec: JobSpec,
 }
 

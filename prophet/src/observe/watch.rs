@@ -21,8 +21,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
 use super::announced::{Announcement, Key, Reading};
+use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
-use super::objects::{DaemonSet, Job, JobSet, Node, Pod, Workload};
+use super::objects::{CronJob, DaemonSet, Job, JobSet, Node, Pod, Workload};
 use super::world::{OwnedObject, World, backing_off};
 use crate::crd::OverprovisioningPolicy;
 
@@ -85,6 +86,7 @@ impl Watches {
         watches.nodes();
         watches.daemons();
         watches.jobs();
+        watches.cron_jobs();
         watches.priorities();
         watches.autoscaler(&scope.autoscaler_namespace);
         for namespace in &scope.namespaces {
@@ -144,6 +146,12 @@ impl Watches {
         self.announcing("jobs", api, read);
     }
 
+    fn cron_jobs(&mut self) {
+        let api: Api<CronJob> = Api::all_with(self.client.clone(), &());
+        let read = |reading: &Reading<'_>, cron: &CronJob| reading.cron_job(cron);
+        self.announcing("cronjobs", api, read);
+    }
+
     fn announcing<K>(
         &mut self,
         name: &'static str,
@@ -157,11 +165,7 @@ impl Watches {
 
     fn priorities(&mut self) {
         let api: Api<PriorityClass> = Api::all(self.client.clone());
-        let apply = kept(
-            String::new(),
-            |world| &mut world.priorities,
-            |class: PriorityClass| class.value.or(Some(0)),
-        );
+        let apply = kept(None, |world| &mut world.priorities, |class: PriorityClass| class.value.or(Some(0)));
         self.follow("priorityclasses", api, watcher::Config::default(), apply);
     }
 
@@ -182,7 +186,7 @@ impl Watches {
         let api: Api<OverprovisioningPolicy> = Api::namespaced(self.client.clone(), namespace);
         let name = format!("policies of {namespace}");
         self.shared.world().need([name.clone()]);
-        let apply = kept(namespace.to_owned(), |world| &mut world.policies, Some);
+        let apply = kept(Some(namespace.to_owned()), |world| &mut world.policies, Some);
         self.follow(&name, api, watcher::Config::default(), apply);
     }
 
@@ -191,7 +195,8 @@ impl Watches {
         let config = watcher::Config::default().labels(OURS);
         let name = format!("replicasets of {namespace}");
         self.shared.world().need([name.clone()]);
-        let apply = kept(namespace.to_owned(), |world| &mut world.sets, |set| OwnedObject::of_set(&set));
+        let apply =
+            kept(Some(namespace.to_owned()), |world| &mut world.sets, |set| OwnedObject::of_set(&set));
         self.follow(&name, api, config, apply);
     }
 
@@ -244,10 +249,10 @@ async fn follow<K>(
     }
 }
 
-/// Applies events of a kind whose objects in a namespace are kept as they are. What a new list lacks is gone once the list
+/// Applies events of a kind whose objects, in one namespace or in all, are kept as they are. What a new list lacks is gone once the list
 /// has ended, and not before: what stands must never look as if it did not.
 fn kept<K: Resource, V>(
-    here: String,
+    here: Option<String>,
     map: impl Fn(&mut World) -> &mut BTreeMap<Key, V>,
     of: impl Fn(K) -> Option<V>,
 ) -> impl FnMut(&mut World, Event<K>) {
@@ -266,7 +271,10 @@ fn kept<K: Resource, V>(
             Event::Init => listed.clear(),
             Event::InitApply(object) => drop(listed.insert(apply(object))),
             Event::Apply(object) => drop(apply(object)),
-            Event::InitDone => map.retain(|key, _| key.namespace != here || listed.contains(key)),
+            Event::InitDone => {
+                let of_list = |key: &Key| here.as_ref().is_none_or(|here| key.namespace == *here);
+                map.retain(|key, _| !of_list(key) || listed.contains(key));
+            }
             Event::Delete(object) => drop(map.remove(&Key::of(object.meta()))),
         }
     }
@@ -306,7 +314,7 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 5] = [
+const OPTIONAL: [OptionalKind; 8] = [
     OptionalKind { name: "jobsets", group: "jobset.x-k8s.io", versions: &["v1alpha2"], kind: "JobSet" },
     OptionalKind {
         name: "workloads",
@@ -314,6 +322,9 @@ const OPTIONAL: [OptionalKind; 5] = [
         versions: &["v1beta2", "v1beta1"],
         kind: "Workload",
     },
+    OptionalKind { name: GANGS[0], group: "scheduling.k8s.io", versions: &["v1alpha2"], kind: "PodGroup" },
+    OptionalKind { name: GANGS[1], group: "scheduling.x-k8s.io", versions: &["v1alpha1"], kind: "PodGroup" },
+    OptionalKind { name: GANGS[2], group: "scheduling.volcano.sh", versions: &["v1beta1"], kind: "PodGroup" },
     OptionalKind { name: "nodepools", group: "karpenter.sh", versions: &["v1"], kind: "NodePool" },
     OptionalKind { name: "nodeclaims", group: "karpenter.sh", versions: &["v1"], kind: "NodeClaim" },
     OptionalKind {
@@ -340,6 +351,10 @@ async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<Str
                     world.forget(kind.name);
                     match kind.kind {
                         "CapacityBuffer" => world.buffers = None,
+                        "PodGroup" => {
+                            let at = GANGS.iter().position(|name| *name == kind.name);
+                            world.index.gangs(at.unwrap_or(0)).clear();
+                        }
                         "NodePool" => world.node_pools.clear(),
                         "NodeClaim" => world.node_claims.clear(),
                         _ => {}
@@ -391,16 +406,21 @@ fn watch_optional(
             let apply = announcer("workloads", workload);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
+        "PodGroup" => {
+            let at = GANGS.iter().position(|name| *name == kind.name).unwrap_or(0);
+            let apply = kept(None, move |world| world.index.gangs(at), |group| gang_min(&group));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
         "NodePool" => {
             shared.world().need([name.clone()]);
             let pool = |object: DynamicObject| NodePool::of(&object);
-            let apply = kept(String::new(), |world| &mut world.node_pools, pool);
+            let apply = kept(None, |world| &mut world.node_pools, pool);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "NodeClaim" => {
             shared.world().need([name.clone()]);
             let claim = |object: DynamicObject| NodeClaim::of(&object);
-            let apply = kept(String::new(), |world| &mut world.node_claims, claim);
+            let apply = kept(None, |world| &mut world.node_claims, claim);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         _ => {
@@ -408,7 +428,7 @@ fn watch_optional(
             for namespace in namespaces {
                 let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
                 let apply = kept(
-                    namespace.clone(),
+                    Some(namespace.clone()),
                     |world| world.buffers.get_or_insert_default(),
                     |buffer| OwnedObject::of_buffer(&buffer),
                 );
@@ -424,6 +444,17 @@ fn watch_optional(
 fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
     let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
     reading.job_set(&object.metadata, &set)
+}
+
+/// The kinds of PodGroups, by their place in the index.
+const GANGS: [&str; GANG_KINDS] =
+    ["podgroups.scheduling.k8s.io", "podgroups.scheduling.x-k8s.io", "podgroups.scheduling.volcano.sh"];
+
+/// How many pods of a PodGroup start at once or not at all; `None` where it is no gang.
+fn gang_min(group: &DynamicObject) -> Option<u64> {
+    let places = ["/spec/minMember", "/spec/schedulingPolicy/gang/minCount"];
+    let least = places.iter().find_map(|place| group.data.pointer(place)?.as_u64())?;
+    (least > 1 && group.metadata.deletion_timestamp.is_none()).then_some(least)
 }
 
 fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {

@@ -8,7 +8,7 @@ use super::constraints::meets;
 use super::objects::Requirement;
 
 /// Which workloads a policy is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workloads {
     /// Namespaces; all but `kube-system` where there is none.
     pub namespaces: Vec<String>,
@@ -83,7 +83,7 @@ impl Workloads {
     /// Where pods to be stand.
     pub fn announced(&self, announcement: &Announcement) -> Standing {
         match announcement.held {
-            Held::QuotaReserved => Standing::Announced,
+            Held::QuotaReserved | Held::Scheduled => Standing::Announced,
             Held::NoQuota => Standing::HeldBack(HeldBack::NoQuota),
             Held::Suspended => match &self.released_jobs {
                 Some(selector) if all_met(selector, &announcement.labels) => Standing::Announced,

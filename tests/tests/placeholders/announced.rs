@@ -75,3 +75,22 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     world.wait_for_status("batch", "what is held back", told).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cron_job_has_its_nodes_before_it_fires() {
+    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", ANNOUNCED)).await;
+    let cron = |name: &str, schedule: &str, pods: u32| {
+        format!(
+            "{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: {name}, namespace: default}}, spec: {{schedule: '{schedule}',
+              concurrencyPolicy: Forbid, jobTemplate: {{spec: {{parallelism: {pods}, completions: {pods}, template: {POD}}}}}}}}}\n---\n"
+        )
+    };
+    // Within a minute, which the launch latency of three reaches; and in a leap year.
+    world.apply(&[cron("soon", "* * * * *", 2), cron("rare", "0 0 29 2 *", 3)].concat()).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let waited = world.wait_for_job("soon", 2).await;
+    println!("a CronJob of two nodes fired {waited:.0} s later, onto nodes that were there");
+    // While its job runs, the next one may not.
+    world.wait_for_placeholders([0, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+}

@@ -7,7 +7,7 @@ use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
 
-use super::world::{POD, Plan};
+use super::world::{POD, Plan, job};
 
 /// Four of each bucket.
 const FOUR: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
@@ -60,6 +60,25 @@ async fn a_gang_larger_than_a_node_is_launched_in_one_placement_group() {
           spec: {{suspend: true, replicatedJobs: [{{name: workers, replicas: 1, template: {{spec: {{parallelism: 3, completions: 3, template: {POD}}}}}}}]}}}}"
     );
     world.apply(&set).await;
+    world.wait_for_groups(&[("wide", 3)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gated_pods_of_a_pod_group_are_a_gang() {
+    let groups = [
+        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
+        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
+    ];
+    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value}, workloads: {releasedGates: [example.com/data]}}";
+    let plan = Plan { before: vec![crds::POD_GROUP], ..Plan::of(groups) };
+    let world = plan.start(&policy("batch", spec)).await;
+    let group = "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {minMember: 3}}\n---\n";
+    let pods = job("ring", 3).replace(
+        "template: {spec: {",
+        "template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: ring}}, spec: {schedulingGates: [{name: example.com/data}], ",
+    );
+    world.apply(&[group, &pods].concat()).await;
     world.wait_for_groups(&[("wide", 3)]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
 }

@@ -8,7 +8,7 @@ use tests::installed::policy;
 use tests::node_group::NodeGroup;
 use tests::wait;
 
-use super::world::{Plan, World};
+use super::world::{Plan, World, job};
 
 /// Long enough for a machine that does something else, too.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -89,4 +89,28 @@ async fn of_two_policies_that_overlap_the_younger_stands_back() {
             .all(|set| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"] != "younger"
                 || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"] == "m5.2xlarge")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = vec![format!("--data={}", folder.path().display())];
+    let plan = Plan { arguments: arguments.clone(), ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let mut world = plan.start(&policy("batch", &two("Act"))).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    // A tick later there is something to recall.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    world.prophet.take().unwrap().stop().await.unwrap();
+
+    // What the ReplicaSet makes anew stays held: nothing is launched for it.
+    world.apply(&job("first", 1)).await;
+    world.wait_for_job("first", 1).await;
+    world.wait_for_placeholders([1, 0, 1]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+
+    world.start_controller(&arguments).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let log = world.prophet.as_ref().unwrap().log().unwrap();
+    let recalled = log.lines().rev().find(|line| line.contains("history recalled")).unwrap();
+    assert!(!recalled.contains("recalled=0"), "{recalled}");
 }

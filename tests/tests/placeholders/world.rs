@@ -91,13 +91,20 @@ impl World {
 
     /// The same with the controller and its policies.
     pub(crate) async fn with_controller(mut self, more: &[String], policies: &str) -> Self {
+        let installed = Prophet::apply_chart(&self.plane).await;
+        installed.unwrap_or_else(|error| panic!("{error:#}"));
+        self.start_controller(more).await;
+        self.apply(policies).await;
+        self
+    }
+
+    /// Starts the controller, with more arguments.
+    pub(crate) async fn start_controller(&mut self, more: &[String]) {
         let label = format!("--placement-group-label={PLACEMENT_GROUP_LABEL}");
         let mut arguments = vec![DISCOVERY, &label];
         arguments.extend(more.iter().map(String::as_str));
-        let prophet = Prophet::install(&self.plane, &arguments, &self.moto.environment()).await;
+        let prophet = Prophet::start(&self.plane, &arguments, &self.moto.environment()).await;
         self.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));
-        self.apply(policies).await;
-        self
     }
 
     pub(crate) async fn apply(&self, objects: &str) {

@@ -1,0 +1,148 @@
+//! The writes that lead from what stands to what is wanted, and what they lead to.
+#![cfg(feature = "kubernetes")]
+
+use std::collections::BTreeMap;
+
+use embedder::Resources;
+use placeholders::{Change, HOLD_GATE, Owner, StandingPod, StandingSet, Template, changes};
+use proptest::prelude::*;
+
+fn template(image: &str) -> Template {
+    Template {
+        owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1".into() },
+        bucket: "m5.xlarge".into(),
+        group: "a".into(),
+        asks: Resources { cpu_millis: 3_900, pods: 1, ..Resources::default() },
+        accelerator_kind: "nvidia.com/gpu".into(),
+        pins: BTreeMap::new(),
+        taints: Vec::new(),
+        priority_class: "prophet-placeholder-10".into(),
+        image: image.into(),
+        warm: Vec::new(),
+    }
+}
+
+/// What a ReplicaSet's pods are: `b` on a node, `p` pending, `h` held by our gate.
+fn set(template: &Template, pods: &str) -> StandingSet {
+    let pod = |(at, kind)| StandingPod {
+        name: format!("{}-{at}", template.name()),
+        gates: if kind == 'h' { vec![HOLD_GATE.into()] } else { Vec::new() },
+        held: kind == 'h',
+        bound: kind == 'b',
+        ..StandingPod::default()
+    };
+    let pods: Vec<StandingPod> = pods.chars().enumerate().map(pod).collect();
+    StandingSet { name: template.name(), replicas: pods.len() as u64, pods, ..StandingSet::default() }
+}
+
+/// The changes as a person would tell them, `new` and `old` for the ReplicaSets.
+fn told(changes: &[Change], new: &Template) -> Vec<String> {
+    let which = |set: &str| if set == new.name() { "new" } else { "old" };
+    let one = |change: &Change| match change {
+        Change::Apply { set, body } => format!("{} to {}", which(set), body["spec"]["replicas"]),
+        Change::Scale { set, replicas, .. } => format!("{} to {replicas}", which(set)),
+        Change::Lift { .. } => "lift".into(),
+        Change::Delete { set, .. } => format!("delete {}", which(set)),
+    };
+    changes.iter().map(one).collect()
+}
+
+#[track_caller]
+fn check(want: u64, new_pods: Option<&str>, old_pods: Option<&str>, expected: &[&str]) {
+    let (new, old) = (template("new"), template("old"));
+    let sets = new_pods.map(|pods| set(&new, pods)).into_iter().chain(old_pods.map(|pods| set(&old, pods)));
+    assert_eq!(told(&changes(&new, want, &sets.collect::<Vec<_>>()), &new), expected);
+}
+
+#[test]
+fn a_plan_is_led_to() {
+    check(0, None, None, &[]);
+    check(3, None, None, &["new to 3"]);
+    check(3, Some("hhh"), None, &["lift", "lift", "lift"]);
+    check(3, Some("bpp"), None, &[]);
+    check(1, Some("bbb"), None, &["new to 1"]);
+    // A preempted one was made anew, and is wanted: its gate is lifted. Or is not: it goes.
+    check(2, Some("bh"), None, &["lift"]);
+    check(1, Some("bh"), None, &["new to 1"]);
+}
+
+#[test]
+fn a_changed_template_is_rolled_delete_first() {
+    check(4, None, Some("bbbb"), &["old to 2"]);
+    check(4, None, Some("bb"), &["new to 2"]);
+    // Not before those of the last step are on nodes.
+    check(4, Some("pp"), Some("bb"), &[]);
+    check(4, Some("bb"), Some("bb"), &["old to 0"]);
+    check(4, Some("bbbb"), Some(""), &["delete old"]);
+    // What waits for a node holds none: it goes at once.
+    check(4, None, Some("bppp"), &["old to 0"]);
+    check(1, None, Some("bbb"), &["old to 0"]);
+}
+
+/// What the controllers of Kubernetes make of changes: a ReplicaSet has as many pods as it is asked for, made held, those
+/// that are not on nodes gone first; the scheduler puts whatever is lifted onto a node.
+fn apply(sets: &mut BTreeMap<String, String>, changes: &[Change], new: &Template) {
+    for change in changes {
+        match change {
+            Change::Apply { set, body } => {
+                resize(sets.entry(set.clone()).or_default(), body["spec"]["replicas"].as_u64().unwrap());
+            }
+            Change::Scale { set, replicas, .. } => resize(sets.get_mut(set).unwrap(), *replicas),
+            Change::Lift { .. } => {
+                let pods = sets.get_mut(&new.name()).unwrap();
+                *pods = pods.replacen('h', "p", 1);
+            }
+            Change::Delete { set, .. } => drop(sets.remove(set)),
+        }
+    }
+}
+
+fn resize(pods: &mut String, replicas: u64) {
+    let replicas = usize::try_from(replicas).unwrap();
+    let mut sorted: Vec<char> = pods.chars().collect();
+    // On nodes first: those stay.
+    sorted.sort_unstable();
+    sorted.sort_by_key(|kind| "bph".find(*kind));
+    sorted.resize(replicas, 'h');
+    *pods = sorted.into_iter().collect();
+}
+
+fn lifted(sets: &BTreeMap<String, String>) -> usize {
+    sets.values().map(|pods| pods.chars().filter(|kind| *kind != 'h').count()).sum()
+}
+
+proptest! {
+    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once, and it ends with
+    /// what is wanted, where nothing more is to do.
+    #[test]
+    fn whatever_stands_is_led_to_the_plan(want in 0_u64..8, new_pods in "[bph]{0,6}", old_pods in "[bph]{0,6}") {
+        let (new, old) = (template("new"), template("old"));
+        let mut sets = BTreeMap::from([(new.name(), new_pods), (old.name(), old_pods)]);
+        let most = lifted(&sets).max(usize::try_from(want).unwrap());
+        for step in 0.. {
+            prop_assert!(step < 40, "it does not end: {sets:?}");
+            let standing: Vec<StandingSet> = sets
+                .iter()
+                .map(|(name, pods)| set(if *name == new.name() { &new } else { &old }, pods))
+                .collect();
+            let bound = |sets: &BTreeMap<String, String>| {
+                sets.values().flat_map(|pods| pods.chars()).filter(|kind| *kind == 'b').count()
+            };
+            let before = bound(&sets);
+            let next = changes(&new, want, &standing);
+            apply(&mut sets, &next, &new);
+            prop_assert!(lifted(&sets) <= most, "{sets:?} after {:?}", told(&next, &new));
+            prop_assert!(bound(&sets) + 2 >= before.min(usize::try_from(want).unwrap()), "{sets:?}");
+            let pending = sets.values().any(|pods| pods.contains('p'));
+            for pods in sets.values_mut() {
+                *pods = pods.replace('p', "b");
+            }
+            if next.is_empty() && !pending {
+                break;
+            }
+        }
+        let pods = sets.get(&new.name()).cloned().unwrap_or_default();
+        prop_assert_eq!(pods, "b".repeat(usize::try_from(want).unwrap()));
+        prop_assert!(!sets.contains_key(&old.name()), "{:?}", sets);
+    }
+}

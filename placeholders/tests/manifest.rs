@@ -1,0 +1,88 @@
+//! Placeholders as the API server gets them. `PROPHET_UPDATE_GOLDEN=1 cargo test` writes the file anew.
+#![cfg(feature = "kubernetes")]
+
+use std::fs;
+use std::path::Path;
+
+use embedder::{Resources, UNLIMITED};
+use placeholders::{Owner, Template, Warm};
+
+fn template() -> Template {
+    Template {
+        owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1b2c".into() },
+        bucket: "g5.xlarge/spot".into(),
+        group: "gpu-a".into(),
+        asks: Resources {
+            accelerators: 1,
+            cpu_millis: 3_910,
+            memory_bytes: 15 << 30,
+            ephemeral_bytes: UNLIMITED,
+            pods: 1,
+        },
+        accelerator_kind: "nvidia.com/gpu".into(),
+        pins: [("node.kubernetes.io/instance-type", "g5.xlarge"), ("prophet.dev/placement-group", "a")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        taints: vec![
+            ("nvidia.com/gpu".into(), String::new(), "NoSchedule".into()),
+            ("team".into(), "batch".into(), "NoSchedule".into()),
+        ],
+        priority_class: "prophet-placeholder-4".into(),
+        image: "registry.k8s.io/pause:3.10".into(),
+        warm: Vec::new(),
+    }
+}
+
+#[track_caller]
+fn check(name: &str, object: &serde_json::Value) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    let text = format!("{object:#}\n");
+    if std::env::var_os("PROPHET_UPDATE_GOLDEN").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), text, "{}", file.display());
+}
+
+#[test]
+fn a_placeholder_is_harmless_and_takes_its_node_whole() {
+    check("replica-set.json", &template().replica_set(2, Some("7")));
+}
+
+#[test]
+fn a_buffer_has_the_same_pods_without_the_gate() {
+    check("capacity-buffer.json", &template().capacity_buffer(2, None));
+    check("pod-template.json", &template().pod_template());
+}
+
+#[test]
+fn warming_comes_before_the_placeholder_itself() {
+    let warm = vec![
+        Warm::Image { image: "example.com/torch:2".into(), command: vec!["true".into()] },
+        Warm::Volume { image: "example.com/static:1".into() },
+        Warm::Data {
+            name: "weights".into(),
+            image: "busybox".into(),
+            command: vec!["sh".into(), "-c".into(), "fetch".into()],
+            host_path: "/var/warm/weights/".into(),
+            marker: ".done".into(),
+        },
+    ];
+    let warmed = Template { warm, ..template() };
+    check("warmed.json", &warmed.replica_set(1, None)["spec"]["template"]["spec"]);
+    assert_ne!(warmed.name(), template().name(), "another template is another ReplicaSet");
+}
+
+/// What is not part of the pods rolls nothing.
+#[test]
+fn the_name_depends_on_the_pods_and_the_group() {
+    let other = |change: fn(&mut Template)| {
+        let mut template = template();
+        change(&mut template);
+        template.name()
+    };
+    assert_eq!(other(|_| {}), template().name());
+    assert_eq!(other(|template| template.owner.uid = "2".into()), template().name());
+    assert_ne!(other(|template| template.group = "gpu-b".into()), template().name());
+    assert_ne!(other(|template| template.asks.cpu_millis -= 1), template().name());
+    assert!(other(|template| template.owner.name = "x".repeat(200)).len() <= 63);
+}
