@@ -13,7 +13,7 @@ DENY := $(TOOLS)/bin/cargo-deny
 # The tests look for them beside their own binaries, in the target folder.
 CONTROL_PLANE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/control-plane
 MODULES := tests/control-plane
-KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler
+KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
 PROGRAMS := $(addprefix $(CONTROL_PLANE)/bin/,$(KUBERNETES) kwok karpenter helm)
 
 # Where the job logs lie that `make evaluate` runs.
@@ -77,7 +77,7 @@ need_go = command -v go >/dev/null || { echo "make control-plane needs Go (https
 $(CONTROL_PLANE)/bin/etcd: $(MODULES)/kubernetes/go.mod
 	$(call program,kubernetes,go.etcd.io/etcd/server/v3)
 
-$(CONTROL_PLANE)/bin/kube-%: $(MODULES)/kubernetes/go.mod
+$(addprefix $(CONTROL_PLANE)/bin/,$(filter kube%,$(KUBERNETES))): $(MODULES)/kubernetes/go.mod
 	$(call program,kubernetes,k8s.io/kubernetes/cmd/$(@F),$(kubernetes_version))
 
 $(CONTROL_PLANE)/bin/kwok: $(MODULES)/kwok/go.mod

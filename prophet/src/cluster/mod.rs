@@ -3,6 +3,8 @@
 //! ```text
 //! mod.rs         the loop
 //! run.rs         one policy's turn
+//! checks.rs      whether what a policy needs around it is there
+//! outcome.rs     what came of a turn
 //! standing.rs    what stands of a policy, and the writes that lead to its plan
 //! sources.rs     where groups of nodes are read from
 //! templates.rs   what placeholders are made of
@@ -11,7 +13,9 @@
 //!
 //! When anything fails (a watch, the catalog, the history), what stands keeps standing, and a condition says so.
 
+mod checks;
 pub(crate) mod clock;
+mod outcome;
 mod run;
 mod sources;
 mod standing;
@@ -23,11 +27,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use kube::{Client, ResourceExt as _};
+use tracing::Instrument as _;
 
 use crate::catalog::{Offers, Sizes, offers};
 
-pub(crate) use self::run::failure;
-pub use self::run::{Cause, Fault, Outcome, Run};
+pub(crate) use self::outcome::failure;
+pub use self::outcome::{Cause, Fault, Outcome};
+pub use self::run::Run;
 pub use self::sources::{Groups, Source};
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
@@ -190,12 +196,13 @@ impl Operator {
                 arrivals: &arrivals,
                 preempted: &preempted,
             };
-            let outcome = run.turn(&key, &policy, &surroundings, now, writes).await;
+            let span = tracing::info_span!("turn", policy = %key);
+            let outcome = run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.buckets());
             }
             if writes {
-                self.explain.turn(&key, &policy, &outcome, now).await;
+                self.explain.turn(&key, &policy, &outcome, now).instrument(span).await;
             }
             outcomes.push(Looked { key, policy, outcome, time: now });
         }

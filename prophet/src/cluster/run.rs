@@ -9,15 +9,17 @@ use embedder::CatalogError;
 use kube::{Client, Resource as _};
 use placeholders::{Actuator, Owner, Template};
 
+use super::Config;
+use super::checks::{check_surroundings, taken_by_others};
+use super::outcome::{Cause, Outcome};
 use super::sources::Groups;
 use super::standing::Stands;
 use super::templates::templates;
-use super::{Config, PRIORITIES, priority_class};
 use crate::catalog::{Offers, Sizes, offers};
-use crate::control::{Basis, Control, GIVE_UP, Now, Turn, lead};
+use crate::control::{Basis, Control, GIVE_UP, Now, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
-use crate::observe::{Daemon, Key, Launching, Places, PodClass, Preempted, Seen, Shared, View, World};
-use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
+use crate::observe::{Daemon, Key, Launching, PodClass, Preempted, Shared, View};
+use crate::record::{Appended, Journal, Launch, Launches};
 
 /// One policy's state between turns. All of it can be made anew from the history and the cluster.
 #[derive(Default)]
@@ -48,95 +50,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) arrivals: &'a [(PodClass, u64)],
     /// Placeholders that were preempted since the last turn.
     pub(super) preempted: &'a [Preempted],
-}
-
-/// What came of a turn.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// What is wrong, worst first.
-    pub faults: Vec<Fault>,
-    /// The buckets on offer to the policy.
-    pub offers: Option<Arc<Offers>>,
-    /// What was seen.
-    pub seen: Seen,
-    /// Whether a watch that decisions rest on fails: it shows a world of the past, and what stands keeps standing.
-    pub blind: bool,
-    /// What was decided; `None` where nothing could be.
-    pub turn: Option<Turn>,
-    /// Launches that ended since the last turn.
-    pub launches: Vec<Launch>,
-    /// The launch latency that is reckoned with, in seconds, by bucket and group.
-    pub launch_seconds: Vec<Vec<i64>>,
-    /// Nodes that pods of others took from placeholders since the last turn.
-    pub taken_by_other_workload: Vec<String>,
-}
-
-impl Outcome {
-    /// The names of the buckets on offer to the policy.
-    pub fn buckets(&self) -> impl Iterator<Item = String> + '_ {
-        self.offers.iter().flat_map(|offers| offers.catalog.buckets()).map(|bucket| bucket.name.clone())
-    }
-
-    fn fault(&mut self, cause: Cause, message: impl Into<String>) {
-        self.faults.push(Fault { cause, message: message.into() });
-    }
-}
-
-/// Something wrong with a policy or around it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What kind of thing.
-    pub cause: Cause,
-    /// For a person.
-    pub message: String,
-}
-
-/// Why a policy is degraded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
-    /// Fields of the policy make no sense.
-    InvalidPolicy,
-    /// Its priority class is missing, or of no use.
-    PriorityClass,
-    /// A write was refused.
-    WriteFailed,
-    /// A watch fails.
-    WatchFailed,
-    /// Groups of nodes could not be read.
-    CatalogFailed,
-    /// There is no bucket.
-    NoBuckets,
-    /// The cluster has no CapacityBuffers.
-    NoCapacityBuffers,
-    /// The history cannot be read or written.
-    HistoryFailed,
-    /// An older policy has some of its buckets.
-    OverlappingBuckets,
-    /// Something about groups of nodes.
-    Groups,
-}
-
-impl Cause {
-    /// The cause as it is spelled everywhere.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::InvalidPolicy => "InvalidPolicy",
-            Self::PriorityClass => "PriorityClass",
-            Self::WriteFailed => "WriteFailed",
-            Self::WatchFailed => "WatchFailed",
-            Self::CatalogFailed => "CatalogFailed",
-            Self::NoBuckets => "NoBuckets",
-            Self::NoCapacityBuffers => "NoCapacityBuffers",
-            Self::HistoryFailed => "HistoryFailed",
-            Self::OverlappingBuckets => "OverlappingBuckets",
-            Self::Groups => "Groups",
-        }
-    }
-
-    /// Whether the policy does its work all the same.
-    pub const fn is_remark(self) -> bool {
-        matches!(self, Self::Groups)
-    }
 }
 
 /// Histories older than this say nothing any more.
@@ -267,7 +180,7 @@ impl Run {
                 tracing::warn!(%fault, "line of the history passed over");
             }
         }
-        tracing::info!(policy = %key, recalled, "history recalled");
+        tracing::info!(recalled, "history recalled");
         self.control = Some(control);
         Ok(())
     }
@@ -405,72 +318,6 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
     offers.without(taken)
 }
 
-/// Whether what the policy needs around it is there.
-fn check_surroundings(
-    settings: &Settings,
-    offers: &Offers,
-    around: &Surroundings<'_>,
-    outcome: &mut Outcome,
-) {
-    let world = around.shared.world();
-    let cutoff = around.config.priority_cutoff;
-    let classes: Vec<String> = match &settings.placeholders.priority_class_name {
-        Some(name) => vec![name.clone()],
-        None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
-    };
-    for name in classes {
-        match world.priority(&name) {
-            None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
-            Some(value) if value < cutoff => outcome.fault(
-                Cause::PriorityClass,
-                format!(
-                    "PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"
-                ),
-            ),
-            Some(value) if value >= settings.workloads.priority_min => outcome.fault(
-                Cause::PriorityClass,
-                format!(
-                    "PriorityClass {name} has value {value}: workloads from {} on could not preempt it",
-                    settings.workloads.priority_min
-                ),
-            ),
-            Some(_) => {}
-        }
-    }
-    if settings.placeholders.kind == Kind::CapacityBuffer && world.buffers.is_none() {
-        outcome.fault(
-            Cause::NoCapacityBuffers,
-            "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1",
-        );
-    }
-    if let Some(error) = &around.groups.failing {
-        outcome.fault(Cause::CatalogFailed, error.clone());
-    }
-    for problem in around.groups.problems.iter().chain(&offers.problems) {
-        outcome.fault(Cause::Groups, problem.clone());
-    }
-}
-
-/// Nodes that pods of others took from the policy's placeholders.
-fn taken_by_others(
-    world: &World,
-    preempted: &[Preempted],
-    settings: &Settings,
-    places: &Places,
-) -> Vec<String> {
-    let index = &world.index;
-    let ours = preempted.iter().filter(|preempted| {
-        let namespace = preempted.pod.namespace.clone();
-        places.contains_key(&Key { namespace, name: preempted.replica_set.clone() })
-    });
-    let by_others = |node: &&String| {
-        let Some(slot) = index.nodes().by_name(node) else { return false };
-        let is_batch = |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
-        !slot.pods.is_empty() && !slot.pods.iter().any(|(id, _)| is_batch(*id))
-    };
-    ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
-}
-
 async fn act(
     stands: &Stands,
     actuator: &Actuator,
@@ -498,18 +345,5 @@ async fn act(
 fn refused(failed: Vec<String>, outcome: &mut Outcome) {
     for error in failed {
         outcome.fault(Cause::WriteFailed, error);
-    }
-}
-
-/// A launch that failed, for a person.
-pub(crate) fn failure(launch: &Launch) -> Option<String> {
-    match launch.end {
-        LaunchEnd::Failed(_) => Some(format!(
-            "no node of {} in group {} within {} minutes",
-            launch.bucket,
-            launch.group,
-            GIVE_UP.num_minutes()
-        )),
-        LaunchEnd::Ready(_) => None,
     }
 }

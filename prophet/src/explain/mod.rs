@@ -115,7 +115,7 @@ impl Explain {
         self.health.turned.store(true, Ordering::Relaxed);
         let before = self.told.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);
-        log(key, &status);
+        log(&before, &status);
         #[cfg(feature = "serve")]
         self.metrics.turn(key, outcome, &status);
         self.events.turn(policy, outcome, &before, &status).await;
@@ -143,10 +143,10 @@ impl Explain {
     }
 }
 
-fn log(key: &Key, status: &OverprovisioningPolicyStatus) {
-    for bucket in &status.buckets {
+/// A line for each bucket of which something is new.
+fn log(before: &OverprovisioningPolicyStatus, status: &OverprovisioningPolicyStatus) {
+    for bucket in status.buckets.iter().filter(|bucket| !before.buckets.contains(bucket)) {
         tracing::info!(
-            policy = %key,
             bucket = bucket.name,
             demand = bucket.demand,
             have = bucket.placeholders,

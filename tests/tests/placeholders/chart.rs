@@ -48,7 +48,7 @@ async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
         "--set",
         "crds.keep=false",
     ];
-    let before = world.inventory().await;
+    let before = world.inventory().await.unwrap();
     let notes = helm(&world.plane, &install);
     assert!(notes.contains("kubectl get opp"), "{notes}");
 
@@ -71,7 +71,7 @@ async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
     let gone = wait::until_true("no trace", Duration::from_mins(1), async || {
         // Helm leaves the namespace, and with it what each namespace has.
         let kept = ["Namespace /prophet", "ServiceAccount prophet/default"];
-        left = world.inventory().await.difference(&before).cloned().collect();
+        left = world.inventory().await?.difference(&before).cloned().collect();
         left.retain(|object| !kept.contains(&object.as_str()));
         Ok(left.is_empty())
     });

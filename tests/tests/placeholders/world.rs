@@ -158,9 +158,10 @@ impl World {
     }
 
     /// All objects of the cluster that a person or a chart could have made, as `KIND NAMESPACE/NAME`.
-    pub(crate) async fn inventory(&self) -> BTreeSet<String> {
-        let found = Discovery::new(self.plane.client()).run().await;
-        let found = found.unwrap_or_else(|error| panic!("{error:#}"));
+    ///
+    /// Fails where a kind goes away meanwhile.
+    pub(crate) async fn inventory(&self) -> Result<BTreeSet<String>> {
+        let found = Discovery::new(self.plane.client()).run().await?;
         let mut all = BTreeSet::new();
         for (resource, capabilities) in found.groups().flat_map(ApiGroup::recommended_resources) {
             if OF_THEMSELVES.contains(&resource.kind.as_str())
@@ -169,8 +170,7 @@ impl World {
                 continue;
             }
             let api: Api<DynamicObject> = Api::all_with(self.plane.client(), &resource);
-            let objects = api.list(&ListParams::default()).await.unwrap_or_else(|error| panic!("{error:#}"));
-            for object in objects.items {
+            for object in api.list(&ListParams::default()).await?.items {
                 all.insert(format!(
                     "{} {}/{}",
                     resource.kind,
@@ -179,7 +179,7 @@ impl World {
                 ));
             }
         }
-        all
+        Ok(all)
     }
 
     pub(crate) async fn pods(&self, namespace: &str) -> Result<Vec<Pod>> {

@@ -1,0 +1,74 @@
+//! Whether what a policy needs around it is there, and who took what it held.
+
+use super::outcome::{Cause, Outcome};
+use super::run::Surroundings;
+use super::{PRIORITIES, priority_class};
+use crate::catalog::Offers;
+use crate::crd::{Kind, Settings};
+use crate::observe::{Key, Places, Preempted, World};
+
+/// Whether what the policy needs around it is there.
+pub(super) fn check_surroundings(
+    settings: &Settings,
+    offers: &Offers,
+    around: &Surroundings<'_>,
+    outcome: &mut Outcome,
+) {
+    let world = around.shared.world();
+    let cutoff = around.config.priority_cutoff;
+    let classes: Vec<String> = match &settings.placeholders.priority_class_name {
+        Some(name) => vec![name.clone()],
+        None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
+    };
+    for name in classes {
+        match world.priority(&name) {
+            None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
+            Some(value) if value < cutoff => outcome.fault(
+                Cause::PriorityClass,
+                format!(
+                    "PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"
+                ),
+            ),
+            Some(value) if value >= settings.workloads.priority_min => outcome.fault(
+                Cause::PriorityClass,
+                format!(
+                    "PriorityClass {name} has value {value}: workloads from {} on could not preempt it",
+                    settings.workloads.priority_min
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+    if settings.placeholders.kind == Kind::CapacityBuffer && world.buffers.is_none() {
+        outcome.fault(
+            Cause::NoCapacityBuffers,
+            "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1",
+        );
+    }
+    if let Some(error) = &around.groups.failing {
+        outcome.fault(Cause::CatalogFailed, error.clone());
+    }
+    for problem in around.groups.problems.iter().chain(&offers.problems) {
+        outcome.fault(Cause::Groups, problem.clone());
+    }
+}
+
+/// Nodes that pods of others took from the policy's placeholders.
+pub(super) fn taken_by_others(
+    world: &World,
+    preempted: &[Preempted],
+    settings: &Settings,
+    places: &Places,
+) -> Vec<String> {
+    let index = &world.index;
+    let ours = preempted.iter().filter(|preempted| {
+        let namespace = preempted.pod.namespace.clone();
+        places.contains_key(&Key { namespace, name: preempted.replica_set.clone() })
+    });
+    let by_others = |node: &&String| {
+        let Some(slot) = index.nodes().by_name(node) else { return false };
+        let is_batch = |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
+        !slot.pods.is_empty() && !slot.pods.iter().any(|(id, _)| is_batch(*id))
+    };
+    ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
+}
