@@ -1,5 +1,6 @@
 //! The writes that lead from what stands to what is wanted, and what they lead to.
 #![cfg(feature = "kubernetes")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 

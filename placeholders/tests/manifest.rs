@@ -1,5 +1,6 @@
 //! Placeholders as the API server gets them. `PROPHET_UPDATE_GOLDEN=1 cargo test` writes the file anew.
 #![cfg(feature = "kubernetes")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
 use std::path::Path;

@@ -130,7 +130,13 @@ fn events(index: &mut Index, size: Size) {
     );
 }
 
-/// The milliseconds of a turn that is a tick: gather, embed, record, forecast, plan.
+fn offers_of(index: &Index) -> Offers {
+    let groups: Vec<NodeGroup> = (0..GROUPS).map(group).collect();
+    let made = offers(&groups, index.nodes(), &[], "placement-group", &mut Sizes::new());
+    made.expect("there are groups")
+}
+
+/// The milliseconds of a turn that is a tick: offers, gather, embed, record, forecast, plan.
 fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead { seconds: 250, tick_seconds: 60 };
     let basis = Basis { catalog: offers.catalog.clone(), method, ladder: Ladder::default(), lead };
@@ -140,6 +146,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     for minute in 0..240 {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap_or_default();
         took.push(seconds(|| {
+            black_box(offers_of(index));
             let window = (time.timestamp(), lead.seconds);
             let seen = view.gather(index, offers, &workloads, &Places::new(), &|_, _| false, window);
             for (id, class) in index.classes().iter().take(20) {
@@ -174,9 +181,7 @@ fn main() {
     let megabytes = resident().saturating_sub(before) as f64 / 1e6;
     println!("{} pods of {} shapes on {} nodes: {megabytes:.0} MB", size.pods, size.shapes, size.nodes);
     events(&mut index, size);
-    let groups: Vec<NodeGroup> = (0..GROUPS).map(group).collect();
-    let made = offers(&groups, index.nodes(), &[], "placement-group", &mut Sizes::new());
-    let offers = Arc::new(made.expect("there are groups"));
+    let offers = Arc::new(offers_of(&index));
     for method in [Method::Increments, Method::Scenario] {
         turns(&index, &offers, method);
     }

@@ -1,4 +1,5 @@
 //! The README's commands for a cluster of one's own, as they stand there, by bash and a real kubectl.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

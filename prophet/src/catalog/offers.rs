@@ -4,7 +4,7 @@
 //! registered; of a group at zero the instance type's capacity less what a kubelet reserves, or what the group's tags say;
 //! always less every DaemonSet that would run there, and less static pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
@@ -12,7 +12,7 @@ use embedder::{
 
 use super::group::{NodeGroup, Taint};
 use super::price::hourly;
-use crate::observe::{Daemon, NodeFacts, Nodes, resources};
+use crate::observe::{Daemon, NodeFacts, Nodes, Slot, resources};
 
 /// The label of the instance type.
 pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
@@ -115,6 +115,7 @@ pub fn offers(
         let key = (group.instance_type.clone(), capacity, group.accelerator_kind.clone());
         merge(buckets.entry(key).or_default(), group, &mut problems);
     }
+    let live = by_type(nodes);
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
     let mut made = Vec::new();
     for ((instance_type, capacity_type, accelerator_kind), merged) in buckets {
@@ -122,8 +123,7 @@ pub fn offers(
         let name = format!("{instance_type}{suffix}");
         let offered: Vec<Offer> =
             merged.iter().map(|one| offer(one, &merged, placement_group_label)).collect();
-        let sized = sized(&merged, &offered, nodes, daemons, sizes);
-        let Some(allocatable) = sized else {
+        let Some(allocatable) = sized(&merged, &offered, &live, daemons, sizes) else {
             problems.push(format!("{name}: DaemonSets leave no room on its nodes, or their size is unknown"));
             continue;
         };
@@ -199,15 +199,27 @@ fn told_capacity_type(group: &NodeGroup, problems: &mut Vec<String>) -> Capacity
     told.unwrap_or(CapacityType::OnDemand)
 }
 
+/// Nodes by their instance type.
+type Live<'a> = HashMap<&'a str, Vec<(&'a Slot, &'a NodeFacts)>>;
+
+fn by_type(nodes: &Nodes) -> Live<'_> {
+    let mut live: Live<'_> = HashMap::new();
+    for (_, slot, facts) in nodes.iter() {
+        let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
+        live.entry(instance_type).or_default().push((slot, facts));
+    }
+    live
+}
+
 /// The size of a bucket's nodes; `None` where DaemonSets take it all.
 fn sized(
     merged: &[Merged],
     offered: &[Offer],
-    nodes: &Nodes,
+    live: &Live<'_>,
     daemons: &[Daemon],
     sizes: &mut Sizes,
 ) -> Option<Resources> {
-    let sizes = merged.iter().zip(offered).map(|(one, offer)| size(&one.first, offer, nodes, daemons, sizes));
+    let sizes = merged.iter().zip(offered).map(|(one, offer)| size(&one.first, offer, live, daemons, sizes));
     sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
 }
 
@@ -241,15 +253,16 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
 fn size(
     group: &NodeGroup,
     offer: &Offer,
-    nodes: &Nodes,
+    live: &Live<'_>,
     daemons: &[Daemon],
     sizes: &mut Sizes,
 ) -> Option<Resources> {
     let expected = group.capacity.accelerators > 0;
-    let of_group = nodes.iter().filter(|(_, _, facts)| {
+    let alike = live.get(offer.instance_type.as_str()).into_iter().flatten();
+    let of_group = alike.filter(|(_, facts)| {
         facts.ready && offer.owns(facts) && (!expected || facts.accelerator_kind.is_some())
     });
-    let seen = of_group.map(|(_, slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
+    let seen = of_group.map(|(slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
     let known = sizes.get(&group.name).copied();
     let mut left = match (seen.reduce(Resources::floor), known) {
         (Some(seen), Some(known)) if near(seen, known) => known,

@@ -161,15 +161,14 @@ impl View {
                 }
             }
             if gated > 0 {
-                match workloads.gated(class) {
-                    Standing::HeldBack(reason) => *seen.held_back.entry(reason).or_default() += gated,
-                    _ => {
-                        let ask = Ask { shape: self.shape(class, offers), count: gated };
-                        match gang(index, class) {
-                            Some(gang) => gangs.entry(gang).or_default().push(ask),
-                            None => seen.cluster.announced.push(ask),
-                        }
-                    }
+                if let Standing::HeldBack(reason) = workloads.gated(class) {
+                    *seen.held_back.entry(reason).or_default() += gated;
+                    continue;
+                }
+                let ask = Ask { shape: self.shape(class, offers), count: gated };
+                match gang(index, class) {
+                    Some(gang) => gangs.entry(gang).or_default().push(ask),
+                    None => seen.cluster.announced.push(ask),
                 }
             }
         }
@@ -189,7 +188,7 @@ impl View {
     ) {
         for (key, announcement) in index.announcements() {
             if let Some(schedule) = &announcement.schedule
-                && !self.fires(key, schedule, now).is_some_and(|at| at <= now.saturating_add(lead_seconds))
+                && self.fires(key, schedule, now).is_none_or(|at| at > now.saturating_add(lead_seconds))
             {
                 continue;
             }

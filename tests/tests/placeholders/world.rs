@@ -42,7 +42,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) arguments: Vec<String>,
 }
 
-impl<'a> Plan<'a> {
+impl Plan<'_> {
     pub(crate) fn of(groups: impl IntoIterator<Item = NodeGroup>) -> Self {
         Self { groups: groups.into_iter().collect(), ..Self::default() }
     }
@@ -148,8 +148,8 @@ impl World {
         let mut last = Vec::new();
         let what = format!("CapacityBuffers of {nodes} nodes");
         let waited = wait::until_true(&what, DEADLINE, async || {
-            let list = buffers.list(&ListParams::default()).await?.items;
-            last = list.iter().filter_map(|buffer| buffer.data["spec"]["replicas"].as_u64()).collect();
+            let all = buffers.list(&ListParams::default()).await?.items;
+            last = all.iter().filter_map(|buffer| buffer.data["spec"]["replicas"].as_u64()).collect();
             Ok(last.len() <= buffers_max && last.iter().sum::<u64>() == nodes)
         });
         if let Err(error) = waited.await {
