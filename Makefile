@@ -46,7 +46,7 @@ check: $(DENY) ## format, clippy, licences, bans and sources of dependencies
 	else echo "advisories: not checked, their database cannot be had from here"; fi
 
 bench: control-plane ## how fast packing, simulating, watching and reacting are
-	cargo build --locked --all-features
+	cargo build --release --locked --all-features
 	cargo bench --workspace --all-features --locked
 
 evaluate: build ## the tables of all policies over the public logs in TRACES=dir

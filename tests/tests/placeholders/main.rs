@@ -1,6 +1,6 @@
 //! Placeholders over Auto Scaling groups: a real API server, scheduler and controller manager, AWS by its emulator, and the
 //! controller with the permissions that its chart gives it.
-#![expect(clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod announced;
 mod buffers;

@@ -1,5 +1,8 @@
 //! Policies that observe, act, overlap and go.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::json;
 use std::time::Duration;
 use tests::audit::Entry;
@@ -37,6 +40,9 @@ async fn observing_writes_status_and_events_only_and_going_back_to_it_removes_wh
     world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
     assert_eq!(world.launched_after_scans(3).await, 0, "{}", world.told());
     assert_eq!(writes(&world), []);
+    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    let target = r#"prophet_target_placeholders{policy="prophet/batch",bucket="m5.xlarge"} 2"#;
+    assert!(metrics.contains(target), "{metrics}");
 
     world.patch_policy("batch", json!({"mode": "Act"})).await;
     world.wait_for_placeholders([2, 0, 0]).await;
@@ -113,4 +119,44 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
     let log = world.prophet.as_ref().unwrap().log().unwrap();
     let recalled = log.lines().rev().find(|line| line.contains("history recalled")).unwrap();
     assert!(!recalled.contains("recalled=0"), "{recalled}");
+    let told = tests::run(&["history", "--data", folder.path().to_str().unwrap()]);
+    assert!(told.0 == 0 && told.1.contains("prophet.batch"), "{told:?}");
+    assert!(
+        recorded(&folder.path().join("policy=prophet.batch"))
+            .contains(r#""launches":[{"bucket":"m5.xlarge","group":"small""#)
+    );
+}
+
+/// The lines that were recorded, of all days of a policy.
+fn recorded(policy: &Path) -> String {
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let files = entries(policy).flat_map(|day| entries(&day).collect::<Vec<_>>());
+    files.map(|file| fs::read_to_string(file).unwrap_or_default()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_no_sense_is_refused_or_told() {
+    let class = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: inert}, value: -1000, preemptionPolicy: Never}";
+    let plan = Plan { before: vec![class], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let inert = two("Act").replace("mode:", "placeholders: {priorityClassName: inert}, mode:");
+    let world = plan.start(&policy("inert", &inert)).await;
+    let told = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            condition["reason"] == "PriorityClass"
+                && condition["message"].as_str().is_some_and(|message| message.contains("-1000"))
+        })
+    };
+    world.wait_for_status("inert", "the priority to be told", told).await;
+    assert!(world.sets().await.unwrap().is_empty());
+
+    for (spec, message) in [
+        ("{objective: {serviceLevel: 95, waitCost: 9, idleCost: 1}}", "not both"),
+        ("{objective: {waitCost: 9}}", "go together"),
+        ("{tick: soon}", "spec.tick"),
+        ("{mode: Perhaps}", "spec.mode"),
+    ] {
+        let refused = world.plane.apply_yaml(&policy("nonsense", spec)).await.unwrap_err();
+        assert!(format!("{refused:#}").contains(message), "{refused:#}");
+    }
 }
