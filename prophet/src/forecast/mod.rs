@@ -8,20 +8,31 @@
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
-//! scenario.rs       past windows of arrivals, packed onto the free room of the moment
+//! seasonal.rs       past needs at this time of day
+//! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: their weights)
+//! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
 
+mod activity;
 mod distribution;
+mod hyperparameters;
 mod increments;
 mod ladder;
 mod last_value;
+mod needs;
+mod past;
 mod reference;
+#[cfg(test)]
+mod sample;
 mod scenario;
+mod seasonal;
+mod shapes;
+mod state;
 
 use chrono::{DateTime, Utc};
 use embedder::Demand;
-use placeholders::Reason;
+use placeholders::{Objective, Reason};
 
 pub use distribution::Distribution;
 pub use increments::Increments;
@@ -29,6 +40,8 @@ pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use reference::{Constant, Oracle, StaticMax};
 pub use scenario::Scenario;
+pub use seasonal::Seasonal;
+pub use state::State;
 
 use crate::record::{History, Tick};
 
@@ -46,6 +59,20 @@ pub struct BucketOutlook {
     pub new_nodes: Distribution,
     /// What it rests on: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub basis: Reason,
+    /// The quantile to hold, where the method weighs waiting against idling itself; the objective's otherwise.
+    pub quantile: Option<f64>,
+}
+
+impl BucketOutlook {
+    /// Of which the objective's quantile is to be held.
+    pub fn new(new_nodes: Distribution, basis: Reason) -> Self {
+        Self { new_nodes, basis, quantile: None }
+    }
+
+    /// The nodes to hold.
+    pub fn headroom(&self, objective: Objective) -> u64 {
+        self.new_nodes.quantile(self.quantile.unwrap_or(objective.quantile()))
+    }
 }
 
 /// What is known of the future.
@@ -116,7 +143,6 @@ impl Lead {
 
 /// The same expectation for each bucket of a catalog.
 fn each(catalog_len: usize, new_nodes: impl Fn(usize) -> u64) -> Outlook {
-    let bucket =
-        |id| BucketOutlook { new_nodes: Distribution::certain(new_nodes(id)), basis: Reason::Forecast };
+    let bucket = |id| BucketOutlook::new(Distribution::certain(new_nodes(id)), Reason::Forecast);
     Outlook { buckets: (0..catalog_len).map(bucket).collect() }
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use crate::forecast::{
-    Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, Scenario, StaticMax,
+    Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, Scenario, Seasonal, State,
+    StaticMax,
 };
 
 /// A policy of a comparison.
@@ -39,6 +40,10 @@ pub enum Contender {
         /// Whether windows are weighed by what arrived just before them, too.
         like_arrivals: bool,
     },
+    /// The quantile of what was needed where free room, arrivals and time were alike. Knows the past.
+    State(Option<f64>),
+    /// The quantile of what was needed at this time of day. Knows the past.
+    Seasonal(Option<f64>),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -82,6 +87,8 @@ impl Contender {
             Self::Scenario { like_arrivals, .. } => {
                 Some(Box::new(Scenario::new(catalog, settings.lead(), like_arrivals)))
             }
+            Self::State(_) => Some(Box::new(State::new(catalog, settings.lead()))),
+            Self::Seasonal(_) => Some(Box::new(Seasonal::new(catalog.len(), settings.lead()))),
             Self::Oracle => Some(Box::new(Oracle)),
         }
     }
@@ -89,7 +96,10 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Increments(quantile) | Self::Scenario { quantile, .. } => {
+            Self::Increments(quantile)
+            | Self::Scenario { quantile, .. }
+            | Self::State(quantile)
+            | Self::Seasonal(quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -119,6 +129,8 @@ impl FromStr for Contender {
             ("scenario+arrivals", q) => {
                 quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true })
             }
+            ("state", q) => quantile(q).map(Self::State),
+            ("seasonal", q) => quantile(q).map(Self::Seasonal),
             ("oracle", None) => Some(Self::Oracle),
             _ => None,
         };
@@ -145,6 +157,10 @@ impl fmt::Display for Contender {
                 f.write_str(if *like_arrivals { "scenario+arrivals" } else { "scenario" })?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
+            Self::State(None) => f.write_str("state"),
+            Self::State(Some(q)) => write!(f, "state:{q}"),
+            Self::Seasonal(None) => f.write_str("seasonal"),
+            Self::Seasonal(Some(q)) => write!(f, "seasonal:{q}"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

@@ -114,9 +114,8 @@ impl<'a> Control<'a> {
         }
         let rise = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
         let outlook = forecast(learners, demand, &KnownFuture { rise }, now);
-        let quantile = self.policy.objective.quantile();
         self.headroom.iter_mut().zip(&outlook.buckets).for_each(|(headroom, bucket)| {
-            *headroom = bucket.new_nodes.quantile(quantile);
+            *headroom = bucket.headroom(self.policy.objective);
         });
         let (plan, steady) = decide(&outlook, demand, &standing(), catalog, &self.policy, &self.steady, now);
         self.steady = steady;
