@@ -23,3 +23,25 @@ pub(super) const ROOM_SCALE: f64 = 0.5;
 
 /// On a day of the other kind (a weekend's for a working day, or the reverse), a window counts half.
 pub(super) const OTHER_KIND_OF_DAY: f64 = 0.5;
+
+/// A node that was launched stays for ten minutes at least: arrivals in half of them are worth a node, too.
+pub(super) const PATIENCE_SECONDS: i64 = 300;
+
+/// The quantiles at which the ensemble follows each method.
+pub(super) const QUANTILES: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
+
+/// An expert that costs a day's mean loss more than another loses this many e-folds of weight against it: bursts are
+/// noise, and more than one must speak.
+pub(super) const ETA: f64 = 6.0;
+
+/// Within about this time an expert that was left behind can come back.
+pub(super) const FORGETTING_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// What a day's mean loss is, is forgotten by half in this time.
+pub(super) const SCALE_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// Experts with less weight than this have no say.
+pub(super) const WEIGHT_MIN: f64 = 0.001;
+
+/// What waiting costs against idling where a service level is asked for, not costs: for choosing among those that reach it.
+pub(super) const WAIT_TO_IDLE: f64 = 9.0;

@@ -11,15 +11,20 @@
 //! seasonal.rs       past needs at this time of day
 //! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: their weights)
 //! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
+//! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
+//! method.rs         the methods by name
+//! hyperparameters.rs  every number that could be tuned
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
 
 mod activity;
 mod distribution;
+mod ensemble;
 mod hyperparameters;
 mod increments;
 mod ladder;
 mod last_value;
+mod method;
 mod needs;
 mod past;
 mod reference;
@@ -35,9 +40,11 @@ use embedder::Demand;
 use placeholders::{Objective, Reason};
 
 pub use distribution::Distribution;
+pub use ensemble::{Carrier, Ensemble};
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
+pub use method::Method;
 pub use reference::{Constant, Oracle, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;
@@ -59,19 +66,26 @@ pub struct BucketOutlook {
     pub new_nodes: Distribution,
     /// What it rests on: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub basis: Reason,
-    /// The quantile to hold, where the method weighs waiting against idling itself; the objective's otherwise.
-    pub quantile: Option<f64>,
+    /// The expert whose word it is, where several were heard.
+    pub carrier: Option<Carrier>,
 }
 
 impl BucketOutlook {
     /// Of which the objective's quantile is to be held.
     pub fn new(new_nodes: Distribution, basis: Reason) -> Self {
-        Self { new_nodes, basis, quantile: None }
+        Self { new_nodes, basis, carrier: None }
     }
 
-    /// The nodes to hold.
+    /// Nothing is expected, for want of a history.
+    fn nothing() -> Self {
+        Self::new(Distribution::certain(0), Reason::TooLittleHistory)
+    }
+
+    /// The nodes to hold: a carrier knows its quantile, else it is the objective's.
     pub fn headroom(&self, objective: Objective) -> u64 {
-        self.new_nodes.quantile(self.quantile.unwrap_or(objective.quantile()))
+        let quantile =
+            self.carrier.map_or_else(|| objective.quantile(), |carrier| carrier.quantile.unwrap_or(1.0));
+        self.new_nodes.quantile(quantile)
     }
 }
 

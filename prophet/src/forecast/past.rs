@@ -6,13 +6,13 @@ use super::hyperparameters::{DAY_SCALE_SECONDS, HALF_LIFE_SECONDS, OTHER_KIND_OF
 /// What a window weighs by its age in ticks: recency, and nearness in time of day.
 #[derive(Clone, Debug)]
 pub(super) struct Ages {
-    tick_seconds: i64,
+    tick_seconds: u32,
     weights: Vec<f32>,
 }
 
 impl Ages {
     pub(super) fn new(lead: Lead) -> Self {
-        Self { tick_seconds: lead.tick_seconds.max(1), weights: Vec::new() }
+        Self { tick_seconds: u32::try_from(lead.tick_seconds).unwrap_or(1).max(1), weights: Vec::new() }
     }
 
     /// Makes ready for histories of so many ticks.
@@ -24,12 +24,12 @@ impl Ages {
 
     /// What a window that began at `start` weighs at `now`, in Unix seconds.
     pub(super) fn weight(&self, start: i64, now: i64) -> f64 {
-        let age = usize::try_from((now - start) / self.tick_seconds).ok();
-        age.and_then(|age| self.weights.get(age)).copied().unwrap_or(0.0).into()
+        let age = u32::try_from(now - start).ok().map(|age| age / self.tick_seconds);
+        age.and_then(|age| self.weights.get(age as usize)).copied().unwrap_or(0.0).into()
     }
 
     fn of_age(&self, ticks: usize) -> f32 {
-        let age = ticks as f64 * self.tick_seconds as f64;
+        let age = ticks as f64 * f64::from(self.tick_seconds);
         let around = age.rem_euclid(86_400.0);
         let apart = around.min(86_400.0 - around);
         #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more precision")]

@@ -165,7 +165,8 @@ mod tests {
         let catalog = sample::catalog();
         let half = Resources { cpu_millis: 4_000, ..Resources::default() };
         let shape = Shape::new(half, AcceleratorKind::default());
-        let (mut scenario, mut history) = (Scenario::new(&catalog, sample::LEAD, like_arrivals), History::default());
+        let (mut scenario, mut history) =
+            (Scenario::new(&catalog, sample::LEAD, like_arrivals), History::default());
         for minute in 0..2_880 {
             let mut tick = sample::tick(minute, vec![]);
             tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };

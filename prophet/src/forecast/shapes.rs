@@ -1,6 +1,6 @@
 //! The shapes of the history, as the embedder packs them.
 
-use embedder::{Catalog, Demand, PackShape, Resources, Room, Shape, UNLIMITED};
+use embedder::{BucketId, Catalog, Demand, PackShape, Resources, Room, Shape, UNLIMITED};
 
 use crate::record::{ShapeId, Tick, room_for};
 
@@ -55,6 +55,15 @@ impl Shapes {
             .iter()
             .map(|(id, count)| self.get(*id).map_or(0.0, |known| known.eighths * *count as f64))
             .sum()
+    }
+
+    /// The pods of which a new instance of a bucket would be opened, and how many instances they fill.
+    pub(super) fn pods(&self, arrivals: &[(ShapeId, u64)], bucket: BucketId) -> (f64, f64) {
+        let known = arrivals.iter().filter_map(|(id, count)| Some((self.get(*id)?, *count as f64)));
+        let ours = known.filter(|(known, _)| known.packs.opens().is_some_and(|(opens, _)| opens == bucket));
+        ours.fold((0.0, 0.0), |(pods, nodes), (known, count)| {
+            (pods + count, nodes + known.eighths / 8.0 * count)
+        })
     }
 
     /// Puts pods in the order of packing: smallest first.

@@ -4,6 +4,8 @@
 //! (`activity.rs`), and free room: exp(-d / 0.5), with d the mean of |ln(1 + r) - ln(1 + r')| over the shapes that arrive
 //! most, r the pods of a shape that fit on occupied nodes. The weighted distribution of D is the forecast.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 
@@ -13,7 +15,7 @@ use super::needs::{Needs, Window};
 use super::past::{Ages, kind_of_day};
 use super::shapes::Shapes;
 use super::{Forecaster, KnownFuture, Lead, Outlook};
-use crate::record::{History, ShapeId};
+use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// See the module.
 pub struct State {
@@ -21,13 +23,17 @@ pub struct State {
     activity: Activity,
     ages: Ages,
     needs: Needs<Moment>,
+    /// The shapes of the last tick's room.
+    frequent: Arc<[ShapeId]>,
+    /// By steps of distance.
+    likeness: Vec<f64>,
     now: (i64, Level),
 }
 
 /// What a window started with.
 struct Moment {
     level: Level,
-    room: Vec<(ShapeId, f64)>,
+    room: Roominess,
 }
 
 impl State {
@@ -38,9 +44,43 @@ impl State {
             activity: Activity::new(lead),
             ages: Ages::new(lead),
             needs: Needs::new(catalog.len(), lead),
+            frequent: Arc::new([]),
+            likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
             now: (0, 0),
         }
     }
+
+    fn roominess(&self, room: &[(ShapeId, u64)]) -> Roominess {
+        let mut room = room.to_vec();
+        room.truncate(FREQUENT_SHAPES_MAX);
+        room.sort_unstable_by_key(|(id, _)| *id);
+        let same =
+            room.len() == self.frequent.len() && room.iter().zip(&*self.frequent).all(|(a, b)| a.0 == *b);
+        let shapes = if same { Arc::clone(&self.frequent) } else { room.iter().map(|(id, _)| *id).collect() };
+        let mut logs = [0; FREQUENT_SHAPES_MAX];
+        logs.iter_mut().zip(&room).for_each(|(slot, (_, room))| *slot = log(*room));
+        Roominess { shapes, logs }
+    }
+
+    /// How alike two rooms are, over the shapes that both tell of; 1 where they share none.
+    fn likeness(&self, one: &Roominess, other: &Roominess) -> f64 {
+        let (apart, shared) = if Arc::ptr_eq(&one.shapes, &other.shapes) {
+            let pairs = one.logs.iter().zip(&other.logs);
+            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), one.shapes.len())
+        } else {
+            let known = |id: &ShapeId| other.shapes.binary_search(id).ok().map(|at| other.logs[at]);
+            let pairs =
+                one.shapes.iter().zip(&one.logs).filter_map(|(id, log)| Some(log.abs_diff(known(id)?)));
+            pairs.fold((0, 0), |(sum, n), apart| (sum + u32::from(apart), n + 1))
+        };
+        self.likeness[(apart as usize / shared.max(1)).min(STEPS)]
+    }
+}
+
+fn log(room: u64) -> i16 {
+    #[expect(clippy::cast_possible_truncation, reason = "32 ln(2^64) is 1420")]
+    let log = (32.0 * (room as f64).ln_1p()).round() as i16;
+    log
 }
 
 impl Forecaster for State {
@@ -49,41 +89,35 @@ impl Forecaster for State {
         self.shapes.note(tick);
         let level = self.activity.level(history, &self.shapes);
         self.now = (tick.time.timestamp(), level);
-        self.needs.learn(history, || Moment { level, room: logs(tick.room.iter().copied()) });
+        let room = self.roominess(&tick.room);
+        self.frequent = Arc::clone(&room.shapes);
+        self.needs.learn(history, || Moment { level, room });
         self.ages.reach(history.len());
     }
 
     fn forecast(&self, history: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         let (now, level) = self.now;
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
-        let room = logs(frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))));
+        let room: Vec<(ShapeId, u64)> =
+            frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))).collect();
+        let room = self.roominess(&room);
         self.needs.outlook(|Window { start, note, .. }| {
-            let alike = self.activity.likeness(level, note.level) * likeness(&room, &note.room);
+            let alike = self.activity.likeness(level, note.level) * self.likeness(&room, &note.room);
             self.ages.weight(*start, now) * kind_of_day(*start, now) * alike
         })
     }
 }
 
-/// ln(1 + room), in the order of shapes.
-fn logs(room: impl Iterator<Item = (ShapeId, u64)>) -> Vec<(ShapeId, f64)> {
-    let mut logs: Vec<(ShapeId, f64)> = room.map(|(id, room)| (id, (room as f64).ln_1p())).collect();
-    logs.sort_unstable_by_key(|(id, _)| *id);
-    logs
+/// ln(1 + room) of the shapes that arrive most, in 32nds.
+struct Roominess {
+    /// Rising. Shared as long as it is the same.
+    shapes: Arc<[ShapeId]>,
+    /// 0 where there is no shape.
+    logs: [i16; FREQUENT_SHAPES_MAX],
 }
 
-/// How alike two rooms are, over the shapes that both tell of; 1 where they share none.
-fn likeness(one: &[(ShapeId, f64)], other: &[(ShapeId, f64)]) -> f64 {
-    let (mut apart, mut shared) = (0.0, 0.0);
-    let mut others = other.iter().peekable();
-    for (id, log) in one {
-        while others.next_if(|(other, _)| other < id).is_some() {}
-        if let Some((_, other)) = others.next_if(|(other, _)| other == id) {
-            apart += (log - other).abs();
-            shared += 1.0;
-        }
-    }
-    if shared > 0.0 { (-apart / shared / ROOM_SCALE).exp() } else { 1.0 }
-}
+/// 32nds up to a distance of 4: farther is as good as nowhere.
+const STEPS: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -133,11 +167,19 @@ mod tests {
 
     #[test]
     fn likeness_is_over_shared_shapes() {
-        let near = |a: &[(ShapeId, f64)], b: &[(ShapeId, f64)], expected: f64| {
-            assert!((likeness(a, b) - expected).abs() < 1e-12, "{}", likeness(a, b));
+        let state = State::new(&sample::catalog(), sample::LEAD);
+        let rooms = |shapes: &[ShapeId], of: &[i16]| {
+            let mut logs = [0; FREQUENT_SHAPES_MAX];
+            logs[..of.len()].copy_from_slice(of);
+            Roominess { shapes: shapes.into(), logs }
         };
-        near(&[(0, 1.0), (2, 0.0)], &[(1, 9.0), (2, 0.5), (3, 1.0)], (-1.0_f64).exp());
-        near(&[(0, 1.0), (2, 0.0)], &[(0, 1.5), (2, 0.5)], (-1.0_f64).exp());
-        near(&[(0, 1.0)], &[(1, 5.0)], 1.0);
+        let near = |a: &Roominess, b: &Roominess, expected: f64| {
+            assert!((state.likeness(a, b) - expected).abs() < 1e-9, "{}", state.likeness(a, b));
+        };
+        let one = rooms(&[0, 2], &[32, 0]);
+        near(&one, &rooms(&[1, 2, 3], &[288, 16, 32]), (-1.0_f64).exp());
+        near(&one, &rooms(&[0, 2], &[48, 16]), (-1.0_f64).exp());
+        near(&one, &rooms(&[1], &[160]), 1.0);
+        near(&one, &one, 1.0);
     }
 }
