@@ -27,6 +27,8 @@ mod last_value;
 mod method;
 mod needs;
 mod past;
+#[cfg(test)]
+mod properties;
 mod reference;
 #[cfg(test)]
 mod sample;

@@ -75,8 +75,9 @@ impl Judge {
         let step = |(shadow, want): (&mut Shadow, &u64)| {
             let account = shadow.stock.step(demand, *want);
             let Account { missing, idle: idle_nodes, launched, hidden } = account;
-            // Those that came since the first node was missing, as far as the missing nodes would hold them.
-            shadow.waiting = (shadow.waiting + pods.0).min(pods_per_node * missing as f64);
+            // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
+            let missing = missing as f64;
+            shadow.waiting = (shadow.waiting + pods.0).clamp(missing, pods_per_node * missing);
             let dollars = hours * (wait * shadow.waiting + idle * idle_nodes as f64);
             shadow.days = keep * shadow.days + hours / 24.0;
             shadow.dollars = keep * shadow.dollars + dollars;

@@ -199,3 +199,55 @@ impl Forecaster for Ensemble {
         Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+    use crate::record::BucketTick;
+
+    #[track_caller]
+    fn check(wants: &[u64], shares: &[f64], expected: usize) {
+        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
+        assert_eq!(carrying(&wants, shares), Some(expected));
+    }
+
+    #[test]
+    fn the_heaviest_that_wants_the_median_carries() {
+        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
+        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
+        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
+        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
+    }
+
+    /// For three days a node is needed for five minutes of every twenty.
+    fn learnt(objective: Objective) -> BucketOutlook {
+        let catalog = sample::catalog();
+        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
+        let mut history = History::default();
+        for minute in 0..3 * 1_440 {
+            let demand = 1 + u64::from(minute % 20 < 5);
+            history
+                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+            ensemble.learn(&history);
+        }
+        let demand = Demand { present: vec![1], ..Demand::default() };
+        let now = history.last().unwrap().time;
+        ensemble.forecast(&history, &demand, &KnownFuture::default(), now).buckets[0].clone()
+    }
+
+    #[test]
+    fn prices_decide() {
+        let dear = Objective::Costs { wait: 1_000.0, idle: 1.0 };
+        let cheap = Objective::Costs { wait: 0.001, idle: 1.0 };
+        assert_eq!((learnt(dear).headroom(dear), learnt(cheap).headroom(cheap)), (1, 0));
+    }
+
+    #[test]
+    fn a_level_is_reached_by_the_cheapest_that_reaches_it() {
+        let (high, low) = (Objective::Quantile(0.99), Objective::Quantile(0.01));
+        assert_eq!((learnt(high).headroom(high), learnt(low).headroom(low)), (1, 0));
+        let carrier = learnt(high).carrier.unwrap();
+        assert!(carrier.weight > 0.99 && carrier.dollars > 0.0, "{carrier}");
+    }
+}

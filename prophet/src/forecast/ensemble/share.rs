@@ -55,3 +55,35 @@ impl FixedShare {
         self.weights.iter_mut().for_each(|weight| *weight = (1.0 - self.share) * *weight / sum + even);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks of a day: the share is a seventh. Of losses 1 and 3 the mean is 2, a day's: the second loses 6 (3 - 1) / 2
+    /// e-folds against the first, and then 1/7 is dealt evenly.
+    #[test]
+    fn weights_follow_losses() {
+        let mut share = FixedShare::new(2, 86_400);
+        share.learn(&[1.0, 3.0]);
+        let first = 1.0 / (1.0 + (-6.0_f64).exp());
+        assert!((share.weights()[0] - (6.0 / 7.0 * first + 1.0 / 14.0)).abs() < 1e-12, "{share:?}");
+        assert!((share.weights().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn it_changes_its_mind() {
+        let mut share = FixedShare::new(3, 3_600);
+        (0..2_400).for_each(|_| share.learn(&[1.0, 2.0, 3.0]));
+        assert!(share.weights()[0] > 0.9);
+        (0..240).for_each(|_| share.learn(&[2.0, 1.0, 3.0]));
+        assert!(share.weights()[1] > 0.9, "{share:?}");
+    }
+
+    #[test]
+    fn without_losses_nothing_changes() {
+        let mut share = FixedShare::new(2, 60);
+        share.learn(&[0.0, 0.0]);
+        assert_eq!(share.weights(), [0.5, 0.5]);
+    }
+}
