@@ -41,6 +41,8 @@ What each policy knows:
   state[:Q]       the past: the quantile Q of what was needed where free room, arrivals and time were alike
   seasonal[:Q]    the past: the quantile Q of what was needed at this time of day
   increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
+  moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
+  autopilot-ml    the past: the limit of the model of demand that would have cost least
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
 
 #[derive(clap::Args)]

@@ -45,3 +45,33 @@ pub(super) const WEIGHT_MIN: f64 = 0.001;
 
 /// What waiting costs against idling where a service level is asked for, not costs: for choosing among those that reach it.
 pub(super) const WAIT_TO_IDLE: f64 = 9.0;
+
+/// Autopilot's half-life for CPU.
+pub(super) const LIMIT_HALF_LIFE_SECONDS: f64 = 12.0 * 3_600.0;
+
+/// Autopilot's percentile where running out hurts.
+pub(super) const LIMIT_PERCENTILE: f64 = 0.98;
+
+/// Autopilot holds the largest recommendation of an hour.
+pub(super) const LIMIT_HOLD_SECONDS: i64 = 3_600;
+
+/// Decay rates of Autopilot's models, a tick: about ten minutes, two hours, a day of one-minute ticks.
+pub(super) const MODEL_DECAYS: [f64; 3] = [0.1, 0.008, 0.0007];
+
+/// Margins of its models, in nodes.
+pub(super) const MODEL_MARGINS: [u64; 4] = [0, 1, 2, 4];
+
+/// What an overrun costs against an underrun: what waiting costs against idling.
+pub(super) const MODEL_OVERRUN: f64 = 9.0;
+
+/// See [`MODEL_OVERRUN`].
+pub(super) const MODEL_UNDERRUN: f64 = 1.0;
+
+/// What a change of the limit costs: a tenth of an underrun.
+pub(super) const MODEL_LIMIT_CHANGE: f64 = 0.1;
+
+/// What a change of the model costs.
+pub(super) const MODEL_CHANGE: f64 = 0.1;
+
+/// How fast a model's cost is forgotten, a tick: two hours.
+pub(super) const MODEL_COST_DECAY: f64 = 0.008;

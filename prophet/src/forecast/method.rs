@@ -5,7 +5,8 @@ use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Ensemble, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, Scenario, Seasonal, State,
+    AutopilotMl, Ensemble, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, MovingWindow,
+    Scenario, Seasonal, State,
 };
 
 /// A method of forecasting.
@@ -27,6 +28,10 @@ pub enum Method {
     Seasonal,
     /// The decayed distribution of past needs.
     Increments,
+    /// Autopilot's moving window over demand.
+    MovingWindow,
+    /// Autopilot's recommender that chooses among models of demand.
+    AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,
     /// No forecast: placeholders for announced pods only.
@@ -44,6 +49,9 @@ impl Method {
         Self::Increments,
     ];
 
+    /// Those that say how much to hold by themselves, beside the references.
+    pub const POINTS: [Self; 2] = [Self::MovingWindow, Self::AutopilotMl];
+
     /// Its name, as policies spell it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,6 +61,8 @@ impl Method {
             Self::State => "state",
             Self::Seasonal => "seasonal",
             Self::Increments => "increments",
+            Self::MovingWindow => "moving-window",
+            Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
             Self::LastValue => "last-value",
         }
@@ -73,6 +83,8 @@ impl Method {
             Self::State => Box::new(State::new(catalog, lead)),
             Self::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
             Self::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
+            Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
             Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
             Self::LastValue => Box::new(LastValue),
         }

@@ -11,6 +11,8 @@
 //! seasonal.rs       past needs at this time of day
 //! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: their weights)
 //! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
+//! moving_window.rs  Autopilot's moving window over demand
+//! autopilot_ml.rs   Autopilot's recommender that chooses among models
 //! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
 //! method.rs         the methods by name
 //! hyperparameters.rs  every number that could be tuned
@@ -18,6 +20,7 @@
 //! ```
 
 mod activity;
+mod autopilot_ml;
 mod distribution;
 mod ensemble;
 mod hyperparameters;
@@ -25,6 +28,7 @@ mod increments;
 mod ladder;
 mod last_value;
 mod method;
+mod moving_window;
 mod needs;
 mod past;
 #[cfg(test)]
@@ -41,12 +45,14 @@ use chrono::{DateTime, Utc};
 use embedder::Demand;
 use placeholders::{Objective, Reason};
 
+pub use autopilot_ml::AutopilotMl;
 pub use distribution::Distribution;
 pub use ensemble::{Carrier, Ensemble};
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use method::Method;
+pub use moving_window::MovingWindow;
 pub use reference::{Constant, Oracle, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;

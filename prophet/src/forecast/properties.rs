@@ -8,13 +8,15 @@ use proptest::prelude::*;
 use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
-const METHODS: [Method; 8] = [
+const METHODS: [Method; 10] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
     Method::State,
     Method::Seasonal,
     Method::Increments,
+    Method::MovingWindow,
+    Method::AutopilotMl,
     Method::Ladder,
     Method::LastValue,
 ];

@@ -119,13 +119,17 @@ impl FromStr for Contender {
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
-                let method = Method::QUANTILES.into_iter().find(|method| method.name() == name);
-                method.zip(quantile(q)).map(|(method, q)| Self::Forecast(method, q))
+                let points = Method::POINTS.into_iter().filter(|_| q.is_none());
+                let mut methods = Method::QUANTILES.into_iter().chain(points);
+                methods
+                    .find(|method| method.name() == name)
+                    .zip(quantile(q))
+                    .map(|(method, q)| Self::Forecast(method, q))
             }
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments (these six with :Q, between 0 and 1, or without), or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments (these six with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
             )
         })
     }
