@@ -90,8 +90,6 @@ pub struct StepStatus {
 pub struct GroupStatus {
     /// The group.
     pub name: String,
-    /// Of the ensemble, the expert that is followed, and why.
-    pub expert: String,
     /// Placeholders that ought to stand.
     pub target: u64,
     /// Placeholders that stand or are on their way.

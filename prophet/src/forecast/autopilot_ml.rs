@@ -67,14 +67,13 @@ fn models(limits: usize) -> Vec<Model> {
     MODEL_DECAYS.iter().flat_map(|&decay| MODEL_MARGINS.map(|margin| model(decay, margin))).collect()
 }
 
-/// One where two differ.
-fn change<T: PartialEq>(a: T, b: T) -> f64 {
-    if a == b { 0.0 } else { 1.0 }
+fn one_if(changed: bool) -> f64 {
+    f64::from(u8::from(changed))
 }
 
 /// What a limit costs with a sample: overrun and underrun.
 fn runs(sample: u64, limit: u64) -> (f64, f64) {
-    (f64::from(u8::from(sample > limit)), f64::from(u8::from(sample < limit)))
+    (one_if(sample > limit), one_if(sample < limit))
 }
 
 impl Model {
@@ -89,13 +88,13 @@ impl Model {
         }
         let cost = |at: usize| {
             let (o, u) = self.runs[at];
-            MODEL_OVERRUN * o + MODEL_UNDERRUN * u + MODEL_LIMIT_CHANGE * change(at, self.at)
+            MODEL_OVERRUN * o + MODEL_UNDERRUN * u + MODEL_LIMIT_CHANGE * one_if(at != self.at)
         };
         let least = (0..limits.len()).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
         self.at = least.unwrap_or(0);
         self.limit = limits[self.at] + self.margin;
         let now =
-            MODEL_OVERRUN * over + MODEL_UNDERRUN * under + MODEL_LIMIT_CHANGE * change(before, self.limit);
+            MODEL_OVERRUN * over + MODEL_UNDERRUN * under + MODEL_LIMIT_CHANGE * one_if(before != self.limit);
         self.cost = MODEL_COST_DECAY * now + (1.0 - MODEL_COST_DECAY) * self.cost;
     }
 }
@@ -105,7 +104,8 @@ impl Bucket {
         self.models.iter_mut().for_each(|model| model.learn(sample, limits));
         let cost = |at: usize| {
             let Model { cost, limit, .. } = self.models[at];
-            cost + MODEL_CHANGE * change(at, self.followed) + MODEL_LIMIT_CHANGE * change(limit, self.limit)
+            cost + MODEL_CHANGE * one_if(at != self.followed)
+                + MODEL_LIMIT_CHANGE * one_if(limit != self.limit)
         };
         let least = (0..self.models.len()).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
         self.followed = least.unwrap_or(0);

@@ -38,15 +38,15 @@ fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
     let mut learners = Learners::new(forecaster(method));
-    let answer = |(minute, &(demand, above, room, pods)): (usize, &Minute)| {
-        let time = DateTime::from_timestamp(60 * minute as i64, 0).unwrap();
+    let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
+        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
         let buckets = vec![BucketTick { demand, demand_max: demand + above, announced: 0 }];
         learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
         learners.forecast(&demand, &KnownFuture::default(), time)
     };
-    minutes.iter().enumerate().map(answer).collect()
+    (0..).zip(minutes).map(answer).collect()
 }
 
 proptest! {

@@ -37,20 +37,23 @@ pub struct Scenario {
     drawn: OnceLock<Drawn>,
 }
 
+/// Pods by shape, in the order of packing.
+type Merged = Arc<[(ShapeId, u64)]>;
+
 struct Window {
     /// In Unix seconds.
     start: i64,
     /// What arrived just before.
     level: Level,
     /// What arrived within it, in the order of packing.
-    arrivals: Arc<[(ShapeId, u64)]>,
+    arrivals: Merged,
 }
 
 struct Drawn {
     /// How many windows hold no arrival.
     quiet: u32,
     /// Arrivals of the others, and how often they were drawn.
-    busy: Vec<(Arc<[(ShapeId, u64)]>, u32)>,
+    busy: Vec<(Merged, u32)>,
 }
 
 impl Scenario {
@@ -93,7 +96,7 @@ impl Scenario {
     }
 
     /// What arrived in the last `ticks` ticks, merged, in the order of packing.
-    fn last_window(&self, history: &History) -> Arc<[(ShapeId, u64)]> {
+    fn last_window(&self, history: &History) -> Merged {
         let mut merged: Arrivals =
             history.latest(self.ticks).flat_map(|tick| tick.arrivals.clone()).collect();
         merged.sort_unstable_by_key(|(id, _)| *id);

@@ -1,6 +1,6 @@
 //! Fixed share: weights of experts by what following each would have cost, quick to change their mind.
 //!
-//! Herbster and Warmuth, Tracking the Best Expert (1998): after a tick with losses l, w_i becomes w_i exp(-eta l_i), and
+//! Herbster and Warmuth, Tracking the Best Expert (1998): after a tick with losses l, `w_i` becomes `w_i` exp(-eta `l_i`), and
 //! then each weight is mixed with a little of the mean, so that none is ever out of reach. eta is in units of the mean loss of
 //! the weighted experts: no currency, and no size of a cluster, has a say.
 

@@ -81,9 +81,11 @@ impl Stock {
 mod tests {
     use super::*;
 
+    type Step = ((u64, u64), (u64, u64, u64, u64));
+
     /// A launch takes two ticks, a node stays three: each step is (demand, headroom), then (missing, idle, launched, hidden).
     #[track_caller]
-    fn check(steps: &[((u64, u64), (u64, u64, u64, u64))]) {
+    fn check(steps: &[Step]) {
         let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
         for (at, &((demand, headroom), (missing, idle, launched, hidden))) in steps.iter().enumerate() {
             let expected = Account { missing, idle, launched, hidden };
