@@ -36,7 +36,7 @@ pub enum Objective {
 
 impl Default for Objective {
     fn default() -> Self {
-        Self::Quantile(0.95)
+        Self::Costs { wait: 9.0, idle: 1.0 }
     }
 }
 

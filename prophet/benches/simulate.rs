@@ -36,7 +36,7 @@ fn main() {
             replay: 0,
             keep_ticks: false,
         };
-        for contender in [Contender::Reactive, Contender::Increments(None), Contender::Oracle] {
+        for contender in [Contender::Reactive, Contender::DEFAULT, Contender::Oracle] {
             let took = seconds(|| {
                 black_box(simulate(world, contender, &series, &|| false));
             });

@@ -3,14 +3,10 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{Catalog, Demand, Shape, embed};
-use placeholders::{Plan, Policy, Steady};
+use placeholders::{Objective, Plan, Policy, Steady};
 
-use crate::crd::Method;
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::{
-    Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Learners, Outlook,
-    Scenario,
-};
+use crate::forecast::{Forecaster, KnownFuture, Ladder, Lead, Learners, Method, Outlook};
 use crate::observe::Seen;
 use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, room_for};
 
@@ -25,17 +21,14 @@ pub struct Basis {
     pub ladder: Ladder,
     /// The window that forecasts look over.
     pub lead: Lead,
+    /// What the ensemble aims for.
+    pub objective: Objective,
 }
 
 impl Basis {
     fn forecaster(&self) -> Box<dyn Forecaster> {
-        let Self { catalog, method, ladder, lead } = self;
-        match method {
-            Method::Increments => Box::new(Increments::new(catalog.len(), *lead)),
-            Method::Scenario => Box::new(Scenario::new(catalog, *lead, true)),
-            Method::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
-            Method::LastValue => Box::new(LastValue),
-        }
+        let Self { catalog, method, ladder, lead, objective } = self;
+        method.forecaster(catalog, *lead, ladder, *objective)
     }
 }
 
@@ -57,8 +50,8 @@ pub struct Turn {
     pub demand: Demand,
     /// What is expected.
     pub outlook: Outlook,
-    /// The quantile of it that was held.
-    pub quantile: f64,
+    /// What was aimed for.
+    pub objective: Objective,
     /// What ought to stand.
     pub plan: Plan,
     /// At a tick: the line for the history.
@@ -127,7 +120,7 @@ impl Control {
         let Now { name, policy, tick_seconds, launches, time } = now;
         let demand = embed(&seen.cluster, &self.basis.catalog);
         self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
-        let tick = self.is_due(time, tick_seconds).then(|| self.tick(&demand, seen, time));
+        let tick = self.is_due(time, tick_seconds).then(|| self.tick(&demand, time));
         if let Some(tick) = &tick {
             learn(&mut self.learners, tick.clone());
         }
@@ -139,15 +132,15 @@ impl Control {
             let extras: Vec<BucketExtras> = plan.buckets.iter().map(|bucket| extras(bucket, seen)).collect();
             Line::new(name, &tick, &extras, launches, catalog, &self.shapes)
         });
-        Turn { demand, outlook, quantile: policy.objective.quantile(), plan, line }
+        Turn { demand, outlook, objective: policy.objective, plan, line }
     }
 
-    fn tick(&mut self, demand: &Demand, seen: &Seen, time: DateTime<Utc>) -> Tick {
+    fn tick(&mut self, demand: &Demand, time: DateTime<Utc>) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
         let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
         let buckets =
             pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
-        let rooms = &seen.cluster.rooms;
+        let rooms = &demand.rooms;
         let catalog = &self.basis.catalog;
         let room = self.arrivals.frequent().iter().filter_map(|&id| {
             let shape = self.shapes.get(id)?;

@@ -28,14 +28,13 @@ pub fn decide(
     steady: &Steady,
     now: DateTime<Utc>,
 ) -> (Plan, Steady) {
-    let quantile = policy.objective.quantile();
     // Chances weigh buckets against each other: only a cap over all of them asks.
     let weighed = if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,
         announced: demand.announced.get(bucket).copied().unwrap_or(0),
         gangs: demand.gangs.iter().filter(|gang| gang.bucket == bucket).map(|gang| gang.instances).collect(),
-        headroom: outlook.new_nodes.quantile(quantile),
+        headroom: outlook.headroom(policy.objective),
         basis: outlook.basis,
         chances: outlook.new_nodes.chances(weighed),
     });

@@ -38,7 +38,7 @@ fn the_main_command_compares_all_policies_on_a_synthetic_log() {
         "best-constant",
         "ladder",
         "paper(last-value)",
-        "increments",
+        "ensemble",
         "oracle",
     ];
     for policy in policies {

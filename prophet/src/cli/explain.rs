@@ -110,6 +110,7 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
         demand,
         announced,
         outlook,
+        expert,
         target,
         placeholders,
         ready,
@@ -121,6 +122,9 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
     let quantiles: Vec<String> = outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
     let _ = writeln!(text, "    new nodes needed within the launch latency: {}", quantiles.join(", "));
+    if !expert.is_empty() {
+        let _ = writeln!(text, "    as {expert} expects");
+    }
     for StepStatus { reason, target } in steps {
         let _ = writeln!(text, "    {reason}: {target}");
     }

@@ -31,12 +31,18 @@ What each policy knows:
   reactive        nothing: the autoscaler alone
   static-max      the largest demand before --from, held from then on
   constant:N      nothing: N placeholders of each instance type at all times
-  best-constant   hindsight: the smallest constant that lets jobs wait no longer than increments does
+  best-constant   hindsight: the smallest constant that lets jobs wait no longer than ensemble does
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
-  increments[:Q]  Prophet's default. The past: the quantile Q of the new nodes that past windows needed
+  ensemble[:S]    Prophet's default. The past: methods and quantiles are followed by what each would have cost;
+                  with S, the cheapest that would have hidden the share S of launches
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
                   scenario+arrivals[:Q] prefers windows before which as much arrived as just now
+  state[:Q]       the past: the quantile Q of what was needed where free room, arrivals and time were alike
+  seasonal[:Q]    the past: the quantile Q of what was needed at this time of day
+  increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
+  moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
+  autopilot-ml    the past: the limit of the model of demand that would have cost least
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
 
 #[derive(clap::Args)]
@@ -61,16 +67,16 @@ pub(super) struct Args {
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// The policies to compare [default: reactive,static-max,constant:4,best-constant,ladder,paper,increments,oracle]
+    /// The policies to compare [default: reactive,static-max,constant:4,best-constant,ladder,paper,ensemble,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<Contender>,
-    /// The quantile of the new nodes needed to hold [default: 0.95]
+    /// The quantile of the new nodes needed to hold, of ensemble the share of launches to hide; instead of costs
     #[arg(long, value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
-    /// Dollars per pending pod-hour; with --idle-cost, instead of --quantile
+    /// Dollars per pending pod-hour [default: 9]
     #[arg(long, value_name = "D", value_parser = price, requires = "idle_cost", conflicts_with = "quantile")]
     wait_cost: Option<f64>,
-    /// Dollars per idle instance-hour
+    /// Dollars per idle instance-hour [default: 1]
     #[arg(long, value_name = "D", value_parser = price, requires = "wait_cost")]
     idle_cost: Option<f64>,
     /// Time between decisions where demand does not change [default: 1m]

@@ -195,6 +195,7 @@ impl Run {
             method: settings.method,
             ladder: settings.ladder.clone(),
             lead: lead(latency, settings.tick_seconds),
+            objective: settings.policy.objective,
         }
     }
 

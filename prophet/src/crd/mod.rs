@@ -8,6 +8,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::forecast::Method;
+
 mod settings;
 mod status;
 
@@ -179,7 +181,8 @@ pub enum Capacity {
     Spot,
 }
 
-/// How waiting and idling are weighed: a service level, or the costs of both. 95 % when neither is given.
+/// How waiting and idling are weighed: a service level, or the costs of both; waiting costs 9 times idling when neither is
+/// given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -199,19 +202,13 @@ pub struct ObjectiveSpec {
 }
 
 /// How the future is forecast.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ForecastSpec {
     /// The method.
     pub method: Method,
     /// The steps of the method `ladder`.
     pub ladder: Option<LadderSpec>,
-}
-
-impl Default for ForecastSpec {
-    fn default() -> Self {
-        Self { method: Method::Increments, ladder: None }
-    }
 }
 
 /// A step function as cluster-proportional-autoscaler has it: pairs of "from so many" and "so many placeholders" for each
@@ -225,20 +222,6 @@ pub struct LadderSpec {
     /// By nodes in demand.
     #[schemars(length(max = 64))]
     pub nodes_to_replicas: Vec<[u32; 2]>,
-}
-
-/// A method of forecasting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// The decayed distribution of past needs.
-    Increments,
-    /// Past windows of arrivals, packed onto the free room of the moment.
-    Scenario,
-    /// A step function of running cores and nodes.
-    Ladder,
-    /// No forecast: placeholders for announced pods only.
-    LastValue,
 }
 
 /// The most placeholders.

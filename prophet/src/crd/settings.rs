@@ -4,10 +4,10 @@ use embedder::CapacityType;
 use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
 
 use super::{
-    Capacity, LadderSpec, Method, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
-    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
+    Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec, RateSpec,
+    RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
 };
-use crate::forecast::Ladder;
+use crate::forecast::{Ladder, Method};
 use crate::observe::{Requirement, Workloads};
 use crate::span::Span;
 

@@ -59,6 +59,8 @@ pub struct BucketStatus {
     pub announced: u64,
     /// Quantiles of the new nodes needed within the launch latency: `p50`, `p90`, `p99`, and `held`.
     pub outlook: BTreeMap<String, u64>,
+    /// Of the ensemble, the expert that is followed, and why.
+    pub expert: String,
     /// Placeholders that ought to stand.
     pub target: u64,
     /// Placeholders that stand or are on their way.

@@ -46,8 +46,10 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
     let one = |bucket: &placeholders::BucketPlan| {
         let id = bucket.bucket;
         let (standing, ready) = (&outcome.seen.standing.buckets[id], &outcome.seen.ready[id]);
-        let outlook = &turn.outlook.buckets[id].new_nodes;
-        let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("held", turn.quantile)];
+        let outlook = &turn.outlook.buckets[id];
+        let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+        let quantiles = quantiles.map(|(name, q)| (name.to_owned(), outlook.new_nodes.quantile(q)));
+        let held = ("held".to_owned(), outlook.headroom(turn.objective));
         let groups = offers.catalog.buckets()[id].groups.iter().enumerate().map(|(at, group)| GroupStatus {
             name: group.name.clone(),
             target: bucket.groups[at].want,
@@ -64,7 +66,8 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
             name: offers.catalog.buckets()[id].name.clone(),
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
             announced: turn.demand.announced.get(id).copied().unwrap_or(0),
-            outlook: quantiles.iter().map(|(name, q)| ((*name).to_owned(), outlook.quantile(*q))).collect(),
+            outlook: quantiles.into_iter().chain([held]).collect(),
+            expert: outlook.carrier.map(|carrier| carrier.to_string()).unwrap_or_default(),
             target: bucket.target,
             placeholders: standing.iter().map(|group| group.placeholders).sum(),
             ready: ready.iter().sum(),

@@ -13,14 +13,9 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Demand};
 use placeholders::Reason;
 
+use super::hyperparameters::{HALF_LIFE_SECONDS, WINDOWS_MIN};
 use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{History, Tick};
-
-/// After a week a need counts half: long enough to know weekends, short enough to forget a project that has ended.
-const HALF_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
-
-/// Closed windows that make a histogram worth reading: two hours of one-minute ticks.
-const WINDOWS_MIN: f64 = 120.0;
 
 /// Growing weights are scaled back before they lose precision.
 const WEIGHT_MAX: f64 = 1e12;
@@ -61,12 +56,11 @@ impl Increments {
         let own = &self.buckets[id];
         // A bucket that was never in use is not forecast by what others need.
         let pooled = Some(&self.pooled).filter(|_| own.used);
-        let seen = [Some(own), pooled].into_iter().flatten().find(|needs| needs.windows >= WINDOWS_MIN);
+        let seen =
+            [Some(own), pooled].into_iter().flatten().find(|needs| needs.windows >= WINDOWS_MIN as f64);
         match seen {
-            Some(needs) => BucketOutlook { new_nodes: needs.distribution(), basis: Reason::Forecast },
-            None => {
-                BucketOutlook { new_nodes: own.rule_of_thumb(self.lead), basis: Reason::TooLittleHistory }
-            }
+            Some(needs) => BucketOutlook::new(needs.distribution(), Reason::Forecast),
+            None => BucketOutlook::new(own.rule_of_thumb(self.lead), Reason::TooLittleHistory),
         }
     }
 }

@@ -8,27 +8,55 @@
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
-//! scenario.rs       past windows of arrivals, packed onto the free room of the moment
+//! seasonal.rs       past needs at this time of day
+//! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: their weights)
+//! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
+//! moving_window.rs  Autopilot's moving window over demand
+//! autopilot_ml.rs   Autopilot's recommender that chooses among models
+//! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
+//! method.rs         the methods by name
+//! hyperparameters.rs  every number that could be tuned
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
 
+mod activity;
+mod autopilot_ml;
 mod distribution;
+mod ensemble;
+mod hyperparameters;
 mod increments;
 mod ladder;
 mod last_value;
+mod method;
+mod moving_window;
+mod needs;
+mod past;
+#[cfg(test)]
+mod properties;
 mod reference;
+#[cfg(test)]
+mod sample;
 mod scenario;
+mod seasonal;
+mod shapes;
+mod state;
 
 use chrono::{DateTime, Utc};
 use embedder::Demand;
-use placeholders::Reason;
+use placeholders::{Objective, Reason};
 
+pub use autopilot_ml::AutopilotMl;
 pub use distribution::Distribution;
+pub use ensemble::{Carrier, Ensemble};
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
+pub use method::Method;
+pub use moving_window::MovingWindow;
 pub use reference::{Constant, Oracle, StaticMax};
 pub use scenario::Scenario;
+pub use seasonal::Seasonal;
+pub use state::State;
 
 use crate::record::{History, Tick};
 
@@ -46,6 +74,27 @@ pub struct BucketOutlook {
     pub new_nodes: Distribution,
     /// What it rests on: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub basis: Reason,
+    /// The expert whose word it is, where several were heard.
+    pub carrier: Option<Carrier>,
+}
+
+impl BucketOutlook {
+    /// Of which the objective's quantile is to be held.
+    pub fn new(new_nodes: Distribution, basis: Reason) -> Self {
+        Self { new_nodes, basis, carrier: None }
+    }
+
+    /// Nothing is expected, for want of a history.
+    fn nothing() -> Self {
+        Self::new(Distribution::certain(0), Reason::TooLittleHistory)
+    }
+
+    /// The nodes to hold: a carrier knows its quantile, else it is the objective's.
+    pub fn headroom(&self, objective: Objective) -> u64 {
+        let quantile =
+            self.carrier.map_or_else(|| objective.quantile(), |carrier| carrier.quantile.unwrap_or(1.0));
+        self.new_nodes.quantile(quantile)
+    }
 }
 
 /// What is known of the future.
@@ -116,7 +165,6 @@ impl Lead {
 
 /// The same expectation for each bucket of a catalog.
 fn each(catalog_len: usize, new_nodes: impl Fn(usize) -> u64) -> Outlook {
-    let bucket =
-        |id| BucketOutlook { new_nodes: Distribution::certain(new_nodes(id)), basis: Reason::Forecast };
+    let bucket = |id| BucketOutlook::new(Distribution::certain(new_nodes(id)), Reason::Forecast);
     Outlook { buckets: (0..catalog_len).map(bucket).collect() }
 }

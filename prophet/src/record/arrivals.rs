@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::ShapeId;
 
 /// Shapes whose free room is recorded: those that arrive most.
-const FREQUENT_SHAPES_MAX: usize = 8;
+pub(crate) const FREQUENT_SHAPES_MAX: usize = 8;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

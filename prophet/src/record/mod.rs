@@ -48,6 +48,7 @@ use embedder::{Resources, Shape};
 #[cfg(feature = "kubernetes")]
 pub use archive::{Compaction, Export, export};
 pub use arrivals::Arrivals;
+pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
 #[cfg(feature = "kubernetes")]
 pub use fault::{Fault, FaultKind, HistoryError};
 #[cfg(feature = "kubernetes")]
@@ -73,7 +74,7 @@ pub struct Tick {
     pub time: DateTime<Utc>,
     /// Per bucket of the catalog.
     pub buckets: Vec<BucketTick>,
-    /// For the shapes that arrive most, how many more pods fit on occupied nodes.
+    /// For the shapes that arrive most, how many more pods fit on the nodes of present demand.
     pub room: Vec<(ShapeId, u64)>,
     /// Shapes that arrived for the first time since the last tick.
     pub first_seen: Vec<(ShapeId, Shape)>,

@@ -13,6 +13,7 @@ use super::settings::{GangMode, LaunchLatency, SchedulerKind, Settings};
 use super::workload::Workload;
 use super::world::{Run, World, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use crate::forecast::Method;
 use crate::span::Span;
 use crate::trace::{Job, Work};
 
@@ -130,9 +131,8 @@ fn any_contender() -> impl Strategy<Value = Contender> {
     prop_oneof![
         Just(Contender::Reactive),
         (0..5_u64).prop_map(Contender::Constant),
-        Just(Contender::Increments(Some(0.9))),
         Just(Contender::StaticMax),
-        any::<bool>().prop_map(|like_arrivals| Contender::Scenario { quantile: Some(0.9), like_arrivals }),
+        prop::sample::select(&Method::QUANTILES).prop_map(|method| Contender::Forecast(method, Some(0.9))),
         Just(Contender::Ladder),
         Just(Contender::Oracle),
     ]

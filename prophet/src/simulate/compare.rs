@@ -12,13 +12,14 @@ use super::offered::{Series, offered};
 use super::settings::Settings;
 use super::workload::Workload;
 use super::world::{World, simulate};
+use crate::forecast::Method;
 
 /// What a comparison came to.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// In the order of the settings, `reactive` first.
     pub policies: Vec<PolicyResult>,
-    /// The default policy at quantiles from low to high, where it was asked for.
+    /// [`SWEPT`] at quantiles from low to high, where it was asked for.
     pub frontier: Vec<(f64, Figures)>,
     /// Constants, where the frontier was asked for.
     pub constants: Vec<(u64, Figures)>,
@@ -56,6 +57,8 @@ pub struct Progress<'a> {
 
 /// The quantiles of the frontier.
 const FRONTIER: [f64; 9] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
+/// The method of the frontier: of the ensemble no quantile can be asked.
+pub(crate) const SWEPT: Method = Method::ScenarioArrivals;
 /// The constants beside it.
 const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 
@@ -123,7 +126,7 @@ pub fn compare(
     let mut comparison =
         Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
     if keep {
-        let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Increments(Some(q))).collect();
+        let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Forecast(SWEPT, Some(q))).collect();
         let swept = arena.run(&sweep, false)?;
         comparison.frontier =
             FRONTIER.into_iter().zip(swept.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use embedder::Catalog;
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use crate::forecast::{
-    Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, Scenario, StaticMax,
+    Constant, Ensemble, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax,
 };
 
 /// A policy of a comparison.
@@ -30,22 +30,16 @@ pub enum Contender {
     /// The paper's rule, a point forecast of demand less present demand, with the last value as its forecast. Knows the
     /// present; equals `reactive`.
     Paper,
-    /// A quantile of the needs seen so far; the objective's where none is given. Knows the past.
-    Increments(Option<f64>),
-    /// A quantile of the new nodes that past windows of arrivals would need now. Knows the past.
-    Scenario {
-        /// The objective's quantile where none is given.
-        quantile: Option<f64>,
-        /// Whether windows are weighed by what arrived just before them, too.
-        like_arrivals: bool,
-    },
+    /// A method, and what is asked of it: of the ensemble a share of launches to hide, of others a quantile; what the
+    /// policy's objective says where nothing is given. Knows the past.
+    Forecast(Method, Option<f64>),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
 
 impl Contender {
     /// The policy that is compared with the references.
-    pub const DEFAULT: Self = Self::Increments(None);
+    pub const DEFAULT: Self = Self::Forecast(Method::Ensemble, None);
 
     /// No constant above this is held or looked for: no cluster keeps so many nodes idle.
     pub const CONSTANT_MAX: u64 = 1 << 14;
@@ -78,9 +72,15 @@ impl Contender {
             Self::Constant(n) => Some(Box::new(Constant(n))),
             Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
             Self::Paper => Some(Box::new(LastValue)),
-            Self::Increments(_) => Some(Box::new(Increments::new(catalog.len(), settings.lead()))),
-            Self::Scenario { like_arrivals, .. } => {
-                Some(Box::new(Scenario::new(catalog, settings.lead(), like_arrivals)))
+            Self::Forecast(method, _) => {
+                let objective = self.policy(&settings.policy).objective;
+                let (lead, ladder) = (settings.lead(), &settings.ladder);
+                Some(match method {
+                    Method::Ensemble => {
+                        Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(from - JUDGED))
+                    }
+                    method => method.forecaster(catalog, lead, ladder, objective),
+                })
             }
             Self::Oracle => Some(Box::new(Oracle)),
         }
@@ -89,7 +89,7 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Increments(quantile) | Self::Scenario { quantile, .. } => {
+            Self::Forecast(_, quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -97,6 +97,9 @@ impl Contender {
         }
     }
 }
+
+/// Experts are judged by so much of what precedes the window: four of the half-lives by which the ensemble forgets.
+const JUDGED: TimeDelta = TimeDelta::days(28);
 
 impl FromStr for Contender {
     type Err = String;
@@ -114,17 +117,19 @@ impl FromStr for Contender {
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
-            ("increments", q) => quantile(q).map(Self::Increments),
-            ("scenario", q) => quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: false }),
-            ("scenario+arrivals", q) => {
-                quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true })
-            }
             ("oracle", None) => Some(Self::Oracle),
-            _ => None,
+            (name, q) => {
+                let points = Method::POINTS.into_iter().filter(|_| q.is_none());
+                let mut methods = Method::QUANTILES.into_iter().chain(points);
+                methods
+                    .find(|method| method.name() == name)
+                    .zip(quantile(q))
+                    .map(|(method, q)| Self::Forecast(method, q))
+            }
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, increments, scenario, scenario+arrivals (these three with :Q, between 0 and 1, or without), or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments (these six with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
             )
         })
     }
@@ -139,10 +144,8 @@ impl fmt::Display for Contender {
             Self::BestConstant => f.write_str("best-constant"),
             Self::Ladder => f.write_str("ladder"),
             Self::Paper => f.write_str("paper(last-value)"),
-            Self::Increments(None) => f.write_str("increments"),
-            Self::Increments(Some(q)) => write!(f, "increments:{q}"),
-            Self::Scenario { quantile, like_arrivals } => {
-                f.write_str(if *like_arrivals { "scenario+arrivals" } else { "scenario" })?;
+            Self::Forecast(method, quantile) => {
+                f.write_str(method.name())?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
             Self::Oracle => f.write_str("oracle"),

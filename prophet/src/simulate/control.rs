@@ -27,7 +27,6 @@ pub(crate) struct Control<'a> {
     decides_from: i64,
     demand_max: Vec<u64>,
     arrivals: Arrivals,
-    room: (u64, Vec<(ShapeId, u64)>),
     /// Whether demand changed since the last decision.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -52,7 +51,6 @@ impl<'a> Control<'a> {
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             demand_max: vec![0; catalog.len()],
             arrivals: Arrivals::default(),
-            room: (0, Vec::new()),
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -68,31 +66,21 @@ impl<'a> Control<'a> {
         self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
     }
 
-    pub(crate) fn tick(
-        &mut self,
-        demand: &Demand,
-        cluster: &Cluster<'_>,
-        workload: &Workload,
-        time: DateTime<Utc>,
-    ) -> Tick {
+    pub(crate) fn tick(&mut self, demand: &Demand, workload: &Workload, time: DateTime<Utc>) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
         let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
         let buckets =
             pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
-        // Free room changes only when a pod comes or goes.
-        if self.room.0 != cluster.changes + 1 {
-            let rooms = cluster.occupied_rooms();
-            let room = self.arrivals.frequent().iter().map(|&shape| {
-                let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
-                let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
-                (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
-            });
-            self.room = (cluster.changes + 1, room.collect());
-        }
+        let room = self.arrivals.frequent().iter().map(|&shape| {
+            let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
+            let admitting = demand.rooms.iter().filter(|room| fits.contains(room.bucket));
+            (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
+        });
+        let room = room.collect();
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
             first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
-        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
+        Tick { time, buckets: buckets.collect(), room, first_seen, arrivals }
     }
 
     /// The three functions that decide; `None` for a policy that holds no placeholders.
@@ -114,9 +102,8 @@ impl<'a> Control<'a> {
         }
         let rise = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
         let outlook = forecast(learners, demand, &KnownFuture { rise }, now);
-        let quantile = self.policy.objective.quantile();
         self.headroom.iter_mut().zip(&outlook.buckets).for_each(|(headroom, bucket)| {
-            *headroom = bucket.new_nodes.quantile(quantile);
+            *headroom = bucket.headroom(self.policy.objective);
         });
         let (plan, steady) = decide(&outlook, demand, &standing(), catalog, &self.policy, &self.steady, now);
         self.steady = steady;

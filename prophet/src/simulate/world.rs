@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         let demand = self.observe();
         self.control.note(&demand);
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();
-        let tick = at_tick.then(|| self.control.tick(&demand, &self.cluster, &self.workload, time));
+        let tick = at_tick.then(|| self.control.tick(&demand, &self.workload, time));
         let autoscaler = &self.autoscaler;
         let standing = || self.cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         if let Some(plan) = self.control.decide(tick, &demand, standing, self.world.catalog, time) {

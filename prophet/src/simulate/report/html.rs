@@ -6,7 +6,7 @@ use embedder::Catalog;
 
 use super::plot::{Axis, Layer, Mark, Plot, escape};
 use super::table::{COLUMNS, cell, name};
-use crate::simulate::compare::{Comparison, PolicyResult};
+use crate::simulate::compare::{Comparison, PolicyResult, SWEPT};
 use crate::simulate::contender::Contender;
 use crate::simulate::figures::Figures;
 use crate::simulate::log::RunLog;
@@ -29,7 +29,7 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
         if settings.replays > 1 { format!("; means of {} replays", settings.replays) } else { String::new() }
     );
     section(&mut body, "Policies side by side", FIGURES_NOTE, &table(comparison));
-    let note = "Lower and further left is better. A point on a line is one setting: the quantile that increments holds, or the number of placeholders that a constant holds.";
+    let note = "Lower and further left is better. A point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders that a constant holds.";
     section(&mut body, "Waiting against cost", note, &frontier(comparison));
     let note = "The share of jobs that waited longer than so many minutes for a node.";
     section(&mut body, "Waits", note, &waits(comparison));
@@ -60,7 +60,7 @@ fn section(body: &mut String, title: &str, note: &str, content: &str) {
 
 /// The policy that the page is about: the default one, else the last that forecasts.
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
-    let forecasts = |c| matches!(c, Contender::Increments(_) | Contender::Scenario { .. });
+    let forecasts = |c| matches!(c, Contender::Forecast(..));
     let default = comparison.policies.iter().find(|policy| policy.contender == Contender::DEFAULT);
     default.or_else(|| comparison.policies.iter().rev().find(|policy| forecasts(policy.contender)))
 }
@@ -112,8 +112,8 @@ fn frontier(comparison: &Comparison) -> String {
     // A policy that costs many times more than the others would squeeze them into a corner.
     let most = comparison.frontier.iter().map(|(_, f)| f.extra_idle).fold(0.1, f64::max) * 2.0;
     let others = comparison.policies.iter().filter(|policy| {
-        use Contender::{BestConstant, Constant, Increments, Paper};
-        let drawn = matches!(policy.contender, Increments(_) | Constant(_) | BestConstant | Paper);
+        use Contender::{BestConstant, Constant, Forecast, Paper};
+        let drawn = matches!(policy.contender, Forecast(SWEPT, _) | Constant(_) | BestConstant | Paper);
         !drawn && policy.figures.extra_idle <= most
     });
     let others = others.map(|policy| labelled(policy.name(), &policy.figures)).collect();
@@ -125,7 +125,7 @@ fn frontier(comparison: &Comparison) -> String {
         layers: vec![
             layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
             layer(
-                "increments:Q",
+                &format!("{}:Q", SWEPT.name()),
                 "c0",
                 line(&mut comparison.frontier.iter().map(|(_, figures)| at(figures))),
             ),

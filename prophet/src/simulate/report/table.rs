@@ -98,7 +98,7 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
         );
     }
     if settings.policies.contains(&Contender::BestConstant) && comparison.best_constant.is_none() {
-        notes.push("best-constant: no constant lets jobs wait as little as increments does.".into());
+        notes.push("best-constant: no constant lets jobs wait as little as ensemble does.".into());
     }
     if has(Contender::Oracle) {
         notes.push("oracle: knows the demand to come; a reference, not a bound.".into());

@@ -1,0 +1,92 @@
+//! Forecast and decide at a turn, with 50 instance types and two weeks learnt: `cargo bench -p prophet --bench forecast`.
+
+use std::hint::black_box;
+
+use chrono::{DateTime, Utc};
+use criterion::{Criterion, criterion_group, criterion_main};
+use embedder::{AcceleratorKind, Catalog, Demand, Resources, Room, Shape};
+use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
+use prophet::catalog::{CatalogFile, InstanceTypeEntry};
+use prophet::decide::{decide, forecast, learn};
+use prophet::forecast::{KnownFuture, Ladder, Lead, Learners, Method};
+use prophet::record::{BucketTick, ShapeId, Tick};
+
+const BUCKETS: u64 = 50;
+const MINUTES: i64 = 14 * 1_440;
+const LEAD: Lead = Lead { seconds: 360, tick_seconds: 60 };
+
+fn catalog() -> Catalog {
+    let entry = |n: u64| InstanceTypeEntry {
+        name: format!("type-{n:02}"),
+        cpu_millis: Some(4_000 * (n + 1)),
+        price_per_hour: (n + 1) as f64,
+        ..InstanceTypeEntry::default()
+    };
+    let types = CatalogFile { instance_types: (0..BUCKETS).map(entry).collect() };
+    types.catalog().expect("the benchmark's types make a catalog")
+}
+
+/// A pod that only one type has room for, of each type.
+fn shape(n: u64) -> Shape {
+    let asks = Resources { cpu_millis: 4_000 * (n + 1) - 1_000, ..Resources::default() };
+    Shape::new(asks, AcceleratorKind::default())
+}
+
+fn time(minute: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(60 * minute, 0).unwrap_or_default()
+}
+
+fn tick(minute: i64) -> Tick {
+    let came = |n: u64| (minute.unsigned_abs() * 31 + n * 17) % 97 < 3;
+    let demand = |n: u64| 3 + u64::from((minute.unsigned_abs() / 7 + n) % 11 < 2);
+    let id = |n: u64| ShapeId::try_from(n).unwrap_or_default();
+    Tick {
+        time: time(minute),
+        buckets: (0..BUCKETS)
+            .map(|n| BucketTick { demand: demand(n), demand_max: demand(n), announced: 0 })
+            .collect(),
+        room: (0..8).map(|n| (id(n), 2)).collect(),
+        first_seen: if minute == 0 { (0..BUCKETS).map(|n| (id(n), shape(n))).collect() } else { vec![] },
+        arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
+    }
+}
+
+fn turn(c: &mut Criterion) {
+    let catalog = catalog();
+    let policy = Policy::default();
+    let groups = catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
+    let standing = Standing { buckets: groups.collect() };
+    let room =
+        |bucket| Room { bucket, free: Resources { cpu_millis: 2_000, ..Resources::UNLIMITED }, nodes: 2 };
+    let demand = Demand {
+        present: vec![3; catalog.len()],
+        announced: vec![0; catalog.len()],
+        rooms: (0..catalog.len()).map(room).collect(),
+        ..Demand::default()
+    };
+    for method in Method::QUANTILES {
+        let mut learners =
+            Learners::new(method.forecaster(&catalog, LEAD, &Ladder::default(), Objective::default()));
+        // The ensemble judges half a hundred shadows of each type at each tick: two days of them will do.
+        let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
+        learn(&mut learners, tick(0));
+        (from.max(1)..MINUTES).for_each(|minute| learn(&mut learners, tick(minute)));
+        c.bench_function(&format!("turn/{}", method.name()), |b| {
+            b.iter(|| {
+                let outlook = forecast(&learners, &demand, &KnownFuture::default(), time(MINUTES));
+                black_box(decide(
+                    &outlook,
+                    &demand,
+                    &standing,
+                    &catalog,
+                    &policy,
+                    &Steady::default(),
+                    time(MINUTES),
+                ))
+            });
+        });
+    }
+}
+
+criterion_group!(benches, turn);
+criterion_main!(benches);

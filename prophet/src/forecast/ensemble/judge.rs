@@ -1,0 +1,116 @@
+//! What the experts would have cost in one bucket.
+
+use placeholders::Objective;
+
+use super::super::Lead;
+use super::super::hyperparameters::{HALF_LIFE_SECONDS, WAIT_TO_IDLE};
+use super::share::FixedShare;
+use super::stock::{Account, Stock};
+
+/// See the module.
+pub(super) struct Judge {
+    pub(super) shadows: Vec<Shadow>,
+    weights: FixedShare,
+    /// Decayed counts of pods that arrived, and the nodes that they fill.
+    pods: (f64, f64),
+}
+
+/// An expert's shadow, with decayed sums.
+pub(super) struct Shadow {
+    stock: Stock,
+    /// Pods that wait for nodes that are missing.
+    waiting: f64,
+    days: f64,
+    dollars: f64,
+    launched: f64,
+    hidden: f64,
+}
+
+impl Shadow {
+    pub(super) fn dollars_a_day(&self) -> f64 {
+        if self.days > 0.0 { self.dollars / self.days } else { 0.0 }
+    }
+
+    /// The share of launches hidden; all while there was none.
+    fn level(&self) -> f64 {
+        if self.launched > 0.0 { self.hidden / self.launched } else { 1.0 }
+    }
+}
+
+impl Judge {
+    pub(super) fn new(experts: usize, lead: Lead) -> Self {
+        let shadow = || Shadow {
+            stock: Stock::new(lead),
+            waiting: 0.0,
+            days: 0.0,
+            dollars: 0.0,
+            launched: 0.0,
+            hidden: 0.0,
+        };
+        Self {
+            shadows: std::iter::repeat_with(shadow).take(experts).collect(),
+            weights: FixedShare::new(experts, lead.tick_seconds),
+            pods: (0.0, 0.0),
+        }
+    }
+
+    /// A tick, with the demand at it, what each expert wants from now on, and the pods that arrived with the nodes that
+    /// they fill.
+    pub(super) fn learn(
+        &mut self,
+        demand: u64,
+        wants: &[u64],
+        pods: (f64, f64),
+        objective: Objective,
+        lead: Lead,
+    ) {
+        let keep = (-lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
+        self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
+        let hours = lead.tick_seconds as f64 / 3_600.0;
+        let (wait, idle) = match objective {
+            Objective::Costs { wait, idle } => (wait, idle),
+            Objective::Quantile(_) => (WAIT_TO_IDLE, 1.0),
+        };
+        let pods_per_node = self.pods_per_node();
+        let step = |(shadow, want): (&mut Shadow, &u64)| {
+            let account = shadow.stock.step(demand, *want);
+            let Account { missing, idle: idle_nodes, launched, hidden } = account;
+            // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
+            let missing = missing as f64;
+            shadow.waiting = (shadow.waiting + pods.0).clamp(missing, pods_per_node * missing);
+            let dollars = hours * (wait * shadow.waiting + idle * idle_nodes as f64);
+            shadow.days = keep * shadow.days + hours / 24.0;
+            shadow.dollars = keep * shadow.dollars + dollars;
+            shadow.launched = keep * shadow.launched + launched as f64;
+            shadow.hidden = keep * shadow.hidden + hidden as f64;
+            dollars
+        };
+        let losses: Vec<f64> = self.shadows.iter_mut().zip(wants).map(step).collect();
+        self.weights.learn(&losses);
+    }
+
+    /// How many pods wait for a node that is missing: as many as share one.
+    fn pods_per_node(&self) -> f64 {
+        if self.pods.1 > 0.0 { (self.pods.0 / self.pods.1).max(1.0) } else { 1.0 }
+    }
+
+    /// What say each expert has; they sum to one.
+    pub(super) fn shares(&self, objective: Objective) -> Vec<f64> {
+        match objective {
+            Objective::Costs { .. } => self.weights.weights().to_vec(),
+            Objective::Quantile(level) => {
+                let mut shares = vec![0.0; self.shadows.len()];
+                shares[self.cheapest(level)] = 1.0;
+                shares
+            }
+        }
+    }
+
+    /// The cheapest expert that reaches a level; where none does, the one that comes closest.
+    fn cheapest(&self, level: f64) -> usize {
+        let reach = self.shadows.iter().map(Shadow::level).fold(0.0, f64::max).min(level);
+        let reaching = self.shadows.iter().enumerate().filter(|(_, shadow)| shadow.level() >= reach);
+        let cheapest = reaching.min_by(|(_, a), (_, b)| a.dollars.total_cmp(&b.dollars));
+        cheapest.map_or(0, |(at, _)| at)
+    }
+}

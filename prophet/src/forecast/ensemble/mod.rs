@@ -1,0 +1,253 @@
+//! Experts that are (method, quantile) pairs, followed by what each would have cost.
+//!
+//! For each bucket and expert a shadow stock (`stock.rs`) tells, in hindsight, how many nodes would have been missing and how
+//! many idle; waiting and idling have prices, and fixed share (`share.rs`) weighs the experts by the sum. What is held is
+//! the weighted median of what the experts want: no expert alone can move it far. The heaviest expert that wants as much
+//! carries it. Where a service level is asked for, the cheapest expert whose shadow hid that share of its launches does.
+//!
+//! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
+
+mod carrier;
+mod judge;
+mod share;
+mod stock;
+
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, Catalog, Demand};
+use placeholders::{Objective, Reason};
+
+pub use self::carrier::Carrier;
+use self::judge::Judge;
+use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
+use super::shapes::Shapes;
+use super::{
+    BucketOutlook, Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Outlook,
+    Scenario, State,
+};
+use crate::record::History;
+
+/// See the module.
+pub struct Ensemble {
+    lead: Lead,
+    objective: Objective,
+    methods: Vec<(&'static str, Box<dyn Forecaster>)>,
+    experts: Vec<Expert>,
+    shapes: Shapes,
+    /// By bucket; nothing is known of one that was never in use.
+    judges: Vec<Option<Judge>>,
+    /// Before it methods learn, and are not judged.
+    since: DateTime<Utc>,
+}
+
+/// A method, and the quantile of it that is held; all that it says where it is a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Expert {
+    method: usize,
+    quantile: Option<f64>,
+}
+
+/// The place of the method that has a rule of thumb where there is no history: it carries until there is.
+const COLD_START: usize = 0;
+
+impl Ensemble {
+    /// For the buckets of a catalog. Costs are the prices of waiting and idling; a quantile is the share of launches to hide.
+    pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
+        let patient = Lead { seconds: lead.seconds + PATIENCE_SECONDS, ..lead };
+        let methods: Vec<(&'static str, Box<dyn Forecaster>)> = vec![
+            ("increments", Box::new(Increments::new(catalog.len(), lead))),
+            ("state", Box::new(State::new(catalog, lead))),
+            ("scenario", Box::new(Scenario::new(catalog, patient, false))),
+            ("scenario+arrivals", Box::new(Scenario::new(catalog, patient, true))),
+            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog))),
+            ("last-value", Box::new(LastValue)),
+        ];
+        let quantiles = |method: usize| {
+            let points = matches!(methods[method].0, "ladder" | "last-value");
+            if points { vec![None] } else { QUANTILES.map(Some).to_vec() }
+        };
+        let experts = (0..methods.len())
+            .flat_map(|method| quantiles(method).into_iter().map(move |quantile| Expert { method, quantile }))
+            .collect();
+        let judges = std::iter::repeat_with(|| None).take(catalog.len()).collect();
+        Self {
+            lead,
+            objective,
+            methods,
+            experts,
+            shapes: Shapes::new(catalog),
+            judges,
+            since: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    /// Leaves out what is too long ago to count, where a long log is replayed.
+    #[must_use]
+    pub fn judging_since(mut self, since: DateTime<Utc>) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// What each expert wants of a bucket, where its method was asked.
+    fn wants(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Vec<Option<u64>> {
+        let want = |expert: &Expert| {
+            let outlook = outlooks[expert.method].as_ref()?;
+            Some(outlook.buckets[bucket].new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
+        };
+        self.experts.iter().map(want).collect()
+    }
+
+    /// What the methods for which `asked` holds expect.
+    fn ask(
+        &self,
+        asked: impl Fn(usize) -> bool,
+        history: &History,
+        demand: &Demand,
+        known: &KnownFuture,
+        now: DateTime<Utc>,
+    ) -> Vec<Option<Outlook>> {
+        let methods = self.methods.iter().enumerate();
+        methods
+            .map(|(at, (_, method))| asked(at).then(|| method.forecast(history, demand, known, now)))
+            .collect()
+    }
+
+    fn is_heard(&self, method: usize) -> bool {
+        method == COLD_START
+            || self.judges.iter().flatten().any(|judge| {
+                let experts = self.experts.iter().zip(judge.shares(self.objective));
+                experts.filter(|(expert, _)| expert.method == method).map(|(_, share)| share).sum::<f64>()
+                    >= WEIGHT_MIN
+            })
+    }
+
+    fn bucket(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Option<BucketOutlook> {
+        let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
+        let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.basis == Reason::Forecast) else {
+            return Some(cold.clone());
+        };
+        let shares = judge.shares(self.objective);
+        let wants = self.wants(outlooks, bucket);
+        let carrying = carrying(&wants, &shares)?;
+        let Expert { method, quantile } = self.experts[carrying];
+        let BucketOutlook { new_nodes, basis, .. } = outlooks[method].as_ref()?.buckets[bucket].clone();
+        let carrier = Carrier {
+            method: self.methods[method].0,
+            quantile,
+            weight: shares[carrying],
+            dollars: judge.shadows[carrying].dollars_a_day(),
+            dollars_without: judge.shadows.last()?.dollars_a_day(),
+        };
+        Some(BucketOutlook { new_nodes, basis, carrier: Some(carrier) })
+    }
+}
+
+/// The heaviest of the experts that want the weighted median.
+fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
+    let mut heard: Vec<(u64, f64, usize)> = wants
+        .iter()
+        .zip(shares)
+        .enumerate()
+        .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
+        .collect();
+    heard.sort_by_key(|&(want, _, at)| (want, at));
+    let half = 0.5 * heard.iter().map(|(_, share, _)| share).sum::<f64>();
+    let mut sum = 0.0;
+    let passed = heard.iter().find(|(_, share, _)| {
+        sum += share;
+        sum >= half
+    });
+    let median = passed.or(heard.last())?.0;
+    let alike = heard.iter().filter(|(want, ..)| *want == median);
+    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
+}
+
+impl Forecaster for Ensemble {
+    fn learn(&mut self, history: &History) {
+        let Some(tick) = history.last() else { return };
+        self.shapes.note(tick);
+        self.methods.iter_mut().for_each(|(_, method)| method.learn(history));
+        if tick.time < self.since {
+            return;
+        }
+        let demand = self.shapes.demand(tick);
+        let outlooks = self.ask(|_| true, history, &demand, &KnownFuture::default(), tick.time);
+        for bucket in 0..self.judges.len() {
+            let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].basis);
+            if cold != Some(Reason::Forecast)
+                || demand.present.get(bucket).is_none_or(|&n| n == 0) && self.judges[bucket].is_none()
+            {
+                continue;
+            }
+            let wants: Vec<u64> =
+                self.wants(&outlooks, bucket).into_iter().map(Option::unwrap_or_default).collect();
+            let pods = self.shapes.pods(&tick.arrivals, bucket);
+            let fresh = || Judge::new(self.experts.len(), self.lead);
+            let judge = self.judges[bucket].get_or_insert_with(fresh);
+            judge.learn(demand.present[bucket], &wants, pods, self.objective, self.lead);
+        }
+    }
+
+    fn forecast(
+        &self,
+        history: &History,
+        demand: &Demand,
+        known: &KnownFuture,
+        now: DateTime<Utc>,
+    ) -> Outlook {
+        let outlooks = self.ask(|method| self.is_heard(method), history, demand, known, now);
+        let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
+        Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+    use crate::record::BucketTick;
+
+    #[track_caller]
+    fn check(wants: &[u64], shares: &[f64], expected: usize) {
+        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
+        assert_eq!(carrying(&wants, shares), Some(expected));
+    }
+
+    #[test]
+    fn the_heaviest_that_wants_the_median_carries() {
+        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
+        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
+        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
+        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
+    }
+
+    /// For three days a node is needed for five minutes of every twenty.
+    fn learnt(objective: Objective) -> BucketOutlook {
+        let catalog = sample::catalog();
+        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
+        let mut history = History::default();
+        for minute in 0..3 * 1_440 {
+            let demand = 1 + u64::from(minute % 20 < 5);
+            history
+                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+            ensemble.learn(&history);
+        }
+        let demand = Demand { present: vec![1], ..Demand::default() };
+        let now = history.last().unwrap().time;
+        ensemble.forecast(&history, &demand, &KnownFuture::default(), now).buckets[0].clone()
+    }
+
+    #[test]
+    fn prices_decide() {
+        let dear = Objective::Costs { wait: 1_000.0, idle: 1.0 };
+        let cheap = Objective::Costs { wait: 0.001, idle: 1.0 };
+        assert_eq!((learnt(dear).headroom(dear), learnt(cheap).headroom(cheap)), (1, 0));
+    }
+
+    #[test]
+    fn a_level_is_reached_by_the_cheapest_that_reaches_it() {
+        let (high, low) = (Objective::Quantile(0.99), Objective::Quantile(0.01));
+        assert_eq!((learnt(high).headroom(high), learnt(low).headroom(low)), (1, 0));
+        let carrier = learnt(high).carrier.unwrap();
+        assert!(carrier.weight > 0.99 && carrier.dollars > 0.0, "{carrier}");
+    }
+}

@@ -1,0 +1,136 @@
+//! A shadow stock: the nodes that there would be, had one expert been followed.
+//!
+//! Offered demand hardly depends on what is held, so the demand that was observed drives all stocks. At each tick nodes that
+//! were ordered in time are ready, demand takes what it needs, the headroom is held, what is left over goes once it has been
+//! unneeded for ten minutes, and what is missing of demand and headroom is ordered.
+
+use std::collections::VecDeque;
+
+use super::super::Lead;
+
+/// cluster-autoscaler's scale-down-unneeded-time.
+const UNNEEDED_SECONDS: i64 = 600;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Stock {
+    ready: u64,
+    /// Nodes by the tick at which they will be ready, the next first.
+    launching: VecDeque<u64>,
+    /// Nodes by how many ticks they have been unneeded, fewest first.
+    unneeded: VecDeque<u64>,
+}
+
+/// What a tick came to, in nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    /// Nodes that demand needed and that were not ready.
+    pub(super) missing: u64,
+    /// Nodes that were ready and that demand did not need.
+    pub(super) idle: u64,
+    /// Nodes that became ready.
+    pub(super) launched: u64,
+    /// Those of them for which nothing waited.
+    pub(super) hidden: u64,
+}
+
+impl Stock {
+    /// No nodes yet.
+    pub(super) fn new(lead: Lead) -> Self {
+        let Lead { seconds, tick_seconds } = lead;
+        let launch = Lead { seconds: seconds - tick_seconds, tick_seconds }.ticks();
+        let unneeded = Lead { seconds: UNNEEDED_SECONDS, tick_seconds }.ticks();
+        Self { ready: 0, launching: vec![0; launch].into(), unneeded: vec![0; unneeded].into() }
+    }
+
+    /// A tick, with the demand at it and the headroom that the expert wants from now on.
+    pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
+        let launched = self.launching.pop_front().unwrap_or(0);
+        let waited_for = demand.saturating_sub(self.ready).min(launched);
+        self.ready += launched;
+        let spare = self.ready.saturating_sub(demand);
+        self.ready -= self.let_go(spare.saturating_sub(headroom));
+        let wanted = demand.saturating_add(headroom);
+        let have = self.ready + self.launching.iter().sum::<u64>();
+        self.launching.push_back(wanted.saturating_sub(have));
+        Account {
+            missing: demand.saturating_sub(self.ready),
+            idle: self.ready.saturating_sub(demand),
+            launched,
+            hidden: launched - waited_for,
+        }
+    }
+
+    /// So many are unneeded; returns how many of them have been for long enough. Those that are needed again are the
+    /// youngest.
+    fn let_go(&mut self, unneeded: u64) -> u64 {
+        let mut over = self.unneeded.iter().sum::<u64>().saturating_sub(unneeded);
+        for nodes in &mut self.unneeded {
+            let taken = over.min(*nodes);
+            *nodes -= taken;
+            over -= taken;
+        }
+        let gone = self.unneeded.pop_back().unwrap_or(0);
+        let known = gone + self.unneeded.iter().sum::<u64>();
+        self.unneeded.push_front(unneeded - known);
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Step = ((u64, u64), (u64, u64, u64, u64));
+
+    /// A launch takes two ticks, a node stays three: each step is (demand, headroom), then (missing, idle, launched, hidden).
+    #[track_caller]
+    fn check(steps: &[Step]) {
+        let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
+        for (at, &((demand, headroom), (missing, idle, launched, hidden))) in steps.iter().enumerate() {
+            let expected = Account { missing, idle, launched, hidden };
+            assert_eq!(stock.step(demand, headroom), expected, "step {at}");
+        }
+    }
+
+    #[test]
+    fn without_headroom_demand_waits_and_nodes_linger() {
+        check(&[
+            ((2, 0), (2, 0, 0, 0)),
+            ((2, 0), (2, 0, 0, 0)),
+            ((2, 0), (0, 0, 2, 0)),
+            ((0, 0), (0, 2, 0, 0)),
+            ((0, 0), (0, 2, 0, 0)),
+            ((1, 0), (0, 1, 0, 0)),
+            ((1, 0), (0, 0, 0, 0)),
+        ]);
+    }
+
+    #[test]
+    fn with_headroom_launches_are_hidden() {
+        check(&[
+            ((0, 1), (0, 0, 0, 0)),
+            ((0, 1), (0, 0, 0, 0)),
+            ((0, 1), (0, 1, 1, 1)),
+            ((1, 1), (0, 0, 0, 0)),
+            ((1, 1), (0, 0, 0, 0)),
+            ((2, 1), (0, 0, 1, 0)),
+        ]);
+    }
+
+    /// What is held stays; once it is not, it goes after three ticks.
+    #[test]
+    fn what_is_held_does_not_age() {
+        check(&[
+            ((0, 1), (0, 0, 0, 0)),
+            ((0, 1), (0, 0, 0, 0)),
+            ((0, 1), (0, 1, 1, 1)),
+            ((0, 1), (0, 1, 0, 0)),
+            ((0, 1), (0, 1, 0, 0)),
+            ((0, 0), (0, 1, 0, 0)),
+            ((0, 0), (0, 1, 0, 0)),
+            ((0, 0), (0, 1, 0, 0)),
+            ((0, 0), (0, 0, 0, 0)),
+        ]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Every number that a method rests on and that could be tuned: the same for all logs and clusters.
+
+/// After a week a past window counts half: long enough to know weekends, short enough to forget a project that has ended.
+pub(super) const HALF_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// Two hours away in time of day, a window counts a third (1/e).
+pub(super) const DAY_SCALE_SECONDS: f64 = 7_200.0;
+
+/// Windows that are drawn: the quantile 0.99 still rests on four.
+pub(super) const WINDOWS: usize = 400;
+
+/// Windows overlap by most of their length: every third start says as much as all.
+pub(super) const STRIDE: usize = 3;
+
+/// Closed windows that make a forecast, in ticks: two hours of one-minute ticks.
+pub(super) const WINDOWS_MIN: usize = 120;
+
+/// Arrivals of the last ten minutes say how busy it is.
+pub(super) const ACTIVITY_SECONDS: i64 = 600;
+
+/// Where ln(1 + room) differs by this much, a window counts a third (1/e).
+pub(super) const ROOM_SCALE: f64 = 0.5;
+
+/// On a day of the other kind (a weekend's for a working day, or the reverse), a window counts half.
+pub(super) const OTHER_KIND_OF_DAY: f64 = 0.5;
+
+/// A node that was launched stays for ten minutes at least: arrivals in half of them are worth a node, too.
+pub(super) const PATIENCE_SECONDS: i64 = 300;
+
+/// The quantiles at which the ensemble follows each method.
+pub(super) const QUANTILES: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
+
+/// An expert that costs a day's mean loss more than another loses this many e-folds of weight against it: bursts are
+/// noise, and more than one must speak.
+pub(super) const ETA: f64 = 6.0;
+
+/// Within about this time an expert that was left behind can come back.
+pub(super) const FORGETTING_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// What a day's mean loss is, is forgotten by half in this time.
+pub(super) const SCALE_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// Experts with less weight than this have no say.
+pub(super) const WEIGHT_MIN: f64 = 0.001;
+
+/// What waiting costs against idling where a service level is asked for, not costs: for choosing among those that reach it.
+pub(super) const WAIT_TO_IDLE: f64 = 9.0;
+
+/// Autopilot's half-life for CPU.
+pub(super) const LIMIT_HALF_LIFE_SECONDS: f64 = 12.0 * 3_600.0;
+
+/// Autopilot's percentile where running out hurts.
+pub(super) const LIMIT_PERCENTILE: f64 = 0.98;
+
+/// Autopilot holds the largest recommendation of an hour.
+pub(super) const LIMIT_HOLD_SECONDS: i64 = 3_600;
+
+/// Decay rates of Autopilot's models, a tick: about ten minutes, two hours, a day of one-minute ticks.
+pub(super) const MODEL_DECAYS: [f64; 3] = [0.1, 0.008, 0.0007];
+
+/// Margins of its models, in nodes.
+pub(super) const MODEL_MARGINS: [u64; 4] = [0, 1, 2, 4];
+
+/// What an overrun costs against an underrun: what waiting costs against idling.
+pub(super) const MODEL_OVERRUN: f64 = 9.0;
+
+/// See [`MODEL_OVERRUN`].
+pub(super) const MODEL_UNDERRUN: f64 = 1.0;
+
+/// What a change of the limit costs: a tenth of an underrun.
+pub(super) const MODEL_LIMIT_CHANGE: f64 = 0.1;
+
+/// What a change of the model costs.
+pub(super) const MODEL_CHANGE: f64 = 0.1;
+
+/// How fast a model's cost is forgotten, a tick: two hours.
+pub(super) const MODEL_COST_DECAY: f64 = 0.008;

@@ -1,0 +1,92 @@
+//! The methods by name.
+
+use embedder::Catalog;
+use placeholders::Objective;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AutopilotMl, Ensemble, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, MovingWindow,
+    Scenario, Seasonal, State,
+};
+
+/// A method of forecasting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Experts, each a method and a quantile, followed by what each would have cost.
+    #[default]
+    Ensemble,
+    /// Past windows of arrivals, packed onto the free room of the moment.
+    Scenario,
+    /// The same, where windows before which as much arrived as just now count more.
+    #[serde(rename = "scenario+arrivals")]
+    ScenarioArrivals,
+    /// Past needs where free room, arrivals and time were alike.
+    State,
+    /// Past needs at this time of day.
+    Seasonal,
+    /// The decayed distribution of past needs.
+    Increments,
+    /// Autopilot's moving window over demand.
+    MovingWindow,
+    /// Autopilot's recommender that chooses among models of demand.
+    AutopilotMl,
+    /// A step function of running cores and nodes.
+    Ladder,
+    /// No forecast: placeholders for announced pods only.
+    LastValue,
+}
+
+impl Method {
+    /// Those of which a quantile can be asked.
+    pub const QUANTILES: [Self; 6] = [
+        Self::Ensemble,
+        Self::Scenario,
+        Self::ScenarioArrivals,
+        Self::State,
+        Self::Seasonal,
+        Self::Increments,
+    ];
+
+    /// Those that say how much to hold by themselves, beside the references.
+    pub const POINTS: [Self; 2] = [Self::MovingWindow, Self::AutopilotMl];
+
+    /// Its name, as policies spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ensemble => "ensemble",
+            Self::Scenario => "scenario",
+            Self::ScenarioArrivals => "scenario+arrivals",
+            Self::State => "state",
+            Self::Seasonal => "seasonal",
+            Self::Increments => "increments",
+            Self::MovingWindow => "moving-window",
+            Self::AutopilotMl => "autopilot-ml",
+            Self::Ladder => "ladder",
+            Self::LastValue => "last-value",
+        }
+    }
+
+    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective.
+    pub fn forecaster(
+        self,
+        catalog: &Catalog,
+        lead: Lead,
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Box<dyn Forecaster> {
+        match self {
+            Self::Ensemble => Box::new(Ensemble::new(catalog, lead, ladder, objective)),
+            Self::Scenario => Box::new(Scenario::new(catalog, lead, false)),
+            Self::ScenarioArrivals => Box::new(Scenario::new(catalog, lead, true)),
+            Self::State => Box::new(State::new(catalog, lead)),
+            Self::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
+            Self::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
+            Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
+            Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
+            Self::LastValue => Box::new(LastValue),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What holds of every method: what is to come changes no answer, and quantiles rise.
+
+use chrono::DateTime;
+use embedder::{AcceleratorKind, Demand, Resources, Shape};
+use placeholders::Objective;
+use proptest::prelude::*;
+
+use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
+use crate::record::{BucketTick, Tick};
+
+const METHODS: [Method; 10] = [
+    Method::Ensemble,
+    Method::Scenario,
+    Method::ScenarioArrivals,
+    Method::State,
+    Method::Seasonal,
+    Method::Increments,
+    Method::MovingWindow,
+    Method::AutopilotMl,
+    Method::Ladder,
+    Method::LastValue,
+];
+
+/// A minute: demand, by how much it was exceeded, free room, pods that came.
+type Minute = (u64, u64, u64, u64);
+
+fn minutes() -> impl Strategy<Value = Vec<Minute>> {
+    let busy = (0..6_u64, 0..4_u64, 0..5_u64, 0..4_u64);
+    prop::collection::vec(busy, 1..40).prop_map(|some| some.into_iter().cycle().take(400).collect())
+}
+
+fn forecaster(method: Method) -> Box<dyn Forecaster> {
+    method.forecaster(&sample::catalog(), sample::LEAD, &Ladder::default(), Objective::default())
+}
+
+/// What is expected after each of the minutes.
+fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
+    let half = Resources { cpu_millis: 4_000, ..Resources::default() };
+    let shape = Shape::new(half, AcceleratorKind::default());
+    let mut learners = Learners::new(forecaster(method));
+    let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
+        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+        let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
+        let buckets = vec![BucketTick { demand, demand_max: demand + above, announced: 0 }];
+        learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
+        let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
+        learners.forecast(&demand, &KnownFuture::default(), time)
+    };
+    (0..).zip(minutes).map(answer).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_to_come_changes_no_answer(past in minutes(), one in minutes(), other in minutes()) {
+        for method in METHODS {
+            let [one, other] = [&one, &other].map(|future| {
+                let all: Vec<Minute> = past.iter().chain(future).copied().collect();
+                outlooks(method, &all)[past.len() - 1].clone()
+            });
+            prop_assert_eq!(one, other, "{:?}", method);
+        }
+    }
+
+    #[test]
+    fn quantiles_rise(past in minutes()) {
+        for method in METHODS {
+            for outlook in outlooks(method, &past).iter().step_by(37) {
+                let quantile = |q: u32| outlook.buckets[0].new_nodes.quantile(f64::from(q) / 100.0);
+                prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);
+            }
+        }
+    }
+}

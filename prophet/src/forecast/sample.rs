@@ -1,0 +1,24 @@
+//! Histories for tests.
+
+use chrono::DateTime;
+use embedder::Catalog;
+
+use super::Lead;
+use crate::catalog::{CatalogFile, InstanceTypeEntry};
+use crate::record::{BucketTick, Tick};
+
+/// Three ticks.
+pub(super) const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
+
+/// One type of eight processors.
+pub(super) fn catalog() -> Catalog {
+    let entry =
+        InstanceTypeEntry { name: "one".into(), cpu_millis: Some(8_000), ..InstanceTypeEntry::default() };
+    CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
+}
+
+/// A tick without arrivals.
+pub(super) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
+    let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+    Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] }
+}

@@ -1,0 +1,73 @@
+//! What was needed in the past at this time of day, on this kind of day.
+//!
+//! The need of a past window, D, weighs by recency, nearness in time of day (`past.rs`) and kind of day; the weighted
+//! distribution of D is the forecast. Demand itself has a weak season where long jobs run; its increments follow arrivals,
+//! which have a strong one.
+
+use chrono::{DateTime, Utc};
+use embedder::Demand;
+
+use super::needs::Needs;
+use super::past::{Ages, kind_of_day};
+use super::{Forecaster, KnownFuture, Lead, Outlook};
+use crate::record::History;
+
+/// See the module.
+pub struct Seasonal {
+    ages: Ages,
+    needs: Needs<()>,
+    now: i64,
+}
+
+impl Seasonal {
+    /// For so many buckets.
+    pub fn new(buckets: usize, lead: Lead) -> Self {
+        Self { ages: Ages::new(lead), needs: Needs::new(buckets, lead), now: 0 }
+    }
+}
+
+impl Forecaster for Seasonal {
+    fn learn(&mut self, history: &History) {
+        self.now = history.last().map_or(0, |tick| tick.time.timestamp());
+        self.needs.learn(history, || ());
+        self.ages.reach(history.len());
+    }
+
+    fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+        self.needs
+            .outlook(|window| self.ages.weight(window.start, self.now) * kind_of_day(window.start, self.now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+    use crate::record::BucketTick;
+
+    /// For six days, demand rises by 2 every ten minutes from 8 to 16 o'clock, and never else.
+    #[track_caller]
+    fn check(hour: i64, expected: std::ops::Range<f64>) {
+        let (mut seasonal, mut history) = (Seasonal::new(1, sample::LEAD), History::default());
+        for minute in 0..6 * 1_440 + hour * 60 {
+            let day = (8..16).contains(&(minute / 60 % 24));
+            let rise = if day && minute % 10 == 5 { 2 } else { 0 };
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand: 3, demand_max: 3 + rise, announced: 0 }],
+            ));
+            seasonal.learn(&history);
+        }
+        let now = history.last().unwrap().time;
+        let outlook = seasonal.forecast(&history, &Demand::default(), &KnownFuture::default(), now);
+        let chance = outlook.buckets[0].new_nodes.chance_of(2);
+        assert!(expected.contains(&chance), "{chance}");
+    }
+
+    /// Three of ten windows of three ticks see a rise at noon; four hours from it, hardly any weight is on those.
+    #[test]
+    fn the_time_of_day_counts() {
+        check(12, 0.24..0.34);
+        check(0, 0.0..0.01);
+    }
+}
