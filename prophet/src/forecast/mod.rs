@@ -8,6 +8,7 @@
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
+//! onnx/             a trained network, from a file that keeps the contract
 //! scenario.rs       past windows of arrivals, packed onto the free room of the moment
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
@@ -16,6 +17,7 @@ mod distribution;
 mod increments;
 mod ladder;
 mod last_value;
+pub mod onnx;
 mod reference;
 mod scenario;
 

@@ -9,6 +9,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
+use crate::forecast::onnx::{Onnx, Source};
 use crate::forecast::{
     Constant, Forecaster, Increments, LadderForecaster, LastValue, Oracle, Scenario, StaticMax,
 };
@@ -39,6 +40,8 @@ pub enum Contender {
         /// Whether windows are weighed by what arrived just before them, too.
         like_arrivals: bool,
     },
+    /// A quantile of what the network of the settings expects; the objective's where none is given. Knows the past.
+    Onnx(Option<f64>),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -82,6 +85,11 @@ impl Contender {
             Self::Scenario { like_arrivals, .. } => {
                 Some(Box::new(Scenario::new(catalog, settings.lead(), like_arrivals)))
             }
+            Self::Onnx(_) => {
+                let source =
+                    settings.model.as_ref().map_or(Source::Pretrained, |path| Source::File(path.into()));
+                Some(Box::new(Onnx::new(source, catalog, settings.lead())))
+            }
             Self::Oracle => Some(Box::new(Oracle)),
         }
     }
@@ -89,7 +97,7 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Increments(quantile) | Self::Scenario { quantile, .. } => {
+            Self::Increments(quantile) | Self::Scenario { quantile, .. } | Self::Onnx(quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -119,12 +127,13 @@ impl FromStr for Contender {
             ("scenario+arrivals", q) => {
                 quantile(q).map(|quantile| Self::Scenario { quantile, like_arrivals: true })
             }
+            ("onnx", q) => quantile(q).map(Self::Onnx),
             ("oracle", None) => Some(Self::Oracle),
             _ => None,
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, increments, scenario, scenario+arrivals (these three with :Q, between 0 and 1, or without), or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, increments, scenario, scenario+arrivals, onnx (these four with :Q, between 0 and 1, or without), or oracle"
             )
         })
     }
@@ -145,6 +154,8 @@ impl fmt::Display for Contender {
                 f.write_str(if *like_arrivals { "scenario+arrivals" } else { "scenario" })?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
+            Self::Onnx(None) => f.write_str("onnx"),
+            Self::Onnx(Some(q)) => write!(f, "onnx:{q}"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

@@ -81,13 +81,7 @@ impl<'a> Control<'a> {
             pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
         // Free room changes only when a pod comes or goes.
         if self.room.0 != cluster.changes + 1 {
-            let rooms = cluster.occupied_rooms();
-            let room = self.arrivals.frequent().iter().map(|&shape| {
-                let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
-                let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
-                (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
-            });
-            self.room = (cluster.changes + 1, room.collect());
+            self.room = (cluster.changes + 1, room(cluster, workload, self.arrivals.frequent()));
         }
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
@@ -130,4 +124,15 @@ impl<'a> Control<'a> {
             self.ticks.push(TickRecord { time, bucket, demand, headroom, placeholders, ready, launching });
         }
     }
+}
+
+/// For each of these shapes, how many more pods fit on occupied nodes.
+pub(super) fn room(cluster: &Cluster<'_>, workload: &Workload, shapes: &[ShapeId]) -> Vec<(ShapeId, u64)> {
+    let rooms = cluster.occupied_rooms();
+    let room = shapes.iter().map(|&shape| {
+        let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
+        let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
+        (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
+    });
+    room.collect()
 }
