@@ -78,7 +78,7 @@ def read_ticks(path: Path, log: str) -> list[Series]:
 
 
 def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
-    """The buckets of a history (a Parquet file of `prophet history export`), with the catalog that `prophet catalog --output json` prints.
+    """The buckets of a history: a Parquet file of `prophet history export`, and what `prophet catalog --output json` prints.
 
     The catalog is needed, because a history says what pods ask for and not how large a node is.
     """
@@ -110,7 +110,7 @@ def _room(text: Any, size: dict[str, int]) -> tuple[float, float]:
 
 
 def _share(shape: str, size: dict[str, int]) -> float:
-    pairs = (part.split("=") for part in shape.split(";")[0].split(",") if part)
+    pairs = (part.split("=") for part in shape.split(";", maxsplit=1)[0].split(",") if part)
     asks = {name: int(amount) for name, amount in pairs if name != "pods"}
     return max((ask / size[name] for name, ask in asks.items() if size.get(name)), default=0.0)
 
@@ -155,16 +155,20 @@ class Corpus:
         parts = [_Part.of(one, gap, lead) for one in series]
         lengths = [len(part.demand) for part in parts]
         offsets = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-        join = lambda name: np.concatenate([getattr(part, name) for part in parts])  # noqa: E731
-        self.demand, self.maxima, self.time = join("demand"), join("maxima"), join("time")
-        self.need, self.room = join("need"), np.concatenate([part.room for part in parts], axis=1)
-        self.arrivals = _sums(np.nan_to_num(join("arrivals")))
+        self.demand: Floats = np.concatenate([part.demand for part in parts])
+        self.maxima: Floats = np.concatenate([part.maxima for part in parts])
+        self.time: Ints = np.concatenate([part.time for part in parts])
+        self.need: Floats = np.concatenate([part.need for part in parts])
+        self.room: Floats = np.concatenate([part.room for part in parts], axis=1)
+        self.arrivals = _sums(np.nan_to_num(np.concatenate([part.arrivals for part in parts])))
         known = ~np.isnan(self.need)
         self.known = _sums(known.astype(np.float64))
         self.needs = _sums(np.where(known, self.need, 0.0))
         reached = [np.where(known, self.need >= nodes, False) for nodes in THRESHOLDS]
         self.reached = np.stack([_sums(hits.astype(np.float64)) for hits in reached])
-        self.begin = np.repeat(offsets + gap, lengths)
+        self.origins = offsets + gap
+        """Where each series begins."""
+        self.begin = np.repeat(self.origins, lengths)
         """By position: where its series begins."""
         ahead = HORIZON * STRIDE
         first = np.repeat(offsets + gap + [one.context for one in series], lengths)
@@ -194,6 +198,11 @@ class Corpus:
         apart = (self.time[at] - self.time[at[:, :1]]) // TICK_SECONDS % (7 * DAY)
         moved = np.maximum(at - apart, 0)
         return np.where(self.usable[moved] & (self.begin[moved] == self.begin[at]), moved, at)
+
+    def beside(self, at: Ints) -> Ints:
+        """[rows, series] positions: of the first series as given, and of the others at the same time."""
+        shift = [(one.start - self.series[0].start) // TICK_SECONDS for one in self.series]
+        return at[:, None] + (self.origins - self.origins[0] - np.array(shift))[None, :]
 
     def _state(self, at: Ints, begin: Ints) -> Floats:
         closed = at - self.lead + 1
@@ -236,9 +245,7 @@ class _Part:
 
     @staticmethod
     def of(series: Series, gap: int, lead: int) -> "_Part":
-        padded = {
-            name: np.concatenate([np.full(gap, np.nan, np.float32), values]) for name, values in series.columns.items()
-        }
+        padded = {name: np.concatenate([np.full(gap, np.nan, np.float32), values]) for name, values in series.columns.items()}
         time = series.start + TICK_SECONDS * (np.arange(len(series) + gap, dtype=np.int64) - gap)
         return _Part(
             demand=padded["demand"],

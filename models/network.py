@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from data import Batch
@@ -31,7 +32,10 @@ class Examples:
     @staticmethod
     def of(batch: Batch, buckets: int, device: str = "cpu") -> "Examples":
         """Every `buckets` examples of a batch become one row."""
-        rows = lambda values: torch.as_tensor(values, device=device).unflatten(0, (-1, buckets))  # noqa: E731
+
+        def rows(values: NDArray[Any]) -> Tensor:
+            return torch.as_tensor(values, device=device).unflatten(0, (-1, buckets))
+
         return Examples(
             target=rows(batch.target).transpose(1, 2),
             time=rows(batch.time)[:, 0],
@@ -79,8 +83,8 @@ class Network(nn.Module, ABC):
                 quantiles, headroom = self.predict(examples)
                 actual = examples.need if headroom is not None else examples.ahead[..., 0]
                 said = torch.round(headroom if headroom is not None else quantiles[:, :, 0])
-                below.append((actual[..., None] < said).float().mean((0, 1)).numpy())
-                within.append((actual[..., None] <= said).float().mean((0, 1)).numpy())
+                below.append((actual[..., None] < said).float().mean((0, 1)).cpu().numpy())
+                within.append((actual[..., None] <= said).float().mean((0, 1)).cpu().numpy())
         return list(self.config.levels), np.mean(below, 0).tolist(), np.mean(within, 0).tolist()
 
     def save(self, folder: Path, training: dict[str, Any]) -> None:

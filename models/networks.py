@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,11 @@ from transformer import Transformer, TransformerConfig
 
 __all__ = ["NAMES", "Examples", "Network", "load", "new"]
 
-KINDS = {"quantile": (Quantile, QuantileConfig), "transformer": (Transformer, TransformerConfig), "lstm": (Lstm, LstmConfig)}
+KINDS: dict[str, tuple[Any, Any]] = {
+    "quantile": (Quantile, QuantileConfig),
+    "transformer": (Transformer, TransformerConfig),
+    "lstm": (Lstm, LstmConfig),
+}
 NAMES = tuple(KINDS)
 
 
@@ -22,10 +27,12 @@ def new(name: str, series: list[Series]) -> Network:
     """An untrained network; those of the paper are made for the buckets of the series, and scaled by their maxima."""
     kind, config = KINDS[name]
     if not kind.joint:
-        return kind(config())
+        network: Network = kind(config())
+        return network
     buckets = tuple(one.bucket for one in series)
     maxima = tuple(float(np.nanmax(one.columns["demand_max"])) for one in series)
-    return kind(config(buckets=buckets, maxima=maxima))
+    network = kind(config(buckets=buckets, maxima=maxima))
+    return network
 
 
 def load(folder: Path) -> Network:
@@ -33,6 +40,6 @@ def load(folder: Path) -> Network:
     saved = json.loads((folder / "config.json").read_text())
     kind, config = KINDS[saved["network"]]
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in saved["config"].items()}
-    network = kind(config(**fields))
+    network: Network = kind(config(**fields))
     network.load_state_dict(torch.load(folder / "weights.pt", weights_only=True, map_location="cpu"))
     return network

@@ -15,7 +15,10 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """One input, of batch 1, and what comes of it. All arrays are flat, the last dimension running fastest; a missing value is null."""
+    """One input, of batch 1, and what comes of it.
+
+    All arrays are flat, the last dimension running fastest; a missing value is null.
+    """
 
     buckets: int
     target: list[float | None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from data import DAY, REMEMBERED, WINDOW, STRIDE, Series
+from data import DAY, REMEMBERED, STRIDE, WINDOW, Series
 
 Part = Literal["train", "validate", "test"]
 

@@ -37,26 +37,29 @@ class TrainConfig:
     check_every: int = 250
     patience: int = 10
     """Checks without a better one that end the training."""
-    validation_examples: int = 8_192
+    validation_batches: int = 32
 
 
 class Sampler:
-    """Draws examples: each log as often as any other, each bucket of it too."""
+    """Draws examples: each log as often as any other, each bucket of it too. `joint`: all buckets of one cluster at a time."""
 
-    def __init__(self, series: list[Series], config: TrainConfig) -> None:
-        self.config = config
+    def __init__(self, series: list[Series], config: TrainConfig, joint: bool, device: str) -> None:
+        self.config, self.joint, self.device = config, joint, device
         self.corpora = [Corpus(series, lead) for lead in config.leads]
         logs = sorted({one.log for one in series})
         self.by_log = [[at for at, one in enumerate(series) if one.log == log] for log in logs]
 
     def draw(self, random_state: np.random.Generator, batch: int, buckets: int) -> Examples:
-        """`batch` examples of `buckets` buckets, which have nothing in common but the time of week."""
+        """`batch` rows; where they are not joint, of `buckets` buckets that have nothing in common but the time of week."""
         corpus = self.corpora[random_state.integers(len(self.corpora))]
+        if self.joint:
+            first = random_state.choice(corpus.positions[0], batch)
+            return Examples.of(corpus.batch(corpus.beside(first).ravel()), len(corpus.series), self.device)
         drawn = np.array([self._position(corpus, random_state) for _ in range(batch * buckets)])
         at = corpus.aligned(drawn.reshape(batch, buckets)).ravel()
         young = random_state.random(len(at)) < self.config.young_share
         ages: Ints = np.where(young, np.exp(random_state.uniform(np.log(120), np.log(7 * DAY), len(at))), 1e9).astype(int)
-        return Examples.of(corpus.batch(at, ages), buckets)
+        return Examples.of(corpus.batch(at, ages), buckets, self.device)
 
     def _position(self, corpus: Corpus, random_state: np.random.Generator) -> int:
         of_log = self.by_log[random_state.integers(len(self.by_log))]
@@ -128,6 +131,8 @@ def main() -> None:
     parser.add_argument("--leave-out", metavar="NAME", help="a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
     parser.add_argument("--steps", type=int, default=TrainConfig.steps_max, help="at most so many")
+    parser.add_argument("--check-every", type=int, default=TrainConfig.check_every, help="steps between two checks")
+    parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows of a step")
     arguments = parser.parse_args()
     if arguments.history and not arguments.catalog:
         parser.error("--history needs --catalog")
@@ -139,15 +144,18 @@ def main() -> None:
     splits, series = known_splits(), read_series(arguments)
     fresh = arguments.from_pretrained is None
     network = networks.new(arguments.network, series) if fresh else networks.load(arguments.from_pretrained)
-    network.to("cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network.to(device)
     # What is trained already is moved less.
     rate = TrainConfig.rate if fresh else TrainConfig.rate / 10
-    config = TrainConfig(seed=arguments.seed, steps_max=arguments.steps, rate=rate)
+    config = TrainConfig(
+        seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=arguments.check_every, batch=arguments.batch
+    )
 
-    training = Sampler(parts(series, "train", splits), config)
-    judges = Sampler(parts(series, "validate", splits), config)
+    training = Sampler(parts(series, "train", splits), config, network.joint, device)
+    judges = Sampler(parts(series, "validate", splits), config, network.joint, device)
     judge_state = np.random.default_rng(0)
-    validation = [judges.draw(judge_state, 512, 1) for _ in range(config.validation_examples // 512)]
+    validation = [judges.draw(judge_state, config.batch, 1) for _ in range(config.validation_batches)]
     print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs")
     curve = fit(network, training, validation, config)
 

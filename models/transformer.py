@@ -51,7 +51,10 @@ class Transformer(Network):
         self.decoder = nn.ModuleList(Block(config, looks_back=True) for _ in range(config.layers))
 
     def forward(self, target: Tensor, time: Tensor) -> Tensor:
-        """target [batch, window, buckets] in nodes, NaN where missing; time [batch, window] in Unix seconds. [batch, buckets, horizon, 1]."""
+        """Demand of the next ticks, [batch, buckets, horizon, 1].
+
+        target [batch, window, buckets] in nodes, NaN where missing; time [batch, window] in Unix seconds.
+        """
         scaled = known(target / self.maxima)
         memory, points = self.encode(scaled, time), scaled[:, -1:]
         for _ in range(self.config.horizon):
@@ -90,8 +93,11 @@ class Transformer(Network):
         """The paper's, whatever rate and steps are asked for."""
         adam = torch.optim.Adam(self.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
         width, warmup = self.config.width, self.config.warmup
-        noam = lambda step: width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)  # noqa: E731
-        return adam, torch.optim.lr_scheduler.LambdaLR(adam, noam)
+
+        def rate_at(step: int) -> float:
+            return float(width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5))
+
+        return adam, torch.optim.lr_scheduler.LambdaLR(adam, rate_at)
 
 
 class Block(nn.Module):
@@ -103,9 +109,7 @@ class Block(nn.Module):
         self.causal = looks_back
         self.own = Attention(width, config.heads)
         self.back = Attention(width, config.heads) if looks_back else None
-        self.feed = nn.Sequential(
-            nn.Linear(width, config.widening * width), nn.ReLU(), nn.Linear(config.widening * width, width)
-        )
+        self.feed = nn.Sequential(nn.Linear(width, config.widening * width), nn.ReLU(), nn.Linear(config.widening * width, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -128,8 +132,8 @@ class Attention(nn.Module):
 
     def forward(self, asks: Tensor, has: Tensor, causal: bool) -> Tensor:
         """asks [batch, n, width], has [batch, m, width]; with `causal`, none sees what comes after it."""
-        split = lambda values: values.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # noqa: E731
-        query, key, value = split(self.query(asks)), split(self.key(has)), split(self.value(has))
+        projected = self.query(asks), self.key(has), self.value(has)
+        query, key, value = (values.unflatten(-1, (self.heads, -1)).transpose(1, 2) for values in projected)
         likeness = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         if causal:
             n = asks.shape[1]

@@ -116,7 +116,6 @@ fn faults_name_the_field() {
     check(|bytes| replaced(&bytes, "\"horizon\":6", "\"horizon\":7"), "outputs.quantiles");
     check(|bytes| replaced(&bytes, "\"need_64\"", "\"need_65\""), "prophet.spec.state");
     check(|bytes| replaced(&bytes, "[0.1,0.2", "[0.2,0.1"), "prophet.spec.levels");
-    check(|bytes| replaced(&bytes, "headroom", "elbowrom"), "outputs.elbowrom");
 }
 
 #[test]
