@@ -12,7 +12,9 @@ const BUCKETS: usize = 50;
 fn inference(c: &mut Criterion) {
     let library = std::env::var_os("PROPHET_ONNX_RUNTIME").map(PathBuf::from);
     let engine = start(library.as_deref()).expect("the engine is there");
-    let mut network = Network::load(PRETRAINED).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let mut network = Network::load(PRETRAINED)
+        .map_err(|faults| format!("{faults:?}"))
+        .expect("the shipped network is usable");
     let (window, features) = (network.spec().window, network.spec().state.len());
     let inputs = Inputs {
         buckets: BUCKETS,

@@ -68,6 +68,7 @@ fn start_once(engine: Engine) -> Result<Started, EngineError> {
 }
 
 #[cfg(feature = "embedded-onnx")]
+#[expect(clippy::unnecessary_wraps, reason = "a build without it has an error to tell")]
 fn embedded() -> Result<ort::environment::EnvironmentBuilder, EngineError> {
     // Before all else: without it, the library is looked for, and where there is none, that panics.
     ort::set_api(ort_tract::api());

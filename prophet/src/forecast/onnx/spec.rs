@@ -111,9 +111,10 @@ impl Spec {
                 "missing, though there is an output headroom".into()
             }),
             Some([least, most]) => {
-                faults.unless(0 < least && least <= most && most <= SECONDS_MAX, "lead_seconds", || {
+                let fine = 0 < least && least <= most && most <= SECONDS_MAX;
+                faults.unless(fine, "lead_seconds", || {
                     format!("expected the least and the most, up to {SECONDS_MAX}")
-                })
+                });
             }
         }
         self.golden_sizes(gives_headroom, &mut faults);

@@ -180,7 +180,7 @@ impl State {
     fn need_ago(&self, past: &Past, seconds: i64) -> f64 {
         let around = self.ticks(AROUND_SECONDS);
         // The last window began a lead ago.
-        let middle = (self.ticks(seconds) + 1).checked_sub(self.lead.ticks()).unwrap_or(0);
+        let middle = (self.ticks(seconds) + 1).saturating_sub(self.lead.ticks());
         let (newest, oldest) = (middle.saturating_sub(around), middle + around);
         if newest == 0 || past.needs.len() < oldest {
             return f64::NAN;
@@ -216,9 +216,8 @@ fn push<T>(ring: &mut VecDeque<T>, value: T, most: usize) -> Option<T> {
 /// The times [window], and the maxima of demand [window, buckets], of ticks of the network that end now; NaN where there was none of ours.
 fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Vec<f32>) {
     let now = history.last().map_or(0, |tick| tick.time.timestamp());
-    let back = |at: usize| (spec.window - 1 - at) as i64 * spec.tick_seconds;
-    #[expect(clippy::cast_possible_wrap, reason = "a window has few ticks")]
-    let time = (0..spec.window).map(|at| now - back(at)).collect();
+    let ticks = i64::try_from(spec.window).unwrap_or(0);
+    let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
     let mut target = vec![f32::NAN; spec.window * buckets.len()];
     let tick_seconds = spec.tick_seconds.max(1);
     for tick in (0..history.len()).rev().filter_map(|at| history.get(at)) {

@@ -6,8 +6,6 @@ use super::*;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::record::{BucketTick, Tick};
 
-const LEAD: Lead = Lead { seconds: 370, tick_seconds: 60 };
-
 fn catalog(names: &[&str]) -> Catalog {
     let entry = |name: &&str| InstanceTypeEntry {
         name: (*name).into(),
