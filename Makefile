@@ -16,10 +16,13 @@ MODULES := tests/control-plane
 KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
 PROGRAMS := $(addprefix $(CONTROL_PLANE)/bin/,$(KUBERNETES) kwok karpenter helm)
 
+# What models/ runs in: Python packages, pinned, of 4 GB.
+MODELS_PYTHON := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/models-python
+
 # Where the job logs lie that `make evaluate` runs.
 TRACES ?= traces
 
-.PHONY: help build test check bench evaluate control-plane
+.PHONY: help build test check check-models test-models bench train evaluate control-plane
 .NOTPARALLEL:
 
 help: ## this list
@@ -33,21 +36,35 @@ test: ## check, then all tests; prints the minutes of each part
 	times=; \
 	part tools $(MAKE) --no-print-directory $(DENY); \
 	part cluster $(MAKE) --no-print-directory control-plane; \
+	part python $(MAKE) --no-print-directory $(MODELS_PYTHON); \
 	part check $(MAKE) --no-print-directory check; \
 	part build cargo test --workspace --all-features --locked --no-run; \
 	part tests cargo test --workspace --all-features --locked; \
+	part models $(MAKE) --no-print-directory test-models; \
 	echo "minutes:$$times"
 
-check: $(DENY) ## format, clippy, licences, bans and sources of dependencies
+check: $(DENY) check-models ## format, clippy, licences, bans and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check licenses bans sources
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, their database cannot be had from here"; fi
 
-bench: control-plane ## how fast packing, simulating, watching and reacting are
+check-models: $(MODELS_PYTHON) ## format, lints and types of models/
+	cd models && $(MODELS_PYTHON)/bin/ruff format --no-cache --check . && $(MODELS_PYTHON)/bin/ruff check --no-cache .
+	cd models && $(MODELS_PYTHON)/bin/mypy --cache-dir $(MODELS_PYTHON)/mypy-cache *.py
+
+test-models: $(MODELS_PYTHON) ## the tests of models/
+	cd models && $(MODELS_PYTHON)/bin/python -m pytest -q -p no:cacheprovider
+
+bench: control-plane $(MODELS_PYTHON) ## how fast packing, simulating, watching, reacting and networks are
 	cargo build --release --locked --all-features
 	cargo bench --workspace --all-features --locked
+	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
+	cargo bench --workspace --all-features --locked --bench onnx
+
+train: build $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
+	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python
 
 evaluate: build ## the tables of all policies over the public logs in TRACES=dir
 	evaluation/run target/release/prophet $(TRACES)
@@ -100,6 +117,13 @@ $(CONTROL_PLANE)/python: $(MODULES)/requirements.txt
 	@rm -rf $@ $@.new && mkdir -p $(@D)
 	python3 -m venv $@
 	@$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< || { rm -rf $@; exit 1; }
+	@touch $@
+
+$(MODELS_PYTHON): models/requirements.txt
+	@command -v python3 >/dev/null || { echo "models/ needs Python 3, which is not on the PATH" >&2; exit 1; }
+	@rm -rf $@ && mkdir -p $(@D)
+	python3 -m venv $@
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement $< || { rm -rf $@; exit 1; }
 	@touch $@
 
 $(DENY):

@@ -11,6 +11,7 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod model;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
@@ -57,6 +58,9 @@ enum Command {
     /// Describe a job log, or generate one.
     #[command(subcommand)]
     Trace(trace::Command),
+    /// Check a trained network.
+    #[command(subcommand)]
+    Model(model::Command),
     /// List what was recorded, or export it.
     #[cfg(feature = "kubernetes")]
     History(history::Args),
@@ -78,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(*args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),
+        Command::Model(command) => return model::run(&command),
         #[cfg(feature = "kubernetes")]
         Command::History(args) => history::run(args),
     };

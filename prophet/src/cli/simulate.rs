@@ -12,6 +12,7 @@ use placeholders::Objective;
 
 use super::output::{self, Format};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
+use crate::forecast::onnx;
 use crate::simulate::{
     Contender, GangMode, LaunchLatency, Moment, Progress, SchedulerKind, Settings, Workload, compare,
     write_report, write_table,
@@ -43,6 +44,7 @@ What each policy knows:
   increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
   moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
   autopilot-ml    the past: the limit of the model of demand that would have cost least
+  onnx[:Q]        the past: the quantile Q that a trained network expects, the one that is shipped or --model
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
 
 #[derive(clap::Args)]
@@ -79,6 +81,12 @@ pub(super) struct Args {
     /// Dollars per idle instance-hour [default: 1]
     #[arg(long, value_name = "D", value_parser = price, requires = "wait_cost")]
     idle_cost: Option<f64>,
+    /// The network of the policy onnx [default: the one that is shipped]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// The library of ONNX Runtime to run it with [default: the embedded engine]
+    #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
+    onnx_runtime: Option<PathBuf>,
     /// Time between decisions where demand does not change [default: 1m]
     #[arg(long, value_name = "TIME")]
     tick: Option<Span>,
@@ -133,7 +141,9 @@ const SYNTHETIC_FROM: &str = "14d";
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_interrupt()?;
     let (out, format) = (args.out.clone(), args.output);
+    let library = args.onnx_runtime.clone();
     let mut settings = effective(args)?;
+    check_network(&settings, library.as_deref())?;
     let trace = load(&mut settings)?;
     let catalog = {
         let entries = || CatalogFile { instance_types: default_types(&trace.jobs) };
@@ -213,6 +223,9 @@ fn effective(args: Args) -> anyhow::Result<Settings> {
     if !args.policies.is_empty() {
         settings.policies = args.policies;
     }
+    if let Some(path) = args.model {
+        settings.model = Some(path.display().to_string());
+    }
     settings.lenient |= args.lenient;
     settings.from = args.from.or(settings.from);
     settings.until = args.until.or(settings.until);
@@ -231,6 +244,21 @@ fn effective(args: Args) -> anyhow::Result<Settings> {
         .map_or("the options make no sense".into(), |path| path.display().to_string());
     settings.check().context(named)?;
     Ok(settings)
+}
+
+/// Starts the engine and loads the network, where a policy asks for one: better now than in the middle of the runs.
+fn check_network(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {
+    if !settings.policies.iter().any(|policy| matches!(policy, Contender::Onnx(_))) {
+        return Ok(());
+    }
+    let engine = onnx::start(library)?;
+    let source =
+        settings.model.as_ref().map_or(onnx::Source::Pretrained, |path| onnx::Source::File(path.into()));
+    if let Err(faults) = source.load() {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        bail!("the network of the policy onnx cannot be run by {engine}: {}", faults.join("; "));
+    }
+    Ok(())
 }
 
 fn set<T>(field: &mut T, typed: Option<T>) {

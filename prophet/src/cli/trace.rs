@@ -1,20 +1,26 @@
-//! `prophet trace`: what a log is like, and synthetic ones.
+//! `prophet trace`: what a log is like, what a controller would have recorded of it, and synthetic ones.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use embedder::Catalog;
 
 use super::output::{self, Format};
 use crate::catalog::{CatalogFile, default_types};
-use crate::simulate::{SchedulerKind, Workload, offered};
+use crate::forecast::onnx::{NodeShares, RoomNodes};
+use crate::record::BucketTick;
+use crate::simulate::{SchedulerKind, Workload, offered, ticks};
 use crate::span::Span;
-use crate::trace::{self, Description, Recipe, describe};
+use crate::trace::{self, Description, Recipe, Trace, describe};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Jobs, span, demand, arrivals, autocorrelation and tail of a log
     Describe(DescribeArgs),
+    /// What a controller would have recorded of a log, as CSV: what networks are trained with
+    Ticks(TicksArgs),
     /// A seeded synthetic log, as our own table
     Generate(GenerateArgs),
 }
@@ -36,6 +42,32 @@ pub(super) struct DescribeArgs {
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: Format,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "A row per tick and bucket: time (Unix seconds), bucket, demand and demand_max (nodes, as the history has them), and,
+in nodes' worth of pods: arrivals since the tick before, room_mean and room_most (the free room on occupied nodes for the
+shapes that arrive most). Demand is offered demand, without launch latency.
+
+Example:
+  prophet trace ticks jobs.swf.gz --out ticks.csv"
+)]
+pub(super) struct TicksArgs {
+    /// The job log, .gz or not
+    trace: PathBuf,
+    /// Pass over bad lines, and say how many there were
+    #[arg(long)]
+    lenient: bool,
+    /// The instance types on offer, as YAML; chosen to suit the log when absent
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// The time between two ticks
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
+    tick: Span,
+    /// Where to write it; standard output when absent
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -74,6 +106,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Describe(args) => run_describe(&args),
+        Command::Ticks(args) => run_ticks(&args),
         Command::Generate(args) => run_generate(&args),
     }
 }
@@ -93,22 +126,62 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     }
 }
 
-fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
-    let trace = trace::read(&args.trace, args.lenient)?;
-    let file = match &args.catalog {
+fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
+    let TicksArgs { trace, lenient, catalog, tick, out } = args;
+    let trace = trace::read(trace, *lenient)?;
+    let catalog = catalog_for(&trace, catalog.as_deref())?;
+    super::check_ticks(&trace.source, span(&trace), *tick)?;
+    let workload = Workload::new(&trace.jobs, &catalog);
+    let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
+    match out {
+        Some(path) => output::write_whole(path, write),
+        None => Ok(write(&mut io::BufWriter::new(io::stdout().lock()))?),
+    }
+}
+
+fn write_ticks(workload: &Workload, catalog: &Catalog, tick: Span, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut shares = NodeShares::new(catalog);
+    let mut done = writeln!(to, "time,bucket,demand,demand_max,arrivals,room_mean,room_most");
+    ticks(workload, catalog, SchedulerKind::Pack, tick.as_seconds(), &mut |tick| {
+        if done.is_err() {
+            return;
+        }
+        shares.note(tick);
+        let rows =
+            catalog.buckets().iter().zip(&tick.buckets).zip(shares.arrivals(tick)).zip(shares.room(tick));
+        done = rows.into_iter().try_for_each(|(((bucket, seen), arrivals), room)| {
+            let (time, BucketTick { demand, demand_max, .. }) = (tick.time.timestamp(), seen);
+            let RoomNodes { mean, most } = room;
+            writeln!(to, "{time},{},{demand},{demand_max},{arrivals:.5},{mean:.5},{most:.5}", bucket.name)
+        });
+    });
+    done
+}
+
+/// The instance types of a file, or those that suit the log.
+fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
+    let file = match path {
         Some(path) => {
             CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?
         }
         None => CatalogFile { instance_types: default_types(&trace.jobs) },
     };
-    let catalog = file.catalog().context("the catalog makes no sense")?;
+    file.catalog().context("the catalog makes no sense")
+}
+
+/// The first submission and the last.
+fn span(trace: &Trace) -> (i64, i64) {
+    trace.jobs.first().zip(trace.jobs.last()).map_or((0, 0), |(first, last)| (first.submit, last.submit))
+}
+
+fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
+    let trace = trace::read(&args.trace, args.lenient)?;
+    let catalog = catalog_for(&trace, args.catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let series = offered(&workload, &catalog, SchedulerKind::Pack);
     let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
     let demand: Vec<_> = buckets.zip(series.buckets).collect();
-    let span =
-        trace.jobs.first().zip(trace.jobs.last()).map_or((0, 0), |(first, last)| (first.submit, last.submit));
-    super::check_ticks(&trace.source, span, args.tick)?;
+    super::check_ticks(&trace.source, span(&trace), args.tick)?;
     let description = describe(&trace, &demand, args.tick.as_seconds());
     match args.output {
         Format::Json => output::print_json(&description),

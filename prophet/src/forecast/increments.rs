@@ -133,7 +133,7 @@ impl Needs {
         }
         let batch = self.squares as f64 / self.rises as f64;
         // The first rise of all says little of their rate.
-        let ticks = (self.ticks as f64).max(WINDOWS_MIN);
+        let ticks = (self.ticks as f64).max(WINDOWS_MIN as f64);
         let rate = self.rises as f64 / (ticks * lead.tick_seconds as f64);
         let deviation = (batch * rate * lead.seconds as f64).sqrt();
         let below = |nodes: f64| normal_cdf(nodes / deviation);

@@ -16,6 +16,7 @@
 //! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
 //! method.rs         the methods by name
 //! hyperparameters.rs  every number that could be tuned
+//! onnx/             a trained network, from a file that keeps the contract
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
 //! ```
 
@@ -30,6 +31,7 @@ mod last_value;
 mod method;
 mod moving_window;
 mod needs;
+pub mod onnx;
 mod past;
 #[cfg(test)]
 mod properties;

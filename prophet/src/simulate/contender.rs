@@ -9,6 +9,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
+use crate::forecast::onnx::{Onnx, Source};
 use crate::forecast::{
     Constant, Ensemble, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax,
 };
@@ -33,6 +34,8 @@ pub enum Contender {
     /// A method, and what is asked of it: of the ensemble a share of launches to hide, of others a quantile; what the
     /// policy's objective says where nothing is given. Knows the past.
     Forecast(Method, Option<f64>),
+    /// A quantile of what the network of the settings expects; the objective's where none is given. Knows the past.
+    Onnx(Option<f64>),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -82,6 +85,11 @@ impl Contender {
                     method => method.forecaster(catalog, lead, ladder, objective),
                 })
             }
+            Self::Onnx(_) => {
+                let source =
+                    settings.model.as_ref().map_or(Source::Pretrained, |path| Source::File(path.into()));
+                Some(Box::new(Onnx::new(source, catalog, settings.lead())))
+            }
             Self::Oracle => Some(Box::new(Oracle)),
         }
     }
@@ -89,7 +97,7 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Forecast(_, quantile) => {
+            Self::Forecast(_, quantile) | Self::Onnx(quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -117,6 +125,7 @@ impl FromStr for Contender {
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
+            ("onnx", q) => quantile(q).map(Self::Onnx),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
                 let points = Method::POINTS.into_iter().filter(|_| q.is_none());
@@ -129,7 +138,7 @@ impl FromStr for Contender {
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments (these six with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, onnx (these seven with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
             )
         })
     }
@@ -148,6 +157,8 @@ impl fmt::Display for Contender {
                 f.write_str(method.name())?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
+            Self::Onnx(None) => f.write_str("onnx"),
+            Self::Onnx(Some(q)) => write!(f, "onnx:{q}"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

@@ -3,7 +3,7 @@
 //! Records ticks and calls the three functions that decide; knows the world only by what a turn hands it.
 
 use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
+use embedder::{Catalog, Demand, Room};
 use placeholders::{Plan, Policy, Standing, Steady};
 
 use super::cluster::Cluster;
@@ -71,12 +71,7 @@ impl<'a> Control<'a> {
         let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
         let buckets =
             pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
-        let room = self.arrivals.frequent().iter().map(|&shape| {
-            let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
-            let admitting = demand.rooms.iter().filter(|room| fits.contains(room.bucket));
-            (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
-        });
-        let room = room.collect();
+        let room = room(&demand.rooms, workload, self.arrivals.frequent());
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
             first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
@@ -117,4 +112,14 @@ impl<'a> Control<'a> {
             self.ticks.push(TickRecord { time, bucket, demand, headroom, placeholders, ready, launching });
         }
     }
+}
+
+/// For each of these shapes, how many more pods fit on nodes with free room.
+pub(super) fn room(rooms: &[Room], workload: &Workload, shapes: &[ShapeId]) -> Vec<(ShapeId, u64)> {
+    let room = shapes.iter().map(|&shape| {
+        let (asks, fits) = (workload.shapes[shape as usize].asks, &workload.fits[shape as usize]);
+        let admitting = rooms.iter().filter(|room| fits.contains(room.bucket));
+        (shape, room_for(asks, admitting.map(|room| (room.free, room.nodes))))
+    });
+    room.collect()
 }

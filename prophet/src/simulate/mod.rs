@@ -15,6 +15,7 @@
 //! control.rs      the policy under test, and what it has seen
 //! log.rs          what a run leaves behind
 //! offered.rs      demand without launch latency, and the oracle's look ahead
+//! ticks.rs        offered demand as the ticks that a controller records
 //! contender.rs    the policies by name
 //! figures.rs      what a run comes to
 //! compare.rs      all policies and replays, and the best constant in hindsight
@@ -35,6 +36,7 @@ mod queue;
 mod report;
 mod scheduler;
 mod settings;
+mod ticks;
 mod workload;
 mod world;
 
@@ -45,5 +47,6 @@ pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use offered::{Series, offered};
 pub use report::{write_report, write_table};
 pub use settings::{GangMode, LaunchLatency, Moment, SchedulerKind, Settings, SettingsError};
+pub use ticks::ticks;
 pub use workload::{Unplaceable, Workload};
 pub use world::{World, simulate};

@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::queue::Waiting;
 use super::scheduler::{self, Placements};
 use super::settings::SchedulerKind;
-use super::workload::Workload;
+use super::workload::{ClassId, Workload};
 
 /// Nodes in demand over time, per bucket: steps of (second, nodes), rising in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,42 +20,60 @@ pub struct Series {
 
 /// Runs the jobs on nodes that appear when they are needed and vanish when they are empty.
 pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind) -> Series {
+    let mut series = Series { buckets: vec![Vec::new(); catalog.len()] };
+    run(workload, catalog, scheduler, &mut series);
+    series
+}
+
+/// Looks on while jobs run.
+pub(super) trait Onlooker {
+    /// Something is about to happen at `time`.
+    fn before(&mut self, _time: i64, _cluster: &Cluster<'_>) {}
+
+    /// It happened: a job of this class arrived, or one ended.
+    fn after(&mut self, time: i64, cluster: &Cluster<'_>, arrived: Option<ClassId>);
+}
+
+/// Runs the jobs before an onlooker, as [`offered`] does.
+pub(super) fn run(
+    workload: &Workload,
+    catalog: &Catalog,
+    scheduler: SchedulerKind,
+    onlooker: &mut impl Onlooker,
+) {
     let mut cluster = Cluster::new(catalog, scheduler, (0, 0));
     let mut placements = Placements::default();
     let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
-    let mut series = Series { buckets: vec![Vec::new(); catalog.len()] };
-    let end = |time: i64,
-               job: usize,
-               cluster: &mut Cluster<'_>,
-               placements: &mut Placements,
-               series: &mut Series| {
-        scheduler::finish(job, cluster, placements, workload, time);
-        for id in std::mem::take(&mut cluster.newly_unneeded) {
-            if cluster.nodes[id].is_unneeded() {
-                cluster.remove(id, time);
+    let end =
+        |time: i64, job: usize, cluster: &mut Cluster<'_>, placements: &mut Placements, onlooker: &mut _| {
+            Onlooker::before(onlooker, time, cluster);
+            scheduler::finish(job, cluster, placements, workload, time);
+            for id in std::mem::take(&mut cluster.newly_unneeded) {
+                if cluster.nodes[id].is_unneeded() {
+                    cluster.remove(id, time);
+                }
             }
-        }
-        series.note(time, &cluster.occupied());
-    };
+            Onlooker::after(onlooker, time, cluster, None);
+        };
     for (at, job) in workload.jobs.iter().enumerate() {
         while let Some(&Reverse((time, ended))) = ends.peek().filter(|Reverse((time, _))| *time <= job.submit)
         {
             ends.pop();
-            end(time, ended, &mut cluster, &mut placements, &mut series);
+            end(time, ended, &mut cluster, &mut placements, onlooker);
         }
+        onlooker.before(job.submit, &cluster);
         let waiting = Waiting { job: at, class: job.class };
         if !scheduler::place(waiting, &mut cluster, &mut placements, workload, job.submit) {
             open(waiting, &mut cluster, workload, job.submit);
             scheduler::place(waiting, &mut cluster, &mut placements, workload, job.submit);
         }
         cluster.newly_unneeded.clear();
-        series.note(job.submit, &cluster.occupied());
+        onlooker.after(job.submit, &cluster, Some(job.class));
         ends.push(Reverse((job.submit.saturating_add(job.runtime), at)));
     }
     while let Some(Reverse((time, ended))) = ends.pop() {
-        end(time, ended, &mut cluster, &mut placements, &mut series);
+        end(time, ended, &mut cluster, &mut placements, onlooker);
     }
-    series
 }
 
 /// Makes the nodes ready that a job needs beyond the free room.
@@ -67,6 +85,12 @@ fn open(waiting: Waiting, cluster: &mut Cluster<'_>, workload: &Workload, now: i
             let id = cluster.launch(bucket, 0, true, now);
             cluster.make_ready(id, now);
         }
+    }
+}
+
+impl Onlooker for Series {
+    fn after(&mut self, time: i64, cluster: &Cluster<'_>, _: Option<ClassId>) {
+        self.note(time, &cluster.occupied());
     }
 }
 

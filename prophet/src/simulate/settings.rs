@@ -33,6 +33,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The steps of `ladder`.
     pub ladder: Ladder,
+    /// The network of `onnx`, a file; the one that is shipped when absent.
+    pub model: Option<String>,
     /// Time between decisions where demand does not change.
     pub tick: Span,
     /// Time between two scans of the autoscaler.
@@ -68,6 +70,7 @@ impl Default for Settings {
             policies: Contender::defaults(),
             policy: Policy::default(),
             ladder: Ladder::default(),
+            model: None,
             tick: Span::seconds(60),
             scan: Span::seconds(10),
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),

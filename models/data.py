@@ -1,0 +1,278 @@
+"""Ticks of a cluster as examples: a window of demand, the state beside it, and what came after.
+
+Reads what `prophet trace ticks` writes (CSV) and what the controller records (Parquet, `docs/history.md`). All lengths here are
+in ticks of a minute; a network's own ticks are `STRIDE` of them. The features of the state have the names and the
+meaning that `prophet/src/forecast/onnx/state.rs` gives them.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+TICK_SECONDS = 60
+STRIDE = 5
+"""Ticks of the controller in one of a network: five minutes."""
+WINDOW = 288
+"""Ticks of a network that it sees: a day."""
+HORIZON = 6
+DAY = 86_400 // TICK_SECONDS
+REMEMBERED = 8 * DAY
+"""Past needs are counted so far back: a week, and a day to spare."""
+AROUND = 30
+"""Half an hour either way is the same time of day."""
+THRESHOLDS = (1, 2, 4, 8, 16, 32, 64)
+"""Nodes; the share of past needs that reach each is a feature."""
+STATE = (
+    "demand",
+    "lead_seconds",
+    "history_days",
+    "room_mean",
+    "room_most",
+    "arrivals_10m",
+    "arrivals_1h",
+    "arrivals_1d",
+    "need_day_ago",
+    "need_week_ago",
+    *(f"need_{nodes}" for nodes in THRESHOLDS),
+)
+ARRIVALS = {"arrivals_10m": 10, "arrivals_1h": 60, "arrivals_1d": DAY}
+COLUMNS = ("demand", "demand_max", "arrivals", "room_mean", "room_most")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One bucket of one log, a value a minute."""
+
+    log: str
+    bucket: str
+    start: int
+    """Unix seconds of the first tick."""
+    columns: dict[str, Floats]
+    """By name, as `COLUMNS`."""
+    context: int = 0
+    """So many ticks at the start are seen, and no examples."""
+
+    def __len__(self) -> int:
+        return len(self.columns["demand"])
+
+    def part(self, begin: int, end: int, context: int) -> "Series":
+        """The ticks from `begin` to before `end`; of these, the first are context."""
+        columns = {name: values[begin:end] for name, values in self.columns.items()}
+        start = self.start + begin * TICK_SECONDS
+        return Series(log=self.log, bucket=self.bucket, start=start, columns=columns, context=context)
+
+
+def read_ticks(path: Path, log: str) -> list[Series]:
+    """The buckets of a CSV file of `prophet trace ticks` that were ever in use."""
+    rows = duckdb.sql(f"SELECT * FROM read_csv('{path}') ORDER BY bucket, time").fetchnumpy()
+    return list(_by_bucket(rows, log))
+
+
+def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
+    """The buckets of a history: a Parquet file of `prophet history export`, and what `prophet catalog --output json` prints.
+
+    The catalog is needed, because a history says what pods ask for and not how large a node is.
+    """
+    sizes = {bucket["name"]: bucket["allocatable"] for bucket in json.loads(catalog.read_text())["buckets"]}
+    query = f"""SELECT epoch(time)::BIGINT // {TICK_SECONDS} * {TICK_SECONDS} AS time, bucket, last(demand) AS demand,
+        max(demand_max) AS demand_max, last(room) AS room, list(arrivals) AS arrivals
+        FROM '{path}' WHERE bucket IS NOT NULL GROUP BY ALL ORDER BY bucket, time"""
+    table = duckdb.sql(query).fetchnumpy()
+    rooms = [_room(text, sizes.get(bucket, {})) for text, bucket in zip(table["room"], table["bucket"], strict=True)]
+    arrivals = [
+        sum(nodes for text in texts for nodes in _nodes(text, sizes.get(bucket, {})))
+        for texts, bucket in zip(table["arrivals"], table["bucket"], strict=True)
+    ]
+    mean, most = np.array(rooms, np.float32).reshape(-1, 2).T
+    rows = dict(table) | {"room_mean": mean, "room_most": most, "arrivals": np.array(arrivals, np.float32)}
+    return list(_by_bucket(rows, log))
+
+
+def _nodes(text: Any, size: dict[str, int]) -> list[float]:
+    """Pods by shape, as JSON text, in nodes: count times the dominant share of a node."""
+    if not isinstance(text, str):
+        return []
+    return [count * _share(shape, size) for shape, count in json.loads(text).items()]
+
+
+def _room(text: Any, size: dict[str, int]) -> tuple[float, float]:
+    nodes = _nodes(text, size) or [0.0]
+    return sum(nodes) / len(nodes), max(nodes)
+
+
+def _share(shape: str, size: dict[str, int]) -> float:
+    pairs = (part.split("=") for part in shape.split(";", maxsplit=1)[0].split(",") if part)
+    asks = {name: int(amount) for name, amount in pairs if name != "pods"}
+    return max((ask / size[name] for name, ask in asks.items() if size.get(name)), default=0.0)
+
+
+def _by_bucket(rows: dict[str, Any], log: str) -> Iterator[Series]:
+    """Series without gaps: a tick that is missing has no demand known, and no arrivals."""
+    for bucket in dict.fromkeys(rows["bucket"]):
+        of = rows["bucket"] == bucket
+        times = np.asarray(rows["time"][of], np.int64)
+        at = (times - times[0]) // TICK_SECONDS
+        columns = {name: np.full(at[-1] + 1, np.nan, np.float32) for name in COLUMNS}
+        for name, values in columns.items():
+            values[at] = np.asarray(rows[name][of], np.float32)
+        columns["arrivals"] = np.nan_to_num(columns["arrivals"])
+        if np.nanmax(columns["demand_max"]) > 0:
+            yield Series(log=log, bucket=str(bucket), start=int(times[0]), columns=columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Examples. Counts are in nodes; NaN is missing."""
+
+    target: Floats
+    """[examples, WINDOW]: the maximum of each five minutes."""
+    time: Ints
+    """[examples, WINDOW]: Unix seconds."""
+    state: Floats
+    """[examples, len(STATE)]."""
+    need: Floats
+    """[examples]: the new nodes that were needed within the lead."""
+    ahead: Floats
+    """[examples, HORIZON]: the maximum of each of the five minutes that follow."""
+
+
+class Corpus:
+    """Series end to end, with all that examples are cut from."""
+
+    def __init__(self, series: Sequence[Series], lead: int) -> None:
+        """`lead` is in ticks: needs are those of the `lead` ticks after a moment."""
+        self.series, self.lead = list(series), lead
+        gap = WINDOW * STRIDE
+        parts = [_Part.of(one, gap, lead) for one in series]
+        lengths = [len(part.demand) for part in parts]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        self.demand: Floats = np.concatenate([part.demand for part in parts])
+        self.maxima: Floats = np.concatenate([part.maxima for part in parts])
+        self.time: Ints = np.concatenate([part.time for part in parts])
+        self.need: Floats = np.concatenate([part.need for part in parts])
+        self.room: Floats = np.concatenate([part.room for part in parts], axis=1)
+        self.arrivals = _sums(np.nan_to_num(np.concatenate([part.arrivals for part in parts])))
+        known = ~np.isnan(self.need)
+        self.known = _sums(known.astype(np.float64))
+        self.needs = _sums(np.where(known, self.need, 0.0))
+        reached = [np.where(known, self.need >= nodes, False) for nodes in THRESHOLDS]
+        self.reached = np.stack([_sums(hits.astype(np.float64)) for hits in reached])
+        self.origins = offsets + gap
+        """Where each series begins."""
+        self.begin = np.repeat(self.origins, lengths)
+        """By position: where its series begins."""
+        ahead = HORIZON * STRIDE
+        first = np.repeat(offsets + gap + [one.context for one in series], lengths)
+        usable = known & ~np.isnan(self.demand) & (np.arange(len(known)) >= first)
+        ends = np.repeat(offsets + lengths, lengths)
+        usable &= np.arange(len(known)) + ahead < ends
+        self.usable = usable
+        """Whether an example can be cut, by position."""
+        self.positions = [np.flatnonzero(usable[at : at + n]) + at for at, n in zip(offsets, lengths, strict=True)]
+        """Where examples can be cut, by series."""
+
+    def batch(self, at: Ints, ages: Ints | None = None) -> Batch:
+        """Examples at positions; `ages`, in ticks, lets a history look as young as that."""
+        begin = self.begin[at]
+        if ages is not None:
+            begin = np.maximum(begin, at - ages)
+        back = np.arange(WINDOW - 1, -1, -1) * STRIDE
+        index = at[:, None] - back
+        target = np.where(index >= begin[:, None], self.maxima[index], np.nan)
+        ahead = self.maxima[at[:, None] + STRIDE * np.arange(1, HORIZON + 1)]
+        time = self.time[at][:, None] - back * TICK_SECONDS
+        state = self._state(at, begin)
+        return Batch(target=target, time=time, state=state, need=self.need[at], ahead=ahead)
+
+    def aligned(self, at: Ints) -> Ints:
+        """[rows, buckets] positions, moved back to the time of week of the first of their row, where that can be had."""
+        apart = (self.time[at] - self.time[at[:, :1]]) // TICK_SECONDS % (7 * DAY)
+        moved = np.maximum(at - apart, 0)
+        return np.where(self.usable[moved] & (self.begin[moved] == self.begin[at]), moved, at)
+
+    def beside(self, at: Ints) -> Ints:
+        """[rows, series] positions: of the first series as given, and of the others at the same time."""
+        shift = [(one.start - self.series[0].start) // TICK_SECONDS for one in self.series]
+        return at[:, None] + (self.origins - self.origins[0] - np.array(shift))[None, :]
+
+    def _state(self, at: Ints, begin: Ints) -> Floats:
+        closed = at - self.lead + 1
+        first = np.minimum(np.maximum(closed - REMEMBERED, begin), closed)
+        windows = self.known[closed] - self.known[first]
+        share = (self.reached[:, closed] - self.reached[:, first]) / np.where(windows > 0, windows, np.nan)
+        features = {
+            "demand": self.demand[at],
+            "lead_seconds": np.full(len(at), self.lead * TICK_SECONDS),
+            "history_days": np.minimum(at - begin + 1, REMEMBERED) / DAY,
+            "room_mean": self.room[0, at],
+            "room_most": self.room[1, at],
+            "need_day_ago": self._around(at - DAY, begin),
+            "need_week_ago": self._around(at - 7 * DAY, begin),
+        }
+        for name, ticks in ARRIVALS.items():
+            features[name] = self.arrivals[at + 1] - self.arrivals[np.maximum(at + 1 - ticks, begin)]
+        for row, nodes in enumerate(THRESHOLDS):
+            features[f"need_{nodes}"] = share[row]
+        return np.stack([features[name] for name in STATE], axis=1).astype(np.float32)
+
+    def _around(self, middle: Ints, begin: Ints) -> NDArray[np.float64]:
+        """The mean need around a past moment; NaN where history begins later, or knows nothing of it."""
+        inside = middle - AROUND >= begin
+        low, high = np.where(inside, middle - AROUND, 0), np.where(inside, middle + AROUND + 1, 0)
+        windows = self.known[high] - self.known[low]
+        return (self.needs[high] - self.needs[low]) / np.where(windows > 0, windows, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A series after a gap in which nothing is known."""
+
+    demand: Floats
+    maxima: Floats
+    need: Floats
+    arrivals: Floats
+    room: Floats
+    time: Ints
+
+    @staticmethod
+    def of(series: Series, gap: int, lead: int) -> "_Part":
+        padded = {name: np.concatenate([np.full(gap, np.nan, np.float32), values]) for name, values in series.columns.items()}
+        time = series.start + TICK_SECONDS * (np.arange(len(series) + gap, dtype=np.int64) - gap)
+        return _Part(
+            demand=padded["demand"],
+            maxima=trailing_max(padded["demand_max"], STRIDE),
+            need=needs(padded["demand"], padded["demand_max"], lead),
+            arrivals=padded["arrivals"],
+            room=np.nan_to_num(np.stack([padded["room_mean"], padded["room_most"]])),
+            time=time,
+        )
+
+
+def trailing_max(values: Floats, ticks: int) -> Floats:
+    """At each tick, the largest of the last `ticks` that is known."""
+    most = values.copy()
+    for back in range(1, ticks):
+        most[back:] = np.fmax(most[back:], values[:-back])
+    return most
+
+
+def needs(demand: Floats, demand_max: Floats, lead: int) -> Floats:
+    """At each tick, the largest demand of the `lead` ticks after it, less its own; NaN where that is not known."""
+    most = np.full_like(demand, np.nan)
+    if len(demand) > lead:
+        most[:-lead] = trailing_max(demand_max, lead)[lead:]
+    return np.maximum(most - demand, 0.0)
+
+
+def _sums(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Sums of all before each place, and one more for the whole."""
+    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])

@@ -1,0 +1,118 @@
+"""Judges networks on logs that they have not seen: `python models/evaluate.py --ticks DIR --networks DIR`.
+
+DIR of networks has a folder `without-LOG` for each log that was left out in training; it is judged on the test range of that
+log, in nodes of eight units, as the published reference figures have them. Beside it: the last value (nothing new is needed),
+the empirical quantile of the needs of the last eight days, and LightGBM, trained on what the network was trained on. Prints
+tables in Markdown.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import networks
+from data import REMEMBERED, Batch, Corpus, Floats, Series, read_ticks
+from gbm import Gbm, GbmConfig
+from networks import Examples, Network
+from quantile import LEVELS
+from splits import known_splits, parts
+
+LEAD = 6
+"""Ticks: launches of five minutes, then a tick and a scan."""
+VARIANT = "u8"
+EVERY = 5
+"""Ticks between two examples of a test range."""
+EXAMPLES_MAX = 10_000
+TRAINED = 8_000
+"""Examples of each log that trees are grown upon."""
+HORIZONS = (1, 3, 6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ticks", type=Path, required=True, metavar="DIR", help="what training read")
+    parser.add_argument("--networks", type=Path, required=True, metavar="DIR", help="folders without-LOG, as train.py writes them")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    paths = sorted(arguments.ticks.glob("*.csv"))
+    series = {path.name: read_ticks(path, path.name.split(".")[0]) for path in paths}
+    needs, demand = [], []
+    for config in sorted(arguments.networks.glob("without-*/config.json")):
+        folder = config.parent
+        log = folder.name.removeprefix("without-")
+        corpus = Corpus(parts(series[f"{log}.{VARIANT}.csv"], "test", known_splits()), LEAD)
+        at = np.concatenate(corpus.positions)[::EVERY]
+        at = at[:: -(-len(at) // EXAMPLES_MAX)]
+        batch = corpus.batch(at)
+        quantiles, headroom = forecast(networks.load(folder), batch)
+        methods = {
+            "last value": np.zeros_like(headroom),
+            "last 8 days": empirical(corpus, at),
+            "LightGBM": trees_without([one for some in series.values() for one in some if one.log != log]).predict(batch),
+            "network": headroom,
+        }
+        needs += [need_row(log, name, batch.need, values) for name, values in methods.items()]
+        demand.append(demand_row(log, batch, quantiles, float(np.nanmax(corpus.maxima))))
+    print("| log | method | pinball of D, nodes | P(D < q95), P(D <= q95) | q95, mean nodes |\n| --- | --- | --- | --- | --- |")
+    print("\n".join(needs))
+    heads = [f"h = {horizon}: last value, network" for horizon in HORIZONS]
+    print(f"\n| log | {' | '.join(heads)} |\n| --- |{' --- |' * len(HORIZONS)}")
+    print("\n".join(demand))
+
+
+def forecast(network: Network, batch: Batch) -> tuple[Floats, Floats]:
+    """Quantiles of demand [examples, horizon, levels] and of needs [examples, levels]."""
+    network.eval()
+    examples = Examples.of(batch, 1)
+    with torch.no_grad():
+        quantiles, headroom = network.predict(examples)
+    assert headroom is not None
+    return quantiles[:, 0].numpy(), headroom[:, 0].numpy()
+
+
+def empirical(corpus: Corpus, at: np.ndarray) -> Floats:
+    """The quantiles of the needs of all windows of the last eight days that are over."""
+    rows = []
+    for place in at:
+        past = corpus.need[max(place - LEAD + 1 - REMEMBERED, corpus.begin[place]) : place - LEAD + 1]
+        past = past[~np.isnan(past)]
+        rows.append(np.quantile(past, LEVELS, method="inverted_cdf") if len(past) else np.zeros(len(LEVELS)))
+    return np.array(rows, np.float32)
+
+
+def trees_without(series: list[Series]) -> Gbm:
+    """Trees grown upon the training ranges of the other logs."""
+    corpus = Corpus(parts(series, "train", known_splits()), LEAD)
+    draw = np.random.default_rng(1)
+    logs = sorted({one.log for one in series})
+    drawn = []
+    for other in logs:
+        positions = np.concatenate([p for p, one in zip(corpus.positions, series, strict=True) if one.log == other])
+        drawn.append(draw.choice(positions, min(TRAINED, len(positions)), replace=False))
+    trees = Gbm(GbmConfig())
+    trees.fit(corpus.batch(np.concatenate(drawn)))
+    return trees
+
+
+def need_row(log: str, name: str, need: Floats, quantiles: Floats) -> str:
+    """Pinball loss over all levels; coverage and size of the quantile 0.95, in whole nodes."""
+    levels, below = np.array(LEVELS), need[:, None] - quantiles
+    pinball = np.maximum(levels * below, (levels - 1) * below).mean()
+    held = np.round(quantiles[:, LEVELS.index(0.95)])
+    return f"| {log} | {name} | {pinball:.4f} | {(need < held).mean():.3f}, {(need <= held).mean():.3f} | {held.mean():.2f} |"
+
+
+def demand_row(log: str, batch: Batch, quantiles: Floats, maximum: float) -> str:
+    """Squared errors of the median over the maximum squared; the last value is present demand."""
+    cells = []
+    for horizon in HORIZONS:
+        actual, median = batch.ahead[:, horizon - 1], quantiles[:, horizon - 1, LEVELS.index(0.5)]
+        last, network = (np.nanmean((actual - said) ** 2) / maximum**2 for said in (batch.state[:, 0], median))
+        cells.append(f"{last:.3g}, {network:.3g}")
+    return f"| {log} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

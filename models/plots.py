@@ -1,0 +1,34 @@
+"""Pictures of a training."""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+
+def learning_curve(steps: list[int], train: list[float], validate: list[float], path: Path) -> None:
+    """Losses by step."""
+    figure, axes = plt.subplots(figsize=(6, 4))
+    axes.plot(steps, train, label="training")
+    axes.plot(steps, validate, label="validation")
+    axes.set(xlabel="step", ylabel="loss")
+    axes.legend()
+    _save(figure, path)
+
+
+def calibration(levels: list[float], below: list[float], within: list[float], path: Path) -> None:
+    """How often reality stayed below, and within, each quantile: counts are whole, so a level belongs between the two."""
+    figure, axes = plt.subplots(figsize=(5, 5))
+    axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
+    axes.fill_between(levels, below, within, alpha=0.3, label="from P(less) to P(as much or less)")
+    axes.set(xlabel="level", ylabel="share of examples", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(loc="upper left")
+    _save(figure, path)
+
+
+def _save(figure: plt.Figure, path: Path) -> None:
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

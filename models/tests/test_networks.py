@@ -1,0 +1,101 @@
+"""What is exported answers as PyTorch does, on any input."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from export import OPSET, export
+from lstm import Lstm, LstmConfig
+from network import Examples, Network
+from quantile import Quantile, QuantileConfig
+from spec import made_up
+from transformer import Transformer, TransformerConfig
+
+CLUSTER = {"buckets": ("a", "b", "c"), "maxima": (40.0, 80.0, 1.0)}
+NETWORKS = {
+    "quantile": lambda: Quantile(QuantileConfig()),
+    "lstm": lambda: Lstm(LstmConfig(**CLUSTER, window=48)),
+    "transformer": lambda: Transformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)),
+}
+TRAINING = {"leads": [3, 6, 11], "logs": ["made up"]}
+
+
+@pytest.fixture(scope="module", params=list(NETWORKS))
+def exported(request: pytest.FixtureRequest) -> tuple[Network, onnx.ModelProto, onnxruntime.InferenceSession]:
+    torch.manual_seed(1)
+    network = NETWORKS[request.param]().eval()
+    model = export(network, TRAINING, "none")
+    return network, model, onnxruntime.InferenceSession(model.SerializeToString())
+
+
+def scaled(examples: Examples, by: float) -> Examples:
+    return replace(examples, target=examples.target * by, state=examples.state * by)
+
+
+VECTORS = {
+    "made up": lambda examples: examples,
+    "zeros": lambda examples: scaled(examples, 0.0),
+    "constants": lambda examples: replace(examples, target=torch.full_like(examples.target, 7.0)),
+    "huge counts": lambda examples: scaled(examples, 1e5),
+    "nothing known": lambda examples: replace(
+        examples, target=torch.full_like(examples.target, torch.nan), state=torch.full_like(examples.state, torch.nan)
+    ),
+    "holes": lambda examples: replace(
+        examples, target=torch.where(torch.rand(examples.target.shape) < 0.3, torch.nan, examples.target)
+    ),
+}
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+@pytest.mark.parametrize("batch", [1, 3, 50])
+def test_the_engine_answers_as_pytorch_does(exported, vector: str, batch: int) -> None:
+    network, _, session = exported
+    torch.manual_seed(2)
+    for buckets in [3] if network.joint else [1, 3, 50 if batch == 1 else 2]:
+        examples = VECTORS[vector](made_up(batch, buckets, network.config.window))
+        with torch.no_grad():
+            expected = [values.numpy() for values in network.predict(examples) if values is not None]
+        fed = {"target": examples.target.numpy(), "time": examples.time.numpy()}
+        if network.takes_state:
+            fed["state"] = examples.state.numpy()
+        for have, want in zip(session.run(None, fed), expected, strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4 * max(1.0, float(np.abs(want).max())))
+            assert np.isfinite(have).all()
+            assert (have >= 0).all()
+            assert (np.diff(have, axis=-1) >= -1e-4 * np.maximum(1.0, have[..., :-1])).all()
+
+
+def test_the_file_is_what_the_contract_asks_for(exported) -> None:
+    _, model, _ = exported
+    assert [(one.domain, one.version) for one in model.opset_import if one.domain in ("", "ai.onnx")] == [("", OPSET)]
+    assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+    assert not [weight.name for weight in model.graph.initializer if weight.external_data]
+    assert [prop.key for prop in model.metadata_props] == ["prophet.spec"]
+
+
+def test_a_decoder_does_not_look_ahead() -> None:
+    torch.manual_seed(1)
+    network = NETWORKS["transformer"]().eval()
+    examples = made_up(2, 3, network.config.window)
+    scaled_target = torch.nan_to_num(examples.target / network.maxima)
+    memory = network.encode(scaled_target, examples.time)
+    points = torch.rand(2, 4, 3)
+    later = points.clone()
+    later[:, 2:] += 1.0
+    first, second = (network.decode(some, memory, examples.time) for some in (points, later))
+    assert torch.allclose(first[:, :2], second[:, :2], atol=1e-6)
+    assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
+
+
+def test_buckets_are_forecast_alike_in_any_order() -> None:
+    torch.manual_seed(1)
+    network = NETWORKS["quantile"]().eval()
+    examples = made_up(2, 4, network.config.window)
+    order = torch.tensor([2, 0, 3, 1])
+    turned = replace(examples, target=examples.target[..., order], state=examples.state[:, order])
+    for values, other in zip(network.predict(examples), network.predict(turned), strict=True):
+        assert torch.allclose(values[:, order], other, rtol=1e-4, atol=1e-4)

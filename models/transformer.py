@@ -1,0 +1,145 @@
+"""The paper's Transformer, with what its text means where its print slips: the next ticks of all buckets of one cluster.
+
+Six encoder and six decoder layers; a linear input; positions as PE(t) = sum_i sin(2 pi t / period_i) with the periods of a day
+and a week; the decoder begins with the encoder's last point and may not look ahead. Trained by mean squared error with Adam
+(0.9, 0.98, 1e-9) at the rate d^-0.5 min(step^-0.5, step warmup^-1.5), whose minus signs the print has lost.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from network import Examples, Network
+from quantile import known
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """The shape of the network, and the cluster that it is made for."""
+
+    buckets: tuple[str, ...]
+    maxima: tuple[float, ...]
+    """Nodes: the largest demand of the training range, by bucket. Demand is scaled by it."""
+    window: int = 288
+    horizon: int = 1
+    levels: tuple[float, ...] = (0.5,)
+    tick_seconds: int = 300
+    periods: tuple[int, ...] = (288, 2_016)
+    width: int = 64
+    heads: int = 4
+    layers: int = 6
+    widening: int = 4
+    dropout: float = 0.2
+    warmup: int = 5_000
+
+
+class Transformer(Network):
+    """See the module."""
+
+    name = "transformer"
+    joint = True
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        buckets = len(config.buckets)
+        self.register_buffer("maxima", torch.tensor(config.maxima))
+        self.into, self.out = nn.Linear(buckets, config.width), nn.Linear(config.width, buckets)
+        self.encoder = nn.ModuleList(Block(config, looks_back=False) for _ in range(config.layers))
+        self.decoder = nn.ModuleList(Block(config, looks_back=True) for _ in range(config.layers))
+
+    def forward(self, target: Tensor, time: Tensor) -> Tensor:
+        """Demand of the next ticks, [batch, buckets, horizon, 1].
+
+        target [batch, window, buckets] in nodes, NaN where missing; time [batch, window] in Unix seconds.
+        """
+        scaled = known(target / self.maxima)
+        memory, points = self.encode(scaled, time), scaled[:, -1:]
+        for _ in range(self.config.horizon):
+            points = torch.cat([points, self.decode(points, memory, time)[:, -1:]], dim=1)
+        return torch.relu(points[:, 1:] * self.maxima).transpose(1, 2)[..., None]
+
+    def encode(self, scaled: Tensor, time: Tensor) -> Tensor:
+        """[batch, window, buckets] to [batch, window, width]."""
+        ticks = torch.div(time, self.config.tick_seconds, rounding_mode="floor")
+        token = self.into(scaled) + self.positions(ticks)
+        for block in self.encoder:
+            token = block(token, None)
+        return token
+
+    def decode(self, points: Tensor, memory: Tensor, time: Tensor) -> Tensor:
+        """Points [batch, n, buckets], the first at the last tick of the window, to those that follow each."""
+        last = torch.div(time[:, -1:], self.config.tick_seconds, rounding_mode="floor")
+        token = self.into(points) + self.positions(last + torch.arange(points.shape[1], device=last.device))
+        for block in self.decoder:
+            token = block(token, memory)
+        return self.out(token)
+
+    def positions(self, ticks: Tensor) -> Tensor:
+        """[batch, n] ticks to [batch, n, 1]: the same number on every component, as the paper has it."""
+        phases = [torch.remainder(ticks, period).to(torch.float32) * (2 * math.pi / period) for period in self.config.periods]
+        return torch.stack([torch.sin(phase) for phase in phases]).sum(0)[..., None]
+
+    def loss(self, examples: Examples) -> Tensor:
+        """The mean squared error, with the true points before each as the decoder's input."""
+        scaled = known(examples.target / self.maxima)
+        ahead = (examples.ahead / self.maxima[:, None]).transpose(1, 2)[:, : self.config.horizon]
+        points = torch.cat([scaled[:, -1:], ahead[:, :-1]], dim=1)
+        return nn.functional.mse_loss(self.decode(points, self.encode(scaled, examples.time), examples.time), ahead)
+
+    def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+        """The paper's, whatever rate and steps are asked for."""
+        adam = torch.optim.Adam(self.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+        width, warmup = self.config.width, self.config.warmup
+
+        def rate_at(step: int) -> float:
+            return float(width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5))
+
+        return adam, torch.optim.lr_scheduler.LambdaLR(adam, rate_at)
+
+
+class Block(nn.Module):
+    """Attention to oneself, in the decoder to the encoder too, and a feed-forward layer; a norm after each."""
+
+    def __init__(self, config: TransformerConfig, looks_back: bool) -> None:
+        super().__init__()
+        width = config.width
+        self.causal = looks_back
+        self.own = Attention(width, config.heads)
+        self.back = Attention(width, config.heads) if looks_back else None
+        self.feed = nn.Sequential(nn.Linear(width, config.widening * width), nn.ReLU(), nn.Linear(config.widening * width, width))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, token: Tensor, memory: Tensor | None) -> Tensor:
+        """[batch, n, width] to the same."""
+        token = self.norms[0](token + self.dropout(self.own(token, token, self.causal)))
+        if self.back is not None and memory is not None:
+            token = self.norms[1](token + self.dropout(self.back(token, memory, False)))
+        return self.norms[2](token + self.dropout(self.feed(token)))
+
+
+class Attention(nn.Module):
+    """Attention of many heads, written out: the fused one is exported as what other engines do not know."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.merge = nn.Linear(width, width)
+
+    def forward(self, asks: Tensor, has: Tensor, causal: bool) -> Tensor:
+        """asks [batch, n, width], has [batch, m, width]; with `causal`, none sees what comes after it."""
+        projected = self.query(asks), self.key(has), self.value(has)
+        query, key, value = (values.unflatten(-1, (self.heads, -1)).transpose(1, 2) for values in projected)
+        likeness = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+        if causal:
+            n = asks.shape[1]
+            likeness = likeness + torch.triu(torch.full((n, n), BLOCKED, device=asks.device), diagonal=1)
+        return self.merge((torch.softmax(likeness, dim=-1) @ value).transpose(1, 2).flatten(-2))
+
+
+BLOCKED = -1e9
+"""Added to what may not be seen; infinity would make a row without anything to see NaN."""

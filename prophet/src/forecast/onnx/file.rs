@@ -1,0 +1,125 @@
+//! An ONNX file as far as the contract looks at it. Read from the protobuf, not through an engine: one of them does not tell
+//! metadata, and none need be started to say what is wrong with a file. Weights are passed over unread.
+
+use prost::Message;
+
+/// A network is a few megabytes; a file that is larger than this is something else.
+pub(super) const BYTES_MAX: u64 = 256 << 20;
+
+/// `ModelProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Model {
+    #[prost(message, optional, tag = "7")]
+    pub(super) graph: Option<Graph>,
+    #[prost(message, repeated, tag = "8")]
+    pub(super) opset_import: Vec<OperatorSet>,
+    #[prost(message, repeated, tag = "14")]
+    pub(super) metadata_props: Vec<Property>,
+}
+
+/// `OperatorSetIdProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OperatorSet {
+    #[prost(string, tag = "1")]
+    pub(super) domain: String,
+    #[prost(int64, tag = "2")]
+    pub(super) version: i64,
+}
+
+/// `StringStringEntryProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Property {
+    #[prost(string, tag = "1")]
+    pub(super) key: String,
+    #[prost(string, tag = "2")]
+    pub(super) value: String,
+}
+
+/// `GraphProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Graph {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) nodes: Vec<Node>,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) weights: Vec<Weight>,
+    #[prost(message, repeated, tag = "11")]
+    pub(super) inputs: Vec<Port>,
+    #[prost(message, repeated, tag = "12")]
+    pub(super) outputs: Vec<Port>,
+}
+
+/// `NodeProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Node {
+    #[prost(string, tag = "4")]
+    pub(super) operator: String,
+    #[prost(string, tag = "7")]
+    pub(super) domain: String,
+}
+
+/// `TensorProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Weight {
+    #[prost(string, tag = "8")]
+    pub(super) name: String,
+    /// 1 is external.
+    #[prost(int32, tag = "14")]
+    pub(super) location: i32,
+}
+
+/// `ValueInfoProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Port {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(message, optional, tag = "2")]
+    kind: Option<Kind>,
+}
+
+/// `TypeProto`.
+#[derive(Clone, PartialEq, Message)]
+struct Kind {
+    #[prost(message, optional, tag = "1")]
+    tensor: Option<Tensor>,
+}
+
+/// `TypeProto.Tensor`.
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    /// `TensorProto.DataType`.
+    #[prost(int32, tag = "1")]
+    element: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+}
+
+/// `TensorShapeProto`.
+#[derive(Clone, PartialEq, Message)]
+struct Shape {
+    #[prost(message, repeated, tag = "1")]
+    dimensions: Vec<Dimension>,
+}
+
+/// `TensorShapeProto.Dimension`.
+#[derive(Clone, PartialEq, Message)]
+struct Dimension {
+    #[prost(int64, optional, tag = "1")]
+    value: Option<i64>,
+}
+
+impl Port {
+    /// The type of its elements, as ONNX numbers them; 0 where it is no tensor.
+    pub(super) fn element(&self) -> i32 {
+        self.tensor().map_or(0, |tensor| tensor.element)
+    }
+
+    /// Its dimensions, those that may be anything as `None`.
+    pub(super) fn dimensions(&self) -> Vec<Option<i64>> {
+        let shape = self.tensor().and_then(|tensor| tensor.shape.as_ref());
+        shape.map_or(Vec::new(), |shape| shape.dimensions.iter().map(|dimension| dimension.value).collect())
+    }
+
+    fn tensor(&self) -> Option<&Tensor> {
+        self.kind.as_ref()?.tensor.as_ref()
+    }
+}

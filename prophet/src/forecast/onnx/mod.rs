@@ -1,0 +1,159 @@
+//! A trained network as a forecaster: any file that keeps the contract of `docs/models.md`.
+//!
+//! It is fed at ticks, and answers for the whole of the next one. A network that is missing, wrong, slow or answers NaN costs
+//! nothing but its vote: it has no opinion then, and [`Onnx::faults`] says why.
+//!
+//! ```text
+//! file.rs      an ONNX file, as far as the contract looks at it
+//! spec.rs      what the file says of itself
+//! contract.rs  what it must be
+//! engine.rs    ONNX Runtime or the embedded engine, one for the process
+//! network.rs   a network that keeps the contract, ready to be run
+//! worker.rs    the thread that loads and runs it
+//! shares.rs    pods as shares of nodes
+//! state.rs     what it is fed
+//! outlook.rs   its quantiles as distributions
+//! ```
+
+mod contract;
+mod engine;
+mod file;
+mod network;
+mod outlook;
+mod shares;
+mod spec;
+mod state;
+mod worker;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, Catalog, Demand};
+use placeholders::Reason;
+
+pub use contract::ModelFault;
+pub use engine::{Engine, EngineError, start};
+pub use network::{Answer, Inputs, Network};
+pub use shares::{NodeShares, RoomNodes};
+pub use spec::{Golden, Spec};
+pub use worker::Source;
+
+use self::state::State;
+use self::worker::Worker;
+use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use crate::record::History;
+
+/// The network that is shipped: `models/pretrained/README.md` is its card.
+pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
+
+/// See the module.
+pub struct Onnx {
+    lead: Lead,
+    names: Vec<String>,
+    state: State,
+    worker: Mutex<Worker>,
+    /// Since the last tick.
+    expected: OnceLock<Expected>,
+}
+
+/// What a network said.
+#[derive(Default)]
+struct Expected {
+    /// By bucket that it knows; none where it has no opinion.
+    new_nodes: Vec<(BucketId, Distribution)>,
+    faults: Vec<ModelFault>,
+}
+
+impl Onnx {
+    /// Runs the network of `source` for the buckets of a catalog. Loading begins at once, beside.
+    pub fn new(source: Source, catalog: &Catalog, lead: Lead) -> Self {
+        Self {
+            lead,
+            names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
+            state: State::new(catalog, lead),
+            worker: Mutex::new(Worker::start(source)),
+            expected: OnceLock::new(),
+        }
+    }
+
+    /// What was wrong at the last forecast: empty where all is well.
+    pub fn faults(&self) -> Vec<ModelFault> {
+        self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
+    }
+
+    fn expect(&self, history: &History) -> Expected {
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let (spec, mut faults) = match worker.spec() {
+            Err(faults) => return Expected { faults, ..Expected::default() },
+            Ok(told) => told,
+        };
+        let new_nodes = self.run(&mut worker, &spec, history).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Vec::new()
+        });
+        Expected { new_nodes, faults }
+    }
+
+    fn run(
+        &self,
+        worker: &mut Worker,
+        spec: &Spec,
+        history: &History,
+    ) -> Result<Vec<(BucketId, Distribution)>, ModelFault> {
+        let field = |name: &str| format!("{}.{name}", spec::FIELD);
+        if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
+            let what = format!(
+                "{} s are no multiple of our tick of {} s",
+                spec.tick_seconds, self.lead.tick_seconds
+            );
+            return Err(ModelFault::new(field("tick_seconds"), what));
+        }
+        let buckets = self.buckets(spec).map_err(|name| {
+            ModelFault::new(field("buckets"), format!("{name:?} is no bucket of this cluster"))
+        })?;
+        if buckets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answer = worker.run(self.state.inputs(spec, &buckets, history))?;
+        let at = |id: &BucketId| {
+            history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
+        };
+        let present: Vec<u64> = buckets.iter().map(at).collect();
+        let new_nodes = outlook::new_nodes(spec, &answer, &present, self.lead).ok_or_else(|| {
+            let what = format!("the network looks less far than {} s ahead", self.lead.seconds);
+            ModelFault::new(field("horizon"), what)
+        })?;
+        Ok(buckets.into_iter().zip(new_nodes).collect())
+    }
+
+    /// The buckets that a network is run for: those that it names, or those that were ever in use.
+    fn buckets<'a>(&self, spec: &'a Spec) -> Result<Vec<BucketId>, &'a str> {
+        let Some(names) = &spec.buckets else { return Ok(self.state.used()) };
+        let place = |name: &'a String| self.names.iter().position(|known| known == name).ok_or(name.as_str());
+        names.iter().map(place).collect()
+    }
+}
+
+impl Forecaster for Onnx {
+    fn learn(&mut self, history: &History) {
+        self.state.note(history);
+        self.expected = OnceLock::new();
+    }
+
+    fn forecast(&self, history: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+        let no_opinion = BucketOutlook {
+            new_nodes: Distribution::certain(0),
+            basis: Reason::TooLittleHistory,
+            carrier: None,
+        };
+        let mut buckets = vec![no_opinion; self.names.len()];
+        for (id, new_nodes) in &self.expected.get_or_init(|| self.expect(history)).new_nodes {
+            buckets[*id] =
+                BucketOutlook { new_nodes: new_nodes.clone(), basis: Reason::Forecast, carrier: None };
+        }
+        Outlook { buckets }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! What a network is fed: a window of demand, and features of the state beside it, from the history alone.
+//!
+//! `models/data.py` makes the same of the ticks that networks are trained with. A need is that of
+//! [`Increments`](crate::forecast::Increments): the largest demand within the lead, less the demand at its start.
+
+use std::collections::VecDeque;
+
+use embedder::{BucketId, Catalog};
+
+use super::network::Inputs;
+use super::shares::{NodeShares, RoomNodes};
+use super::spec::Spec;
+use crate::forecast::Lead;
+use crate::record::{History, Tick};
+
+/// Past needs are counted so far back: a week, and a day to spare.
+const REMEMBERED_SECONDS: i64 = 8 * DAY_SECONDS;
+const DAY_SECONDS: i64 = 86_400;
+
+/// Half an hour either way is the same time of day.
+const AROUND_SECONDS: i64 = 1_800;
+
+/// Nodes; the share of past needs that reach each is a feature.
+const THRESHOLDS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// A feature of the state of a bucket. In nodes, where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Feature {
+    /// Present demand.
+    Demand,
+    /// The window that a need looks over.
+    LeadSeconds,
+    /// How long the history is, at most [`REMEMBERED_SECONDS`].
+    HistoryDays,
+    RoomMean,
+    RoomMost,
+    /// Pods that arrived within so many seconds.
+    Arrivals(i64),
+    /// The mean need around the moment so many seconds ago.
+    NeedAgo(i64),
+    /// The share of past needs of at least `THRESHOLDS[_]` nodes.
+    Need(usize),
+}
+
+impl Feature {
+    /// All names.
+    pub(super) const NAMES: [&str; 17] = [
+        "demand",
+        "lead_seconds",
+        "history_days",
+        "room_mean",
+        "room_most",
+        "arrivals_10m",
+        "arrivals_1h",
+        "arrivals_1d",
+        "need_day_ago",
+        "need_week_ago",
+        "need_1",
+        "need_2",
+        "need_4",
+        "need_8",
+        "need_16",
+        "need_32",
+        "need_64",
+    ];
+
+    /// The features in the order of [`Self::NAMES`].
+    const ALL: [Self; 17] = [
+        Self::Demand,
+        Self::LeadSeconds,
+        Self::HistoryDays,
+        Self::RoomMean,
+        Self::RoomMost,
+        Self::Arrivals(600),
+        Self::Arrivals(3_600),
+        Self::Arrivals(DAY_SECONDS),
+        Self::NeedAgo(DAY_SECONDS),
+        Self::NeedAgo(7 * DAY_SECONDS),
+        Self::Need(0),
+        Self::Need(1),
+        Self::Need(2),
+        Self::Need(3),
+        Self::Need(4),
+        Self::Need(5),
+        Self::Need(6),
+    ];
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|known| *known == name).map(|at| Self::ALL[at])
+    }
+}
+
+/// What features need to know of the past, kept up tick by tick.
+pub(super) struct State {
+    lead: Lead,
+    shares: NodeShares,
+    buckets: Vec<Past>,
+    room: Vec<RoomNodes>,
+}
+
+/// Of one bucket.
+#[derive(Clone, Default)]
+struct Past {
+    /// Whether there ever was demand.
+    used: bool,
+    /// Nodes' worth of pods, by tick, of a day.
+    arrivals: VecDeque<f64>,
+    /// By the tick at which their window began, the last one closed just now.
+    needs: VecDeque<u64>,
+    /// How many of them reach each of the thresholds.
+    reached: [u32; THRESHOLDS.len()],
+}
+
+impl State {
+    pub(super) fn new(catalog: &Catalog, lead: Lead) -> Self {
+        Self {
+            lead,
+            shares: NodeShares::new(catalog),
+            buckets: vec![Past::default(); catalog.len()],
+            room: vec![RoomNodes::default(); catalog.len()],
+        }
+    }
+
+    /// Takes in the last tick.
+    pub(super) fn note(&mut self, history: &History) {
+        let Some(tick) = history.last() else { return };
+        self.shares.note(tick);
+        self.room = self.shares.room(tick);
+        let (day, remembered) = (self.ticks(DAY_SECONDS), self.ticks(REMEMBERED_SECONDS));
+        let window: Vec<&Tick> = history.latest(self.lead.ticks() + 1).collect();
+        let closed = window.len() > self.lead.ticks();
+        let arrivals = self.shares.arrivals(tick);
+        for (id, (past, arrived)) in self.buckets.iter_mut().zip(arrivals).enumerate() {
+            let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
+            past.used |= at(tick).demand_max > 0;
+            push(&mut past.arrivals, arrived, day);
+            if closed {
+                let most = window[1..].iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
+                past.add_need(most.saturating_sub(at(window[0]).demand), remembered);
+            }
+        }
+    }
+
+    /// The buckets that were ever in use.
+    pub(super) fn used(&self) -> Vec<BucketId> {
+        (0..self.buckets.len()).filter(|&id| self.buckets[id].used).collect()
+    }
+
+    /// What a network is fed for some buckets, in their order.
+    pub(super) fn inputs(&self, spec: &Spec, buckets: &[BucketId], history: &History) -> Inputs {
+        let (time, target) = window(spec, buckets, history);
+        let features: Vec<Feature> = spec.state.iter().filter_map(|name| Feature::named(name)).collect();
+        let state = buckets.iter().flat_map(|&id| features.iter().map(move |feature| (id, *feature)));
+        #[expect(clippy::cast_possible_truncation, reason = "networks reckon in single precision")]
+        let state = state.map(|(id, feature)| self.feature(id, feature, history) as f32).collect();
+        Inputs { buckets: buckets.len(), target, time, state }
+    }
+
+    /// NaN where the history does not tell.
+    fn feature(&self, id: BucketId, feature: Feature, history: &History) -> f64 {
+        let past = &self.buckets[id];
+        match feature {
+            Feature::Demand => history
+                .last()
+                .and_then(|tick| tick.buckets.get(id))
+                .map_or(0.0, |bucket| bucket.demand as f64),
+            Feature::LeadSeconds => self.lead.ticks() as f64 * self.lead.tick_seconds as f64,
+            Feature::HistoryDays => {
+                let ticks = history.len().min(self.ticks(REMEMBERED_SECONDS));
+                ticks as f64 * self.lead.tick_seconds as f64 / DAY_SECONDS as f64
+            }
+            Feature::RoomMean => self.room[id].mean,
+            Feature::RoomMost => self.room[id].most,
+            Feature::Arrivals(seconds) => past.arrivals.iter().rev().take(self.ticks(seconds)).sum(),
+            Feature::NeedAgo(seconds) => self.need_ago(past, seconds),
+            Feature::Need(at) => f64::from(past.reached[at]) / past.needs.len() as f64,
+        }
+    }
+
+    fn need_ago(&self, past: &Past, seconds: i64) -> f64 {
+        let around = self.ticks(AROUND_SECONDS);
+        // The last window began a lead ago.
+        let middle = (self.ticks(seconds) + 1).saturating_sub(self.lead.ticks());
+        let (newest, oldest) = (middle.saturating_sub(around), middle + around);
+        if newest == 0 || past.needs.len() < oldest {
+            return f64::NAN;
+        }
+        let needs = past.needs.range(past.needs.len() - oldest..=past.needs.len() - newest);
+        needs.sum::<u64>() as f64 / (oldest - newest + 1) as f64
+    }
+
+    fn ticks(&self, seconds: i64) -> usize {
+        usize::try_from(seconds / self.lead.tick_seconds.max(1)).unwrap_or(1).max(1)
+    }
+}
+
+impl Past {
+    fn add_need(&mut self, need: u64, remembered: usize) {
+        for (reached, nodes) in self.reached.iter_mut().zip(THRESHOLDS) {
+            *reached += u32::from(need >= nodes);
+        }
+        if let Some(old) = push(&mut self.needs, need, remembered) {
+            for (reached, nodes) in self.reached.iter_mut().zip(THRESHOLDS) {
+                *reached -= u32::from(old >= nodes);
+            }
+        }
+    }
+}
+
+/// Adds to the end; what no longer has a place falls off the front.
+fn push<T>(ring: &mut VecDeque<T>, value: T, most: usize) -> Option<T> {
+    ring.push_back(value);
+    if ring.len() > most { ring.pop_front() } else { None }
+}
+
+/// The times [window], and the maxima of demand [window, buckets], of ticks of the network that end now; NaN where there was none of ours.
+fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Vec<f32>) {
+    let now = history.last().map_or(0, |tick| tick.time.timestamp());
+    let ticks = i64::try_from(spec.window).unwrap_or(0);
+    let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
+    let mut target = vec![f32::NAN; spec.window * buckets.len()];
+    let tick_seconds = spec.tick_seconds.max(1);
+    for tick in (0..history.len()).rev().filter_map(|at| history.get(at)) {
+        let ago = usize::try_from((now - tick.time.timestamp()) / tick_seconds).unwrap_or(usize::MAX);
+        let Some(row) = (spec.window - 1).checked_sub(ago) else { break };
+        for (most, &id) in target[row * buckets.len()..].iter_mut().zip(buckets) {
+            let demand = tick.buckets.get(id).map_or(0, |bucket| bucket.demand_max);
+            // `max` takes the number of a number and NaN.
+            *most = most.max(demand as f32);
+        }
+    }
+    (time, target)
+}

@@ -1,0 +1,148 @@
+//! The shipped network, on the embedded engine; and what a file with a fault is answered.
+
+use chrono::DateTime;
+
+use super::*;
+use crate::catalog::{CatalogFile, InstanceTypeEntry};
+use crate::record::{BucketTick, Tick};
+
+fn catalog(names: &[&str]) -> Catalog {
+    let entry = |name: &&str| InstanceTypeEntry {
+        name: (*name).into(),
+        cpu_millis: Some(8_000),
+        ..InstanceTypeEntry::default()
+    };
+    CatalogFile { instance_types: names.iter().map(entry).collect() }.catalog().unwrap()
+}
+
+/// Learns a demand that jumps by 5 once in an hour, of the first bucket; the others are not in use.
+fn learnt(source: Source, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outlook) {
+    let lead = Lead { seconds: 370, tick_seconds };
+    let (mut onnx, mut history) = (Onnx::new(source, catalog, lead), History::default());
+    for at in 0..600 {
+        let time = DateTime::from_timestamp(1_700_000_000 + at * tick_seconds, 0).unwrap();
+        let demand = if at % 60 < 20 { 15 } else { 10 };
+        let mut buckets = vec![BucketTick::default(); catalog.len()];
+        buckets[0] = BucketTick { demand, demand_max: demand, announced: 0 };
+        history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
+        onnx.learn(&history);
+    }
+    let now = history.last().unwrap().time;
+    let outlook = onnx.forecast(&history, &Demand::default(), &KnownFuture::default(), now);
+    (onnx, outlook)
+}
+
+/// Loading checks the golden output.
+#[test]
+fn the_shipped_network_keeps_the_contract_on_the_embedded_engine() {
+    let network = Source::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap();
+    assert!(network.spec().buckets.is_none());
+}
+
+#[test]
+fn it_answers_for_what_is_in_use() {
+    let catalog = catalog(&["a", "b"]);
+    let (onnx, outlook) = learnt(Source::Pretrained, &catalog, 60);
+    assert_eq!(onnx.faults(), []);
+    let [used, unused] = &outlook.buckets[..] else { panic!("two buckets") };
+    assert_eq!((used.basis, unused.basis), (Reason::Forecast, Reason::TooLittleHistory));
+    assert!(used.new_nodes.quantile(0.99) >= used.new_nodes.quantile(0.5));
+    assert!((1..50).contains(&used.new_nodes.most()), "{:?}", used.new_nodes);
+    assert_eq!(unused.new_nodes.most(), 0);
+}
+
+#[test]
+fn the_same_past_has_the_same_outlook() {
+    let catalog = catalog(&["a"]);
+    let outlook = || learnt(Source::Pretrained, &catalog, 60).1;
+    assert_eq!(outlook(), outlook());
+}
+
+#[test]
+fn a_network_that_is_wrong_costs_nothing_but_its_vote() {
+    let catalog = catalog(&["a"]);
+    let fields = |source, tick_seconds| {
+        let (onnx, outlook) = learnt(source, &catalog, tick_seconds);
+        assert_eq!(outlook.buckets[0].basis, Reason::TooLittleHistory);
+        onnx.faults().into_iter().map(|fault| fault.field).collect::<Vec<_>>()
+    };
+    assert_eq!(fields(Source::File("nowhere.onnx".into()), 60), ["file"]);
+    assert_eq!(fields(Source::Pretrained, 70), ["prophet.spec.tick_seconds"]);
+}
+
+/// A file is loaded anew when it changes; one that is wrong then is reported, and the network that ran goes on.
+#[test]
+fn a_file_may_change_while_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("network.onnx");
+    std::fs::write(&path, PRETRAINED).unwrap();
+    let mut worker = Worker::start(Source::File(path.clone()));
+    let faults = |worker: &mut Worker| worker.spec().unwrap().1;
+    assert_eq!(faults(&mut worker), []);
+    std::fs::write(&path, b"nonsense").unwrap();
+    assert_eq!(faults(&mut worker)[0].field, "file");
+    std::fs::write(&path, PRETRAINED).unwrap();
+    assert_eq!(faults(&mut worker), []);
+}
+
+/// Bytes of a file that is turned over before it is loaded.
+#[track_caller]
+fn check(turn: impl FnOnce(Vec<u8>) -> Vec<u8>, field: &str) {
+    let faults = contract::read(&turn(PRETRAINED.to_vec())).unwrap_err();
+    assert!(faults.iter().any(|fault| fault.field == field), "{field} is not in {faults:?}");
+}
+
+/// The same number of bytes, so that lengths in the protobuf stay right.
+fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from.as_bytes()) {
+        at += found;
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn faults_name_the_field() {
+    check(|bytes| bytes[..bytes.len() / 2].to_vec(), "file");
+    check(|_| Vec::new(), "graph");
+    check(|bytes| replaced(&bytes, "prophet.spec", "prophet.spek"), "prophet.spec");
+    check(|bytes| replaced(&bytes, "\"version\":1", "\"version\":2"), "prophet.spec.version");
+    check(|bytes| replaced(&bytes, "\"window\":288", "\"window\":289"), "inputs.target");
+    check(|bytes| replaced(&bytes, "\"horizon\":6", "\"horizon\":7"), "outputs.quantiles");
+    check(|bytes| replaced(&bytes, "\"need_64\"", "\"need_65\""), "prophet.spec.state");
+    check(|bytes| replaced(&bytes, "[0.1,0.2", "[0.2,0.1"), "prophet.spec.levels");
+}
+
+#[test]
+fn another_output_than_the_golden_one_is_a_fault() {
+    let text = String::from_utf8_lossy(PRETRAINED);
+    let at = text.find("\"quantiles\":[").map(|at| &text[at..at + 20]).unwrap();
+    let other = if at.ends_with('9') { at.replace('9', "1") } else { at[..12].to_owned() + "[99999.9" };
+    let bytes = replaced(PRETRAINED, at, &other[..at.len()]);
+    let faults = Network::load(&bytes).err().unwrap();
+    assert!(faults.iter().any(|fault| fault.field.starts_with("prophet.spec")), "{faults:?}");
+}
+
+/// By hand: a window of three ticks; a need of 5 when a jump lies within it, else 0; the last closed windows count.
+#[test]
+fn features_are_those_that_networks_are_trained_with() {
+    let catalog = catalog(&["a"]);
+    let (onnx, _) = learnt(Source::Pretrained, &catalog, 60);
+    let spec = Source::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap().spec().clone();
+    let mut history = History::default();
+    let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
+    let buckets = vec![BucketTick { demand: 10, demand_max: 12, announced: 0 }];
+    history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
+    let inputs = onnx.state.inputs(&spec, &[0], &history);
+    assert_eq!(inputs.time.last(), Some(&time.timestamp()));
+    assert_eq!(inputs.target.iter().filter(|value| !value.is_nan()).collect::<Vec<_>>(), [&12.0]);
+    let named = |name: &str| inputs.state[spec.state.iter().position(|known| known == name).unwrap()];
+    assert_eq!((named("demand"), named("lead_seconds")), (10.0, 360.0));
+    assert!(named("need_day_ago").is_nan());
+    // Of 594 closed windows, the nine jumps after the first tick are each seen by six.
+    assert!((named("need_4") - 54.0 / 594.0).abs() < 1e-6, "{}", named("need_4"));
+    assert!(named("need_8").abs() < 1e-6);
+}

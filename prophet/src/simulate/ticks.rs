@@ -1,0 +1,119 @@
+//! Offered demand as the ticks that a controller would have recorded: what networks are trained with.
+
+use chrono::DateTime;
+use embedder::Catalog;
+
+use super::cluster::Cluster;
+use super::control::room;
+use super::offered::{Onlooker, run};
+use super::settings::SchedulerKind;
+use super::workload::{ClassId, Workload};
+use crate::record::{Arrivals, BucketTick, ShapeId, Tick};
+
+/// Calls `each` with the ticks of the jobs, every `tick_seconds`, from the first submission to the last.
+pub fn ticks(
+    workload: &Workload,
+    catalog: &Catalog,
+    scheduler: SchedulerKind,
+    tick_seconds: i64,
+    each: &mut dyn FnMut(&Tick),
+) {
+    let (Some(first), Some(last)) = (workload.jobs.first(), workload.jobs.last()) else { return };
+    let tick_seconds = tick_seconds.max(1);
+    let mut ticker = Ticker {
+        workload,
+        tick_seconds,
+        next: first.submit.div_euclid(tick_seconds) * tick_seconds,
+        until: last.submit,
+        demand_max: vec![0; catalog.len()],
+        arrivals: Arrivals::default(),
+        room: (0, Vec::new()),
+        each,
+    };
+    run(workload, catalog, scheduler, &mut ticker);
+}
+
+struct Ticker<'a> {
+    workload: &'a Workload,
+    tick_seconds: i64,
+    next: i64,
+    until: i64,
+    demand_max: Vec<u64>,
+    arrivals: Arrivals,
+    /// Free room, and one more than the changes of the cluster that it rests on.
+    room: (u64, Vec<(ShapeId, u64)>),
+    each: &'a mut dyn FnMut(&Tick),
+}
+
+impl Onlooker for Ticker<'_> {
+    /// A tick sees all that happens in its second, so those before `time` are due.
+    fn before(&mut self, time: i64, cluster: &Cluster<'_>) {
+        while self.next < time.min(self.until) {
+            let tick = self.tick(cluster);
+            (self.each)(&tick);
+            self.next += self.tick_seconds;
+        }
+    }
+
+    fn after(&mut self, _: i64, cluster: &Cluster<'_>, arrived: Option<ClassId>) {
+        let most = self.demand_max.iter_mut().zip(cluster.occupied());
+        most.for_each(|(most, now)| *most = (*most).max(now));
+        for &(shape, count) in arrived.iter().flat_map(|&class| &self.workload.classes[class].pods) {
+            self.arrivals.add(shape, count);
+        }
+    }
+}
+
+impl Ticker<'_> {
+    fn tick(&mut self, cluster: &Cluster<'_>) -> Tick {
+        let now = cluster.occupied();
+        let maxima = std::mem::replace(&mut self.demand_max, now.clone());
+        let pairs = now.into_iter().zip(maxima);
+        let buckets = pairs.map(|(demand, demand_max)| BucketTick { demand, demand_max, announced: 0 });
+        if self.room.0 != cluster.changes + 1 {
+            self.room = (
+                cluster.changes + 1,
+                room(&cluster.occupied_rooms(), self.workload, self.arrivals.frequent()),
+            );
+        }
+        let (arrivals, first_seen) = self.arrivals.take();
+        let first_seen =
+            first_seen.into_iter().map(|id| (id, self.workload.shapes[id as usize].clone())).collect();
+        let time = DateTime::from_timestamp(self.next, 0).unwrap_or_default();
+        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{CatalogFile, default_types};
+    use crate::simulate::offered;
+    use crate::trace::{Recipe, generate};
+
+    /// Each tick agrees with the series of offered demand, of which it is a sample.
+    #[test]
+    fn ticks_are_samples_of_offered_demand() {
+        let jobs = generate(&Recipe { days: 2, ..Recipe::default() });
+        let catalog = CatalogFile { instance_types: default_types(&jobs) }.catalog().unwrap();
+        let workload = Workload::new(&jobs, &catalog);
+        let series = offered(&workload, &catalog, SchedulerKind::Pack);
+        let at = |bucket: usize, time: i64| {
+            series.buckets[bucket].iter().take_while(|step| step.0 <= time).last().map_or(0, |step| step.1)
+        };
+        let (mut seen, mut pods, mut previous) = (0, 0, None);
+        ticks(&workload, &catalog, SchedulerKind::Pack, 600, &mut |tick| {
+            let time = tick.time.timestamp();
+            assert!(previous.is_none_or(|previous| time == previous + 600));
+            previous = Some(time);
+            for (id, bucket) in tick.buckets.iter().enumerate() {
+                assert_eq!(bucket.demand, at(id, time));
+                assert!(bucket.demand_max >= bucket.demand);
+            }
+            pods += tick.arrivals.iter().map(|(_, count)| count).sum::<u64>();
+            seen += 1;
+        });
+        let all: u64 = jobs.iter().map(|job| job.work.units).sum();
+        assert!(seen > 200 && pods > 0 && pods <= all, "{seen} ticks, {pods} pods of {all}");
+    }
+}
