@@ -10,11 +10,10 @@ use std::time::Instant;
 
 use chrono::DateTime;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
-use placeholders::Policy;
+use placeholders::{Objective, Policy};
 use prophet::catalog::{NodeGroup, Offers, Sizes, offers};
 use prophet::control::{Basis, Control, Now};
-use prophet::crd::Method;
-use prophet::forecast::{Ladder, Lead};
+use prophet::forecast::{Ladder, Lead, Method};
 use prophet::observe::{Index, Node, Places, Pod, View, Workloads};
 use serde_json::{Value, json};
 
@@ -139,7 +138,8 @@ fn offers_of(index: &Index) -> Offers {
 /// The milliseconds of a turn that is a tick: offers, gather, embed, record, forecast, plan.
 fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead { seconds: 250, tick_seconds: 60 };
-    let basis = Basis { catalog: offers.catalog.clone(), method, ladder: Ladder::default(), lead };
+    let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
+    let basis = Basis { catalog, method, ladder, lead, objective: Objective::default() };
     let mut control = Control::new(basis);
     let (mut view, workloads) = (View::default(), Workloads::default());
     let mut took = Vec::new();
@@ -182,7 +182,7 @@ fn main() {
     println!("{} pods of {} shapes on {} nodes: {megabytes:.0} MB", size.pods, size.shapes, size.nodes);
     events(&mut index, size);
     let offers = Arc::new(offers_of(&index));
-    for method in [Method::Increments, Method::Scenario] {
+    for method in [Method::Increments, Method::Scenario, Method::Ensemble] {
         turns(&index, &offers, method);
     }
 }
