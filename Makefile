@@ -39,7 +39,7 @@ test: ## check, then all tests; prints the minutes of each part
 	part python $(MAKE) --no-print-directory $(MODELS_PYTHON); \
 	part check $(MAKE) --no-print-directory check; \
 	part build cargo test --workspace --all-features --locked --no-run; \
-	part tests cargo test --workspace --all-features --locked; \
+	part tests cargo test --workspace --all-features --locked --no-fail-fast; \
 	part models $(MAKE) --no-print-directory test-models; \
 	echo "minutes:$$times"
 

@@ -107,7 +107,7 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
             1
         );
         let allocatable = node.status.unwrap().allocatable.unwrap();
-        assert_eq!(allocatable["cpu"].0, "3900m");
+        assert_eq!(allocatable["cpu"].0, "3920m");
     }
     let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
