@@ -113,7 +113,7 @@ fn lifted(sets: &BTreeMap<String, String>) -> usize {
 }
 
 proptest! {
-    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once, and it ends with
+    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once where there are not too many, and it ends with
     /// what is wanted, where nothing more is to do.
     #[test]
     fn whatever_stands_is_led_to_the_plan(want in 0_u64..8, new_pods in "[bph]{0,6}", old_pods in "[bph]{0,6}") {
@@ -129,11 +129,11 @@ proptest! {
             let bound = |sets: &BTreeMap<String, String>| {
                 sets.values().flat_map(|pods| pods.chars()).filter(|kind| *kind == 'b').count()
             };
-            let before = bound(&sets);
+            let (before, too_many) = (bound(&sets), lifted(&sets) as u64 > want);
             let next = changes(&new, want, &standing);
             apply(&mut sets, &next, &new);
             prop_assert!(lifted(&sets) <= most, "{sets:?} after {:?}", told(&next, &new));
-            prop_assert!(bound(&sets) + 2 >= before.min(usize::try_from(want).unwrap()), "{sets:?}");
+            prop_assert!(too_many || bound(&sets) + 2 >= before, "{sets:?}");
             let pending = sets.values().any(|pods| pods.contains('p'));
             for pods in sets.values_mut() {
                 *pods = pods.replace('p', "b");
