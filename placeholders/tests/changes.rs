@@ -113,8 +113,8 @@ fn lifted(sets: &BTreeMap<String, String>) -> usize {
 }
 
 proptest! {
-    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once where there are not too many, and it ends with
-    /// what is wanted, where nothing more is to do.
+    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once where there are not
+    /// too many, and it ends with what is wanted, where nothing more is to do.
     #[test]
     fn whatever_stands_is_led_to_the_plan(want in 0_u64..8, new_pods in "[bph]{0,6}", old_pods in "[bph]{0,6}") {
         let (new, old) = (template("new"), template("old"));
