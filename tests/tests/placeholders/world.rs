@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::ResourceExt as _;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -132,6 +132,13 @@ impl World {
     fn ours(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::namespaced_with(self.plane.client(), NAMESPACE, &resource)
+    }
+
+    /// When the controller was installed, in Unix seconds, by the API server's clock.
+    pub(crate) async fn started_at(&self) -> i64 {
+        let namespaces: Api<Namespace> = Api::all(self.plane.client());
+        let ours = namespaces.get(NAMESPACE).await.unwrap_or_else(|error| panic!("{error:#}"));
+        ours.creation_timestamp().map_or(0, |time| time.0.as_second())
     }
 
     /// The reasons of the Events in the placeholders' namespace that the controller told.
