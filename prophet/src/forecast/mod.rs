@@ -60,7 +60,7 @@ pub use scenario::Scenario;
 pub use seasonal::Seasonal;
 pub use state::State;
 
-use crate::record::{History, Tick};
+use crate::record::{BucketTick, History, Tick};
 
 /// What is expected, per bucket of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +120,31 @@ pub trait Forecaster: Send {
         known: &KnownFuture,
         now: DateTime<Utc>,
     ) -> Outlook;
+
+    /// Demand so many ticks after the last of `history`, per bucket: what forecast errors are judged by. No decision rests on
+    /// it. A method that has no opinion says that nothing changes.
+    fn demand_ahead(&self, history: &History, _ticks: usize) -> Vec<Ahead> {
+        unchanged(history)
+    }
+}
+
+/// Demand of a bucket at a moment to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// The forecast that is judged by its square: nodes, at least 0.
+    pub mean: f64,
+    /// Of nodes.
+    pub demand: Distribution,
+}
+
+/// As at the last tick.
+fn unchanged(history: &History) -> Vec<Ahead> {
+    let buckets = history.last().map_or(&[][..], |tick| &tick.buckets);
+    let as_now = |bucket: &BucketTick| Ahead {
+        mean: bucket.demand as f64,
+        demand: Distribution::certain(bucket.demand),
+    };
+    buckets.iter().map(as_now).collect()
 }
 
 /// What has been learnt. Rebuilt by replaying the history.
