@@ -9,6 +9,12 @@ pub(super) const DAY_SCALE_SECONDS: f64 = 7_200.0;
 /// Windows that are drawn: the quantile 0.99 still rests on four.
 pub(super) const WINDOWS: usize = 400;
 
+/// Windows that are kept at hand, drawn by recency and time of day: enough that rare moments are among them.
+pub(super) const POOL: usize = 2_000;
+
+/// So long they stand for all: a short time on the scale of a day.
+pub(super) const POOL_SECONDS: i64 = 600;
+
 /// Windows overlap by most of their length: every third start says as much as all.
 pub(super) const STRIDE: usize = 3;
 

@@ -6,7 +6,6 @@
 //! Each is packed by the embedder onto the room that is free now; the distribution of the new nodes is the forecast.
 //! Ends of running jobs are left out.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
@@ -14,40 +13,25 @@ use embedder::{Catalog, Demand, FreeRoom};
 use placeholders::Reason;
 
 use super::activity::{Activity, Level};
-use super::hyperparameters::{STRIDE, WINDOWS_MIN};
-use super::past::{Ages, draw};
+use super::past::{Window, Windows};
 use super::shapes::{Arrivals, Shapes};
 use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{History, ShapeId};
 
 /// See the module.
 pub struct Scenario {
-    /// The length of windows, in ticks.
-    ticks: usize,
     like_arrivals: bool,
     shapes: Shapes,
     activity: Activity,
-    ages: Ages,
-    windows: VecDeque<Window>,
-    /// Starts of windows that are not over, every [`STRIDE`]-th tick.
-    open: VecDeque<(usize, i64, Level)>,
-    /// Ticks learnt from.
-    learnt: usize,
-    now: (i64, Level),
+    /// With what arrived just before them, and within them.
+    windows: Windows<Level, Merged>,
+    /// What arrived just now.
+    level: Level,
     drawn: OnceLock<Drawn>,
 }
 
 /// Pods by shape, in the order of packing.
 type Merged = Arc<[(ShapeId, u64)]>;
-
-struct Window {
-    /// In Unix seconds.
-    start: i64,
-    /// What arrived just before.
-    level: Level,
-    /// What arrived within it, in the order of packing.
-    arrivals: Merged,
-}
 
 struct Drawn {
     /// How many windows hold no arrival.
@@ -60,28 +44,21 @@ impl Scenario {
     /// For the buckets of a catalog; `like_arrivals` weighs windows by what arrived just before them, too.
     pub fn new(catalog: &Catalog, lead: Lead, like_arrivals: bool) -> Self {
         Self {
-            ticks: lead.ticks(),
             like_arrivals,
             shapes: Shapes::new(catalog),
             activity: Activity::new(lead),
-            ages: Ages::new(lead),
-            windows: VecDeque::new(),
-            open: VecDeque::new(),
-            learnt: 0,
-            now: (0, 0),
+            windows: Windows::new(lead),
+            level: 0,
             drawn: OnceLock::new(),
         }
     }
 
     fn draw(&self) -> Drawn {
-        let (now, level) = self.now;
-        let weight = |window: &Window| {
-            let alike = if self.like_arrivals { self.activity.likeness(level, window.level) } else { 1.0 };
-            self.ages.weight(window.start, now) * alike
+        let likeness = |window: &Window<Level, Merged>| {
+            if self.like_arrivals { self.activity.likeness(self.level, window.note) } else { 1.0 }
         };
-        let weights: Vec<f64> = self.windows.iter().map(weight).collect();
         let mut drawn = Drawn { quiet: 0, busy: Vec::new() };
-        draw(&weights, |at, times| match &self.windows[at].arrivals {
+        self.windows.draw(likeness, |window, times| match &window.seen {
             arrivals if arrivals.is_empty() => drawn.quiet += times,
             arrivals => drawn.busy.push((Arc::clone(arrivals), times)),
         });
@@ -94,37 +71,29 @@ impl Scenario {
         });
         drawn
     }
+}
 
-    /// What arrived in the last `ticks` ticks, merged, in the order of packing.
-    fn last_window(&self, history: &History) -> Merged {
-        let mut merged: Arrivals =
-            history.latest(self.ticks).flat_map(|tick| tick.arrivals.clone()).collect();
-        merged.sort_unstable_by_key(|(id, _)| *id);
-        merged.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            kept.1 = kept.1.saturating_add(if same { next.1 } else { 0 });
-            same
-        });
-        self.shapes.sort(&mut merged);
-        merged.into()
-    }
+/// What arrived in the last ticks.
+fn merged(history: &History, ticks: usize, shapes: &Shapes) -> Merged {
+    let mut merged: Arrivals = history.latest(ticks).flat_map(|tick| tick.arrivals.clone()).collect();
+    merged.sort_unstable_by_key(|(id, _)| *id);
+    merged.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 = kept.1.saturating_add(if same { next.1 } else { 0 });
+        same
+    });
+    shapes.sort(&mut merged);
+    merged.into()
 }
 
 impl Forecaster for Scenario {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
         self.shapes.note(tick);
-        self.now = (tick.time.timestamp(), self.activity.level(history, &self.shapes));
-        if let Some((_, start, level)) = self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt) {
-            self.windows.push_back(Window { start, level, arrivals: self.last_window(history) });
-        }
-        if self.learnt.is_multiple_of(STRIDE) {
-            self.open.push_back((self.learnt, self.now.0, self.now.1));
-        }
-        self.learnt += 1;
-        let oldest = history.get(0).map_or(0, |tick| tick.time.timestamp());
-        while self.windows.pop_front_if(|window| window.start < oldest).is_some() {}
-        self.ages.reach(history.len());
+        self.level = self.activity.level(history, &self.shapes);
+        let ticks = self.windows.ticks();
+        let merged = || merged(history, ticks, &self.shapes);
+        self.windows.learn(history, || self.level, merged);
         self.drawn = OnceLock::new();
     }
 
@@ -143,8 +112,7 @@ impl Forecaster for Scenario {
                 counts[nodes] += times;
             }
         }
-        let few = self.windows.len() * STRIDE < WINDOWS_MIN;
-        let basis = if few { Reason::TooLittleHistory } else { Reason::Forecast };
+        let basis = if self.windows.are_few() { Reason::TooLittleHistory } else { Reason::Forecast };
         let bucket = |counts: Vec<u32>| {
             let weights = counts.iter().enumerate().map(|(nodes, times)| (nodes as u64, f64::from(*times)));
             BucketOutlook::new(Distribution::weighted(weights), basis)

@@ -8,34 +8,28 @@ use chrono::{DateTime, Utc};
 use embedder::Demand;
 
 use super::needs::Needs;
-use super::past::{Ages, kind_of_day};
 use super::{Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::History;
 
 /// See the module.
 pub struct Seasonal {
-    ages: Ages,
     needs: Needs<()>,
-    now: i64,
 }
 
 impl Seasonal {
     /// For so many buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        Self { ages: Ages::new(lead), needs: Needs::new(buckets, lead), now: 0 }
+        Self { needs: Needs::new(buckets, lead) }
     }
 }
 
 impl Forecaster for Seasonal {
     fn learn(&mut self, history: &History) {
-        self.now = history.last().map_or(0, |tick| tick.time.timestamp());
         self.needs.learn(history, || ());
-        self.ages.reach(history.len());
     }
 
     fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        self.needs
-            .outlook(|window| self.ages.weight(window.start, self.now) * kind_of_day(window.start, self.now))
+        self.needs.outlook(|()| 1.0)
     }
 }
 

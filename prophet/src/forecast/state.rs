@@ -11,8 +11,7 @@ use embedder::{Catalog, Demand};
 
 use super::activity::{Activity, Level};
 use super::hyperparameters::ROOM_SCALE;
-use super::needs::{Needs, Window};
-use super::past::{Ages, kind_of_day};
+use super::needs::Needs;
 use super::shapes::Shapes;
 use super::{Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
@@ -21,13 +20,13 @@ use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 pub struct State {
     shapes: Shapes,
     activity: Activity,
-    ages: Ages,
     needs: Needs<Moment>,
     /// The shapes of the last tick's room.
     frequent: Arc<[ShapeId]>,
     /// By steps of distance.
     likeness: Vec<f64>,
-    now: (i64, Level),
+    /// What arrived just now.
+    level: Level,
 }
 
 /// What a window started with.
@@ -42,11 +41,10 @@ impl State {
         Self {
             shapes: Shapes::new(catalog),
             activity: Activity::new(lead),
-            ages: Ages::new(lead),
             needs: Needs::new(catalog.len(), lead),
             frequent: Arc::new([]),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
-            now: (0, 0),
+            level: 0,
         }
     }
 
@@ -88,22 +86,19 @@ impl Forecaster for State {
         let Some(tick) = history.last() else { return };
         self.shapes.note(tick);
         let level = self.activity.level(history, &self.shapes);
-        self.now = (tick.time.timestamp(), level);
+        self.level = level;
         let room = self.roominess(&tick.room);
         self.frequent = Arc::clone(&room.shapes);
         self.needs.learn(history, || Moment { level, room });
-        self.ages.reach(history.len());
     }
 
     fn forecast(&self, history: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        let (now, level) = self.now;
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
         let room: Vec<(ShapeId, u64)> =
             frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))).collect();
         let room = self.roominess(&room);
-        self.needs.outlook(|Window { start, note, .. }| {
-            let alike = self.activity.likeness(level, note.level) * self.likeness(&room, &note.room);
-            self.ages.weight(*start, now) * kind_of_day(*start, now) * alike
+        self.needs.outlook(|moment| {
+            self.activity.likeness(self.level, moment.level) * self.likeness(&room, &moment.room)
         })
     }
 }
