@@ -169,27 +169,35 @@ impl PackShape {
 }
 
 /// Free room that is packed onto again and again, each time anew.
-#[derive(Clone)]
-pub struct FreeRoom(Runs);
+pub struct FreeRoom {
+    room: Runs,
+    /// A copy to pack onto. What was changed in it is copied anew each time: allocating would take longer than packing.
+    scratch: Runs,
+    opened: Vec<u64>,
+}
 
 impl FreeRoom {
     /// The free room of nodes, in the order in which they are filled.
     pub fn new(rooms: &[Room]) -> Self {
-        Self(Runs::new(rooms))
+        let room = Runs::new(rooms);
+        let scratch = Runs { is_tidy: false, ..room.clone() };
+        Self { room, scratch, opened: Vec::new() }
     }
 
     /// The new instances per bucket that pods need beyond this room, shapes in the order given. What fits nowhere is
     /// passed over.
     pub fn opened<'a>(
-        &self,
+        &mut self,
         pods: impl Iterator<Item = (&'a PackShape, u64)>,
         catalog: &Catalog,
-    ) -> Vec<u64> {
-        let mut opened = vec![0; catalog.len()];
-        let mut runs = self.0.clone();
+    ) -> &[u64] {
+        let Self { room, scratch, opened } = self;
+        opened.clear();
+        opened.resize(catalog.len(), 0);
         for (shape, count) in pods.filter(|(_, count)| *count > 0) {
-            runs.fill(shape, count, catalog, &mut opened, &mut |_, _, _| {});
+            scratch.fill(shape, count, catalog, opened, &mut |_, _, _| {});
         }
+        scratch.restore(room);
         opened
     }
 }
@@ -212,6 +220,8 @@ const BLOCK_RUNS_MAX: usize = 32;
 struct Runs {
     blocks: Vec<Block>,
     nodes: u64,
+    /// Whether blocks are split and measured once they have changed: it takes time, and saves more where much is packed.
+    is_tidy: bool,
 }
 
 #[derive(Clone, Default)]
@@ -221,6 +231,8 @@ struct Block {
     roof: Resources,
     /// The buckets of all runs, modulo 64.
     mask: u64,
+    /// Whether pods or nodes were added.
+    is_changed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -233,7 +245,7 @@ struct Run {
 
 impl Runs {
     fn new(rooms: &[Room]) -> Self {
-        let mut runs = Self { blocks: Vec::new(), nodes: 0 };
+        let mut runs = Self { blocks: Vec::new(), nodes: 0, is_tidy: true };
         for &Room { bucket, free, nodes } in rooms {
             runs.append(bucket, free, nodes);
         }
@@ -258,7 +270,21 @@ impl Runs {
             }
             block.roof = block.roof.roof(free);
             block.mask |= 1 << (bucket % 64);
+            block.is_changed = true;
         }
+    }
+
+    /// Makes this what it was a copy of.
+    fn restore(&mut self, original: &Self) {
+        self.blocks.truncate(original.blocks.len());
+        for (block, original) in self.blocks.iter_mut().zip(&original.blocks).filter(|(b, _)| b.is_changed) {
+            let Block { runs, roof, mask, is_changed: _ } = original;
+            block.runs.clear();
+            block.runs.extend_from_slice(runs);
+            *block =
+                Block { runs: std::mem::take(&mut block.runs), roof: *roof, mask: *mask, is_changed: false };
+        }
+        self.nodes = original.nodes;
     }
 
     /// Places pods on what stands, then on new instances; returns how many fit nowhere.
@@ -290,8 +316,12 @@ impl Runs {
         while left > 0 && at < self.blocks.len() {
             let block = &mut self.blocks[at];
             if block.mask & mask != 0 && block.roof.fits(shape.asks) {
+                let before = left;
                 left = block.place(shape, left, placed);
-                if block.runs.len() > BLOCK_RUNS_MAX {
+                if self.is_tidy && left < before {
+                    block.measure();
+                }
+                if self.is_tidy && block.runs.len() > BLOCK_RUNS_MAX {
                     let tail = block.split_off();
                     self.blocks.insert(at + 1, tail);
                     // The tail was searched with its head.
@@ -354,9 +384,7 @@ impl Block {
             }
             at += 1;
         }
-        if left < count {
-            self.measure();
-        }
+        self.is_changed |= left < count;
         left
     }
 

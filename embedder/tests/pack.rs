@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Group, MicroDollars, Order, Packing,
-    Resource, Resources, Room, Shape, Unfit, pack,
+    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, FreeRoom, Group, MicroDollars, Order,
+    PackShape, Packing, Resource, Resources, Room, Shape, Unfit, pack,
 };
 use proptest::prelude::*;
 
@@ -214,6 +214,25 @@ proptest! {
         prop_assert_eq!(&fast.opened, &slow.opened);
         prop_assert_eq!(contents(&fast, slow.nodes.len(), asks.len()), slow.contents);
         prop_assert_eq!(fast.unplaced.iter().map(|u| u.count).sum::<u64>(), slow.unplaced);
+    }
+
+    /// Room that is packed onto twice is the same the second time, and what is opened is what packing opens.
+    #[test]
+    fn room_is_packed_onto_anew_each_time(
+        catalog in any_catalog(),
+        windows in prop::collection::vec(prop::collection::vec(any_ask(), 0..6), 1..4),
+        free in prop::collection::vec((0..4_usize, amounts(), 1..5_u64, 0..5_u64), 0..80),
+    ) {
+        let rooms: Vec<Room> = free
+            .into_iter()
+            .map(|(id, free, pods, nodes)| Room { bucket: id % catalog.len(), free: Resources { pods, ..free }, nodes })
+            .collect();
+        let mut room = FreeRoom::new(&rooms);
+        for asks in windows.iter().chain(&windows) {
+            let shapes: Vec<PackShape> = asks.iter().map(|ask| PackShape::new(&ask.shape, &catalog)).collect();
+            let opened = room.opened(shapes.iter().zip(asks.iter().map(|ask| ask.count)), &catalog);
+            prop_assert_eq!(opened, &pack(asks, &rooms, &catalog, Order::Given).opened);
+        }
     }
 
     /// Any fit in one dimension leaves at most one bin half empty, so it needs less than twice the optimum, plus one.

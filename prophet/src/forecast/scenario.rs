@@ -100,11 +100,11 @@ impl Forecaster for Scenario {
     fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         let drawn = self.drawn.get_or_init(|| self.draw());
         let catalog = self.shapes.catalog();
-        let room = FreeRoom::new(&demand.rooms);
+        let mut room = FreeRoom::new(&demand.rooms);
         let mut counts: Vec<Vec<u32>> = vec![vec![drawn.quiet]; catalog.len()];
         for (arrivals, times) in &drawn.busy {
             let pods = arrivals.iter().filter_map(|&(id, count)| Some((&self.shapes.get(id)?.packs, count)));
-            for (counts, nodes) in counts.iter_mut().zip(room.opened(pods, catalog)) {
+            for (counts, &nodes) in counts.iter_mut().zip(room.opened(pods, catalog)) {
                 let nodes = usize::try_from(nodes).unwrap_or(NODES_MAX).min(NODES_MAX);
                 if counts.len() <= nodes {
                     counts.resize(nodes + 1, 0);
