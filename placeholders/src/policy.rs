@@ -48,6 +48,14 @@ impl Objective {
             Self::Costs { wait, idle } => wait / (wait + idle),
         }
     }
+
+    /// What a pending pod-hour costs in idle instance-hours: as by default, where no costs are given.
+    pub fn wait_to_idle(self) -> f64 {
+        match self {
+            Self::Quantile(_) => Self::default().wait_to_idle(),
+            Self::Costs { wait, idle } => wait / idle,
+        }
+    }
 }
 
 /// The most placeholders.

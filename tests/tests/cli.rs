@@ -61,6 +61,8 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
         "launching_instance_hours",
         "idle_instance_hours",
         "extra_idle",
+        "extra_cost",
+        "pending_pod_hours",
         "dollars",
         "placeholder_writes",
         "stderr",

@@ -106,6 +106,7 @@ pub fn compare(
         run.push(Contender::DEFAULT);
     }
     let mut policies = arena.run(&run, keep)?;
+    let wait_to_idle = settings.policy.objective.wait_to_idle();
     let reactive: Vec<Figures> = policies.first().map(|(figures, _)| figures.clone()).unwrap_or_default();
     let mut best = None;
     if let Some(default) = run.iter().position(|c| *c == Contender::DEFAULT).filter(|_| searched) {
@@ -119,7 +120,7 @@ pub fn compare(
         let at = run.iter().position(|c| c == contender)?;
         // Logs are moved: of a long run they are what fills memory.
         let (runs, logs) = std::mem::take(&mut policies[at]);
-        let (figures, stderr) = summary(&runs, &reactive);
+        let (figures, stderr) = summary(&runs, &reactive, wait_to_idle);
         Some(PolicyResult { contender: *contender, figures, stderr, logs })
     };
     let results = contenders.iter().filter_map(result).collect();
@@ -128,19 +129,23 @@ pub fn compare(
     if keep {
         let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Forecast(SWEPT, Some(q))).collect();
         let swept = arena.run(&sweep, false)?;
-        comparison.frontier =
-            FRONTIER.into_iter().zip(swept.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();
+        comparison.frontier = FRONTIER
+            .into_iter()
+            .zip(swept.iter().map(|(runs, _)| summary(runs, &reactive, wait_to_idle).0))
+            .collect();
         let constants: Vec<Contender> = CONSTANTS.iter().map(|&n| Contender::Constant(n)).collect();
         let held = arena.run(&constants, false)?;
-        comparison.constants =
-            CONSTANTS.into_iter().zip(held.iter().map(|(runs, _)| summary(runs, &reactive).0)).collect();
+        comparison.constants = CONSTANTS
+            .into_iter()
+            .zip(held.iter().map(|(runs, _)| summary(runs, &reactive, wait_to_idle).0))
+            .collect();
     }
     Ok(comparison)
 }
 
-fn summary(runs: &[Figures], reactive: &[Figures]) -> (Figures, Option<Figures>) {
+fn summary(runs: &[Figures], reactive: &[Figures], wait_to_idle: f64) -> (Figures, Option<Figures>) {
     let paired: Vec<Figures> =
-        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive)).collect();
+        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive, wait_to_idle)).collect();
     Figures::summary(&paired)
 }
 

@@ -28,6 +28,8 @@ pub struct JobRecord {
     pub start: i64,
     /// When it ends.
     pub end: i64,
+    /// How many pods it is.
+    pub pods: u64,
     /// On how many nodes.
     pub instances: usize,
 }

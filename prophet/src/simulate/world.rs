@@ -272,13 +272,15 @@ impl<'a> Run<'a> {
             self.missing.remove(&job);
         }
         let entry = &self.workload.jobs[job];
-        let (index, submit, end) = (entry.index, entry.submit, now.saturating_add(entry.runtime));
+        let (index, submit, class) = (entry.index, entry.submit, entry.class);
+        let end = now.saturating_add(entry.runtime);
         self.schedule(end, Event::JobEnds(job));
         let (from, until) = self.world.window;
         if (from..until).contains(&submit) {
             self.waiting -= 1;
             let instances = scheduler::instances(job, &self.placements);
-            self.counted.push(JobRecord { index, submit, start: now, end, instances });
+            let pods = self.workload.classes[class].pods.iter().map(|(_, count)| count).sum();
+            self.counted.push(JobRecord { index, submit, start: now, end, pods, instances });
         }
     }
 

@@ -14,13 +14,15 @@ pub(super) fn jobs<'a>(
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(to);
-    csv.write_record(["policy", "job", "submit", "start", "end", "wait_s", "instances"])?;
+    csv.write_record(["policy", "job", "submit", "start", "end", "wait_s", "pods", "instances"])?;
     for (policy, log) in logs {
-        for &JobRecord { index, submit, start, end, instances } in &log.jobs {
+        for &JobRecord { index, submit, start, end, pods, instances } in &log.jobs {
             let name = trace.jobs.get(index).map_or("", |job| &job.name);
             let numbers = [submit, start, end, start - submit].map(|n| n.to_string());
             let [submit, start, end, wait] = &numbers;
-            csv.write_record([&policy, name, submit, start, end, wait, &instances.to_string()])?;
+            let counts = [pods.to_string(), instances.to_string()];
+            let [pods, instances] = &counts;
+            csv.write_record([&policy, name, submit, start, end, wait, pods, instances])?;
         }
     }
     csv.flush()

@@ -11,7 +11,7 @@ use crate::trace::Trace;
 /// A column: its two header lines, its value, and how many decimals it has.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
-pub(super) const COLUMNS: [Column; 12] = [
+pub(super) const COLUMNS: [Column; 13] = [
     ("pending", "minutes", |f| f.pending_minutes.sum, 0),
     ("mean", "min/job", |f| f.pending_minutes.mean, 2),
     ("p95", "min", |f| f.pending_minutes.p95, 1),
@@ -22,7 +22,8 @@ pub(super) const COLUMNS: [Column; 12] = [
     ("instance", "hours", |f| f.instance_hours, 0),
     ("idle", "hours", |f| f.idle_instance_hours, 0),
     ("extra", "idle %", |f| 100.0 * f.extra_idle, 2),
-    ("cost", "dollars", |f| f.dollars, 0),
+    ("extra", "cost %", |f| 100.0 * f.extra_cost, 1),
+    ("nodes'", "dollars", |f| f.dollars, 0),
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
@@ -112,5 +113,9 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
     }
     notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
     notes.push("extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into());
+    notes.push(format!(
+        "extra cost: what waiting and extra idling cost beyond reactive's waiting, with a pending pod-hour worth {} idle instance-hours.",
+        settings.policy.objective.wait_to_idle()
+    ));
     notes
 }
