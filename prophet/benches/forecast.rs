@@ -43,7 +43,7 @@ fn tick(minute: i64) -> Tick {
     Tick {
         time: time(minute),
         buckets: (0..BUCKETS)
-            .map(|n| BucketTick { demand: demand(n), demand_max: demand(n), announced: 0 })
+            .map(|n| BucketTick { demand: demand(n), demand_max: demand(n), ..BucketTick::default() })
             .collect(),
         room: (0..8).map(|n| (id(n), 2)).collect(),
         first_seen: if minute == 0 { (0..BUCKETS).map(|n| (id(n), shape(n))).collect() } else { vec![] },

@@ -8,7 +8,7 @@ use placeholders::{Objective, Plan, Policy, Steady};
 use crate::decide::{decide, forecast, learn};
 use crate::forecast::{Forecaster, KnownFuture, Ladder, Lead, Learners, Method, Outlook};
 use crate::observe::Seen;
-use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, room_for};
+use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, hidden, room_for};
 
 /// What control rests on; when any of it changes, control is made anew and recalls the history.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +120,7 @@ impl Control {
         let Now { name, policy, tick_seconds, launches, time } = now;
         let demand = embed(&seen.cluster, &self.basis.catalog);
         self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
-        let tick = self.is_due(time, tick_seconds).then(|| self.tick(&demand, time));
+        let tick = self.is_due(time, tick_seconds).then(|| self.tick(&demand, seen, &launches, time));
         if let Some(tick) = &tick {
             learn(&mut self.learners, tick.clone());
         }
@@ -135,13 +135,18 @@ impl Control {
         Turn { demand, outlook, objective: policy.objective, plan, line }
     }
 
-    fn tick(&mut self, demand: &Demand, time: DateTime<Utc>) -> Tick {
+    fn tick(&mut self, demand: &Demand, seen: &Seen, launches: &[Launch], time: DateTime<Utc>) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
-        let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
-        let buckets =
-            pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
-        let rooms = &demand.rooms;
         let catalog = &self.basis.catalog;
+        let bucket = |(id, demand_max): (usize, u64)| BucketTick {
+            demand: demand.present[id],
+            demand_max,
+            announced: demand.announced[id],
+            ready: seen.ready[id].iter().sum(),
+            hidden: hidden(launches, &catalog.buckets()[id].name),
+        };
+        let buckets = maxima.into_iter().enumerate().map(bucket);
+        let rooms = &demand.rooms;
         let room = self.arrivals.frequent().iter().filter_map(|&id| {
             let shape = self.shapes.get(id)?;
             let admits = |bucket: usize| shape.admitted_by(bucket, &catalog.buckets()[bucket]);
@@ -159,8 +164,7 @@ impl Control {
 
 fn extras(bucket: &placeholders::BucketPlan, seen: &Seen) -> BucketExtras {
     let placeholders = seen.standing.buckets[bucket.bucket].iter().map(|group| group.placeholders).sum();
-    let ready = seen.ready[bucket.bucket].iter().sum();
-    BucketExtras { headroom: bucket.target, placeholders, ready }
+    BucketExtras { headroom: bucket.target, placeholders }
 }
 
 /// The window that a forecast looks over, for a launch latency in seconds: whole ticks, so that a latency that wavers changes

@@ -34,7 +34,7 @@ pub(super) const OTHER_KIND_OF_DAY: f64 = 0.5;
 pub(super) const PATIENCE_SECONDS: i64 = 300;
 
 /// The quantiles at which the ensemble follows each method.
-pub(super) const QUANTILES: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
+pub(super) const QUANTILES: [f64; 12] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999];
 
 /// An expert that costs a day's mean loss more than another loses this many e-folds of weight against it: bursts are
 /// noise, and more than one must speak.
@@ -48,6 +48,12 @@ pub(super) const SCALE_SECONDS: f64 = 7.0 * 86_400.0;
 
 /// Experts with less weight than this have no say.
 pub(super) const WEIGHT_MIN: f64 = 0.001;
+
+/// By how much a launch moves what is asked of shadows for a service level, in e-folds of the odds.
+pub(super) const FEEDBACK_GAIN: f64 = 0.05;
+
+/// No farther than this.
+pub(super) const FEEDBACK_MAX: f64 = 6.0;
 
 /// What waiting costs against idling where a service level is asked for, not costs: for choosing among those that reach it.
 pub(super) const WAIT_TO_IDLE: f64 = 9.0;

@@ -169,7 +169,7 @@ mod tests {
         let (mut history, mut increments) = (History::default(), Increments::new(1, LEAD));
         for (minute, demand) in demand.enumerate() {
             let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
-            let bucket = BucketTick { demand, demand_max: demand, announced: 0 };
+            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
             history.record(Tick {
                 time,
                 buckets: vec![bucket],
@@ -210,7 +210,7 @@ mod tests {
             let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
             let demand = if minute % 5 == 0 { 9 } else { 0 };
             let mut buckets = vec![BucketTick::default(); 8];
-            buckets[3] = BucketTick { demand, demand_max: demand, announced: 0 };
+            buckets[3] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
             history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
             increments.learn(&history);
         }

@@ -41,7 +41,7 @@ fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
     let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
-        let buckets = vec![BucketTick { demand, demand_max: demand + above, announced: 0 }];
+        let buckets = vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
         learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
         learners.forecast(&demand, &KnownFuture::default(), time)

@@ -48,7 +48,7 @@ mod tests {
             let rise = if day && minute % 10 == 5 { 2 } else { 0 };
             history.record(sample::tick(
                 minute,
-                vec![BucketTick { demand: 3, demand_max: 3 + rise, announced: 0 }],
+                vec![BucketTick { demand: 3, demand_max: 3 + rise, ..BucketTick::default() }],
             ));
             seasonal.learn(&history);
         }

@@ -131,8 +131,10 @@ mod tests {
         for minute in 0..2_880 {
             let full = minute / 60 % 2 == 1;
             let rise = u64::from(full && minute % 10 == 5);
-            let mut tick =
-                sample::tick(minute, vec![BucketTick { demand: 3, demand_max: 3 + rise, announced: 0 }]);
+            let mut tick = sample::tick(
+                minute,
+                vec![BucketTick { demand: 3, demand_max: 3 + rise, ..BucketTick::default() }],
+            );
             tick.room = vec![(0, if full { 0 } else { 4 })];
             tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
             history.record(tick);

@@ -103,8 +103,6 @@ pub struct BucketExtras {
     pub headroom: u64,
     /// Placeholders that stood or were on their way.
     pub placeholders: u64,
-    /// Those that ran on a node.
-    pub ready: u64,
 }
 
 /// A line, in the numbers of this run.
@@ -146,10 +144,10 @@ impl Line {
     ) -> Self {
         let mut lines: Vec<BucketLine> = (0..catalog.len())
             .map(|id| {
-                let BucketTick { demand, demand_max, announced } =
+                // What was hidden stands in the launches.
+                let BucketTick { demand, demand_max, announced, ready, hidden: _ } =
                     tick.buckets.get(id).copied().unwrap_or_default();
-                let BucketExtras { headroom, placeholders, ready } =
-                    extras.get(id).copied().unwrap_or_default();
+                let BucketExtras { headroom, placeholders } = extras.get(id).copied().unwrap_or_default();
                 let [demand, demand_max, announced, headroom, placeholders, ready] =
                     [demand, demand_max, announced, headroom, placeholders, ready]
                         .map(|count| count.min(COUNT_MAX));
@@ -234,6 +232,8 @@ impl Line {
                 demand: line.demand,
                 demand_max: line.demand_max,
                 announced: line.announced,
+                ready: line.ready,
+                hidden: hidden(&self.launches, &bucket.name),
             }));
         }
         // Shapes under a bucket that has vanished may fit another.
@@ -249,6 +249,12 @@ impl Line {
         recalled.launches = self.launches.iter().filter(on_offer).cloned().collect();
         recalled
     }
+}
+
+/// How many launches of a bucket ended with a placeholder on the node.
+pub fn hidden(launches: &[Launch], bucket: &str) -> u64 {
+    let of_bucket = launches.iter().filter(|launch| launch.bucket == bucket);
+    of_bucket.filter(|launch| matches!(launch.end, LaunchEnd::Ready(_))).count() as u64
 }
 
 fn numbered(

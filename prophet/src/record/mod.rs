@@ -56,7 +56,7 @@ pub use journal::{Appended, Journal};
 #[cfg(feature = "kubernetes")]
 pub use launches::Launches;
 #[cfg(feature = "kubernetes")]
-pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION};
+pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION, hidden};
 #[cfg(feature = "kubernetes")]
 pub use place::{Place, PlaceError};
 #[cfg(feature = "kubernetes")]
@@ -91,6 +91,10 @@ pub struct BucketTick {
     pub demand_max: u64,
     /// Announced demand.
     pub announced: u64,
+    /// Placeholders on nodes.
+    pub ready: u64,
+    /// Launches since the last tick that ended with a placeholder on the node: no pod had waited for it.
+    pub hidden: u64,
 }
 
 /// Two weeks of one-minute ticks: what the longest look back of a forecaster needs.

@@ -27,6 +27,8 @@ pub(crate) struct Control<'a> {
     decides_from: i64,
     demand_max: Vec<u64>,
     arrivals: Arrivals,
+    /// Launches by bucket since the last tick for which no pod waited, once placeholders stand.
+    hidden: Vec<u64>,
     /// Whether demand changed since the last decision.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -51,6 +53,7 @@ impl<'a> Control<'a> {
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             demand_max: vec![0; catalog.len()],
             arrivals: Arrivals::default(),
+            hidden: vec![0; catalog.len()],
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -62,20 +65,36 @@ impl<'a> Control<'a> {
         self.arrivals.add(shape, count);
     }
 
+    /// A node became ready for which no pod had waited.
+    pub(crate) fn launched_hidden(&mut self, bucket: usize, now: i64) {
+        self.hidden[bucket] += u64::from(now >= self.decides_from);
+    }
+
     pub(crate) fn note(&mut self, demand: &Demand) {
         self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
     }
 
-    pub(crate) fn tick(&mut self, demand: &Demand, workload: &Workload, time: DateTime<Utc>) -> Tick {
+    pub(crate) fn tick(
+        &mut self,
+        demand: &Demand,
+        cluster: &Cluster<'_>,
+        workload: &Workload,
+        time: DateTime<Utc>,
+    ) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
-        let pairs = demand.present.iter().zip(maxima).zip(&demand.announced);
-        let buckets =
-            pairs.map(|((&demand, demand_max), &announced)| BucketTick { demand, demand_max, announced });
+        let bucket = |(id, demand_max): (usize, u64)| BucketTick {
+            demand: demand.present[id],
+            demand_max,
+            announced: demand.announced[id],
+            ready: cluster.counts(id).1,
+            hidden: std::mem::take(&mut self.hidden[id]),
+        };
+        let buckets: Vec<BucketTick> = maxima.into_iter().enumerate().map(bucket).collect();
         let room = room(&demand.rooms, workload, self.arrivals.frequent());
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
             first_seen.into_iter().map(|id| (id, workload.shapes[id as usize].clone())).collect();
-        Tick { time, buckets: buckets.collect(), room, first_seen, arrivals }
+        Tick { time, buckets, room, first_seen, arrivals }
     }
 
     /// The three functions that decide; `None` for a policy that holds no placeholders.

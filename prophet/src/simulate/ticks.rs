@@ -69,7 +69,8 @@ impl Ticker<'_> {
         let now = cluster.occupied();
         let maxima = std::mem::replace(&mut self.demand_max, now.clone());
         let pairs = now.into_iter().zip(maxima);
-        let buckets = pairs.map(|(demand, demand_max)| BucketTick { demand, demand_max, announced: 0 });
+        let buckets =
+            pairs.map(|(demand, demand_max)| BucketTick { demand, demand_max, ..BucketTick::default() });
         if self.room.0 != cluster.changes + 1 {
             self.room = (
                 cluster.changes + 1,

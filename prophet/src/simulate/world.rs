@@ -201,6 +201,9 @@ impl<'a> Run<'a> {
                 self.fill(now);
                 // What runs on it already has waited.
                 self.cluster.nodes[node].waited_for |= self.cluster.nodes[node].has_pods();
+                if !self.cluster.nodes[node].waited_for {
+                    self.control.launched_hidden(bucket, now);
+                }
                 self.control.due = true;
             }
             Event::LaunchFailed(node) => {
@@ -359,7 +362,7 @@ impl<'a> Run<'a> {
         let demand = self.observe();
         self.control.note(&demand);
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();
-        let tick = at_tick.then(|| self.control.tick(&demand, &self.workload, time));
+        let tick = at_tick.then(|| self.control.tick(&demand, &self.cluster, &self.workload, time));
         let autoscaler = &self.autoscaler;
         let standing = || self.cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         if let Some(plan) = self.control.decide(tick, &demand, standing, self.world.catalog, time) {

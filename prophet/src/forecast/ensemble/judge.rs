@@ -4,13 +4,16 @@ use placeholders::Objective;
 
 use super::super::Lead;
 use super::super::hyperparameters::{HALF_LIFE_SECONDS, WAIT_TO_IDLE};
+use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
+use crate::record::BucketTick;
 
 /// See the module.
 pub(super) struct Judge {
     pub(super) shadows: Vec<Shadow>,
     weights: FixedShare,
+    feedback: Feedback,
     /// Decayed counts of pods that arrived, and the nodes that they fill.
     pods: (f64, f64),
 }
@@ -22,6 +25,8 @@ pub(super) struct Shadow {
     waiting: f64,
     days: f64,
     dollars: f64,
+    /// Those of them for idling.
+    idled: f64,
     launched: f64,
     hidden: f64,
 }
@@ -44,21 +49,23 @@ impl Judge {
             waiting: 0.0,
             days: 0.0,
             dollars: 0.0,
+            idled: 0.0,
             launched: 0.0,
             hidden: 0.0,
         };
         Self {
             shadows: std::iter::repeat_with(shadow).take(experts).collect(),
             weights: FixedShare::new(experts, lead.tick_seconds),
+            feedback: Feedback::default(),
             pods: (0.0, 0.0),
         }
     }
 
-    /// A tick, with the demand at it, what each expert wants from now on, and the pods that arrived with the nodes that
+    /// A tick, with what each expert wants from now on, and the pods that arrived with the nodes that
     /// they fill.
     pub(super) fn learn(
         &mut self,
-        demand: u64,
+        tick: BucketTick,
         wants: &[u64],
         pods: (f64, f64),
         objective: Objective,
@@ -71,16 +78,21 @@ impl Judge {
             Objective::Costs { wait, idle } => (wait, idle),
             Objective::Quantile(_) => (WAIT_TO_IDLE, 1.0),
         };
+        if let Objective::Quantile(level) = objective {
+            self.feedback.learn(tick, level);
+        }
         let pods_per_node = self.pods_per_node();
         let step = |(shadow, want): (&mut Shadow, &u64)| {
-            let account = shadow.stock.step(demand, *want);
+            let account = shadow.stock.step(tick.demand, *want);
             let Account { missing, idle: idle_nodes, launched, hidden } = account;
             // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
             let missing = missing as f64;
             shadow.waiting = (shadow.waiting + pods.0).clamp(missing, pods_per_node * missing);
-            let dollars = hours * (wait * shadow.waiting + idle * idle_nodes as f64);
+            let idled = hours * idle * idle_nodes as f64;
+            let dollars = hours * wait * shadow.waiting + idled;
             shadow.days = keep * shadow.days + hours / 24.0;
             shadow.dollars = keep * shadow.dollars + dollars;
+            shadow.idled = keep * shadow.idled + idled;
             shadow.launched = keep * shadow.launched + launched as f64;
             shadow.hidden = keep * shadow.hidden + hidden as f64;
             dollars
@@ -100,17 +112,17 @@ impl Judge {
             Objective::Costs { .. } => self.weights.weights().to_vec(),
             Objective::Quantile(level) => {
                 let mut shares = vec![0.0; self.shadows.len()];
-                shares[self.cheapest(level)] = 1.0;
+                shares[self.leanest(self.feedback.ask(level))] = 1.0;
                 shares
             }
         }
     }
 
-    /// The cheapest expert that reaches a level; where none does, the one that comes closest.
-    fn cheapest(&self, level: f64) -> usize {
+    /// The expert that reaches a level with the least idling; where none does, the one that comes closest.
+    fn leanest(&self, level: f64) -> usize {
         let reach = self.shadows.iter().map(Shadow::level).fold(0.0, f64::max).min(level);
         let reaching = self.shadows.iter().enumerate().filter(|(_, shadow)| shadow.level() >= reach);
-        let cheapest = reaching.min_by(|(_, a), (_, b)| a.dollars.total_cmp(&b.dollars));
-        cheapest.map_or(0, |(at, _)| at)
+        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
+        leanest.map_or(0, |(at, _)| at)
     }
 }

@@ -8,6 +8,7 @@
 //! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
 
 mod carrier;
+mod feedback;
 mod judge;
 mod share;
 mod stock;
@@ -183,7 +184,7 @@ impl Forecaster for Ensemble {
             let pods = self.shapes.pods(&tick.arrivals, bucket);
             let fresh = || Judge::new(self.experts.len(), self.lead);
             let judge = self.judges[bucket].get_or_insert_with(fresh);
-            judge.learn(demand.present[bucket], &wants, pods, self.objective, self.lead);
+            judge.learn(tick.buckets[bucket], &wants, pods, self.objective, self.lead);
         }
     }
 
@@ -227,8 +228,10 @@ mod tests {
         let mut history = History::default();
         for minute in 0..3 * 1_440 {
             let demand = 1 + u64::from(minute % 20 < 5);
-            history
-                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }],
+            ));
             ensemble.learn(&history);
         }
         let demand = Demand { present: vec![1], ..Demand::default() };

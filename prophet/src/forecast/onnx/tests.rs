@@ -23,7 +23,7 @@ fn learnt(source: Source, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outloo
         let time = DateTime::from_timestamp(1_700_000_000 + at * tick_seconds, 0).unwrap();
         let demand = if at % 60 < 20 { 15 } else { 10 };
         let mut buckets = vec![BucketTick::default(); catalog.len()];
-        buckets[0] = BucketTick { demand, demand_max: demand, announced: 0 };
+        buckets[0] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
         history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
         onnx.learn(&history);
     }
@@ -134,7 +134,7 @@ fn features_are_those_that_networks_are_trained_with() {
     let spec = Source::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap().spec().clone();
     let mut history = History::default();
     let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
-    let buckets = vec![BucketTick { demand: 10, demand_max: 12, announced: 0 }];
+    let buckets = vec![BucketTick { demand: 10, demand_max: 12, ..BucketTick::default() }];
     history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));

@@ -22,15 +22,16 @@ fn a_line_is_as_the_format_has_it() {
     ] {
         shapes.intern(&new).unwrap();
     }
-    let bucket = |demand| BucketTick { demand, demand_max: demand + 1, announced: 0 };
+    let bucket =
+        |demand, ready| BucketTick { demand, demand_max: demand + 1, ready, ..BucketTick::default() };
     let tick = Tick {
         time: at(0, 1),
-        buckets: vec![bucket(4), bucket(0), bucket(2)],
+        buckets: vec![bucket(4, 1), bucket(0, 0), bucket(2, 0)],
         room: vec![(0, 7), (2, 1)],
         first_seen: vec![],
         arrivals: vec![(0, 3), (1, 1), (2, 2), (3, 9)],
     };
-    let extras = [BucketExtras { headroom: 2, placeholders: 1, ready: 1 }];
+    let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
     let launch = |end| Launch {
         bucket: "m5.large".into(),
         group: "asg-1".into(),
@@ -75,7 +76,7 @@ fn a_bucket_that_appears_is_zero_before_and_one_that_vanishes_is_dropped() {
     let line = crate::record::samples::line(at(0, 1), 4);
     let mut shapes = Shapes::default();
     let recalled = line.recall(&catalog(&["c5.large", "m5.large"]), &mut shapes);
-    let four = BucketTick { demand: 4, demand_max: 5, announced: 2 };
+    let four = BucketTick { demand: 4, demand_max: 5, announced: 2, ready: 1, hidden: 1 };
     assert_eq!(recalled.tick.buckets, [BucketTick::default(), four]);
     assert_eq!(recalled.launches.len(), 1);
     let recalled = line.recall(&catalog(&["c5.large"]), &mut shapes);
@@ -167,7 +168,7 @@ proptest! {
                 ids.into_iter().collect()
             };
             let (room, arrivals) = (numbered(room), numbered(arrivals));
-            let buckets = buckets.map(|[demand, demand_max, announced]| BucketTick { demand, demand_max, announced });
+            let buckets = buckets.map(|[demand, demand_max, announced]| BucketTick { demand, demand_max, announced, ..BucketTick::default() });
             let time = at(0, u32::try_from(minute).unwrap());
             let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals };
 
