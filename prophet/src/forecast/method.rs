@@ -5,8 +5,8 @@ use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AutopilotMl, Ensemble, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, MovingWindow,
-    Scenario, Seasonal, State,
+    Arima, AutopilotMl, Ensemble, Forecaster, HoltWinters, Increments, Ladder, LadderForecaster, LastValue,
+    Lead, MovingWindow, Mstl, Paths, Scenario, Seasonal, State,
 };
 
 /// A method of forecasting.
@@ -28,6 +28,12 @@ pub enum Method {
     Seasonal,
     /// The decayed distribution of past needs.
     Increments,
+    /// Exponential smoothing of demand, with a trend and a daily season, and its past errors.
+    HoltWinters,
+    /// ARIMA(7, 1, 7) over demand, and its past errors.
+    Arima,
+    /// The season and the trend of demand, taken apart, and their past errors.
+    Mstl,
     /// Autopilot's moving window over demand.
     MovingWindow,
     /// Autopilot's recommender that chooses among models of demand.
@@ -40,13 +46,16 @@ pub enum Method {
 
 impl Method {
     /// Those of which a quantile can be asked.
-    pub const QUANTILES: [Self; 6] = [
+    pub const QUANTILES: [Self; 9] = [
         Self::Ensemble,
         Self::Scenario,
         Self::ScenarioArrivals,
         Self::State,
         Self::Seasonal,
         Self::Increments,
+        Self::HoltWinters,
+        Self::Arima,
+        Self::Mstl,
     ];
 
     /// Those that say how much to hold by themselves, beside the references.
@@ -61,6 +70,9 @@ impl Method {
             Self::State => "state",
             Self::Seasonal => "seasonal",
             Self::Increments => "increments",
+            Self::HoltWinters => "holt-winters",
+            Self::Arima => "arima",
+            Self::Mstl => "mstl",
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
@@ -83,6 +95,9 @@ impl Method {
             Self::State => Box::new(State::new(catalog, lead)),
             Self::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
             Self::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Self::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
+            Self::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
+            Self::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
             Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
             Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),

@@ -8,13 +8,16 @@ use proptest::prelude::*;
 use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
-const METHODS: [Method; 10] = [
+const METHODS: [Method; 13] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
     Method::State,
     Method::Seasonal,
     Method::Increments,
+    Method::HoltWinters,
+    Method::Arima,
+    Method::Mstl,
     Method::MovingWindow,
     Method::AutopilotMl,
     Method::Ladder,

@@ -138,7 +138,7 @@ impl FromStr for Contender {
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, onnx (these seven with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
             )
         })
     }
