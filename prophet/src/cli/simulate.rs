@@ -48,7 +48,8 @@ What each policy knows:
   moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
   autopilot-ml    the past: the limit of the model of demand that would have cost least
   onnx[:Q]        the past: the quantile Q that a trained network expects, the one that is shipped or --model
-  oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
+  oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound
+A quantile Q that is given is calibrated on the past: what is held is too little as often as Q says.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

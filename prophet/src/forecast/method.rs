@@ -1,12 +1,13 @@
 //! The methods by name.
 
+use chrono::{DateTime, Utc};
 use embedder::Catalog;
 use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arima, AutopilotMl, Ensemble, Forecaster, HoltWinters, Increments, Ladder, LadderForecaster, LastValue,
-    Lead, MovingWindow, Mstl, Paths, Scenario, Seasonal, State,
+    Arima, AutopilotMl, Calibrated, Ensemble, Forecaster, HoltWinters, Increments, Ladder, LadderForecaster,
+    LastValue, Lead, MovingWindow, Mstl, Paths, Scenario, Seasonal, State,
 };
 
 /// A method of forecasting.
@@ -80,8 +81,41 @@ impl Method {
         }
     }
 
-    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective.
+    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective; of others, a
+    /// quantile that is asked for is calibrated.
     pub fn forecaster(
+        self,
+        catalog: &Catalog,
+        lead: Lead,
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Box<dyn Forecaster> {
+        self.judged_since(DateTime::UNIX_EPOCH, catalog, lead, ladder, objective)
+    }
+
+    /// The same, where what precedes a moment is learnt from, and not judged: a long log is replayed.
+    pub fn judged_since(
+        self,
+        since: DateTime<Utc>,
+        catalog: &Catalog,
+        lead: Lead,
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Box<dyn Forecaster> {
+        match objective {
+            _ if self == Self::Ensemble => {
+                Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(since))
+            }
+            Objective::Quantile(quantile) if Self::QUANTILES.contains(&self) => {
+                let method = self.uncalibrated(catalog, lead, ladder, objective);
+                Box::new(Calibrated::new(method, quantile, catalog, lead, since))
+            }
+            _ => self.uncalibrated(catalog, lead, ladder, objective),
+        }
+    }
+
+    /// The same, with quantiles as the method believes them to be.
+    pub fn uncalibrated(
         self,
         catalog: &Catalog,
         lead: Lead,

@@ -17,6 +17,7 @@
 //! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
 //! mstl.rs           the season and the trend of demand, taken apart (changepoint.rs: since when)
 //! paths.rs          from these three, which forecast demand, to new nodes (errors.rs: by their past errors)
+//! calibrated.rs     one of these, so that the quantile that is asked for is exceeded as often as it says
 //! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
 //! method.rs         the methods by name
 //! hyperparameters.rs  every number that could be tuned
@@ -27,7 +28,10 @@
 mod activity;
 mod arima;
 mod autopilot_ml;
+mod calibrated;
 mod changepoint;
+#[cfg(test)]
+mod coverage;
 mod distribution;
 mod ensemble;
 mod errors;
@@ -60,6 +64,7 @@ use placeholders::{Objective, Reason};
 
 pub use arima::Arima;
 pub use autopilot_ml::AutopilotMl;
+pub use calibrated::Calibrated;
 pub use distribution::Distribution;
 pub use ensemble::{Carrier, Ensemble};
 pub use holt_winters::HoltWinters;

@@ -39,7 +39,7 @@ impl<T> Needs<T> {
     pub(super) fn learn(&mut self, history: &History, note: impl FnOnce() -> T) {
         let Some(tick) = history.last() else { return };
         if let Some((_, start, note)) = self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt) {
-            let needs = self.last_window(history);
+            let needs = last_needs(history, self.ticks, self.buckets);
             self.closed.push_back(Window { start, note, needs });
         }
         if self.learnt.is_multiple_of(STRIDE) {
@@ -48,19 +48,6 @@ impl<T> Needs<T> {
         self.learnt += 1;
         let oldest = history.get(0).map_or(0, |tick| tick.time.timestamp());
         while self.closed.pop_front_if(|window| window.start < oldest).is_some() {}
-    }
-
-    fn last_window(&self, history: &History) -> Arc<[u64]> {
-        let mut ticks = history.latest(self.ticks + 1);
-        let start = ticks.next();
-        let mut most = vec![0; self.buckets];
-        for tick in ticks {
-            most.iter_mut()
-                .zip(&tick.buckets)
-                .for_each(|(most, bucket)| *most = bucket.demand_max.max(*most));
-        }
-        let at_start = |id: usize| start.and_then(|tick: &Tick| tick.buckets.get(id)).map_or(0, |b| b.demand);
-        most.iter().enumerate().map(|(id, most)| most.saturating_sub(at_start(id))).collect()
     }
 
     /// The distribution of what was needed, past windows by weight.
@@ -83,4 +70,16 @@ impl<T> Needs<T> {
         };
         Outlook { buckets: (0..self.buckets).map(bucket).collect() }
     }
+}
+
+/// Per bucket, what the window needed that ends with the last tick and began so many ticks before.
+pub(super) fn last_needs(history: &History, ticks: usize, buckets: usize) -> Arc<[u64]> {
+    let mut ticks = history.latest(ticks + 1);
+    let start = ticks.next();
+    let mut most = vec![0; buckets];
+    for tick in ticks {
+        most.iter_mut().zip(&tick.buckets).for_each(|(most, bucket)| *most = bucket.demand_max.max(*most));
+    }
+    let at_start = |id: usize| start.and_then(|tick: &Tick| tick.buckets.get(id)).map_or(0, |b| b.demand);
+    most.iter().enumerate().map(|(id, most)| most.saturating_sub(at_start(id))).collect()
 }

@@ -13,6 +13,7 @@ use placeholders::Reason;
 
 use super::errors::Errors;
 use super::hyperparameters::{AHEAD_TICKS, WINDOWS_MIN};
+use super::needs::last_needs;
 use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{BucketTick, History, Tick};
 
@@ -63,15 +64,14 @@ impl<P: Path> Bucket<P> {
         }
     }
 
-    fn learn(&mut self, history: &History, id: BucketId, lead: usize) {
+    /// Learns from the last tick of `history`; `need` is that of the window that ends with it.
+    fn learn(&mut self, history: &History, id: BucketId, need: u64, lead: usize) {
         let demand = seen(history.last(), id).demand as f64;
         let due = self.open.iter().enumerate().filter_map(|(ago, path)| path.get(ago));
         self.ahead.iter_mut().zip(due).for_each(|(errors, forecast)| errors.add(demand - forecast));
         if let Some(path) = self.open.get(lead - 1) {
-            let window: Vec<BucketTick> = history.latest(lead + 1).map(|tick| seen(Some(tick), id)).collect();
-            let start = window.first().map_or(0, |tick| tick.demand);
-            let most = window.iter().skip(1).map(|tick| tick.demand_max).max().unwrap_or(0);
-            self.rises.add(most.saturating_sub(start) as f64 - rise(path, lead, start as f64));
+            let start = seen(history.latest(lead + 1).next(), id).demand as f64;
+            self.rises.add(need as f64 - rise(path, lead, start));
         }
         self.model.learn(history, id);
         let reach = lead.max(AHEAD_TICKS);
@@ -112,11 +112,12 @@ pub(super) fn refit_day(time: i64, bucket: BucketId) -> i64 {
 impl<P: Path> Forecaster for Paths<P> {
     fn learn(&mut self, history: &History) {
         let (lead, ticks) = (self.lead, self.lead.ticks());
+        let needs = last_needs(history, ticks, self.buckets.len());
         for (id, bucket) in self.buckets.iter_mut().enumerate() {
             if bucket.is_none() && seen(history.last(), id).demand_max > 0 {
                 *bucket = Some(Bucket::new(lead));
             }
-            bucket.iter_mut().for_each(|bucket| bucket.learn(history, id, ticks));
+            bucket.iter_mut().for_each(|bucket| bucket.learn(history, id, needs[id], ticks));
         }
     }
 

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{
-    Constant, Ensemble, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax,
-};
+use crate::forecast::{Constant, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax};
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,12 +76,7 @@ impl Contender {
             Self::Forecast(method, _) => {
                 let objective = self.policy(&settings.policy).objective;
                 let (lead, ladder) = (settings.lead(), &settings.ladder);
-                Some(match method {
-                    Method::Ensemble => {
-                        Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(from - JUDGED))
-                    }
-                    method => method.forecaster(catalog, lead, ladder, objective),
-                })
+                Some(method.judged_since(from - JUDGED, catalog, lead, ladder, objective))
             }
             Self::Onnx(_) => {
                 let source =
