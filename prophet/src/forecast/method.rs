@@ -41,8 +41,9 @@ pub enum Method {
     AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,
-    /// No forecast: placeholders for announced pods only.
-    LastValue,
+    /// What is announced within the lead, and nothing beyond it: no forecast.
+    #[serde(alias = "last-value")]
+    Scheduled,
 }
 
 impl Method {
@@ -77,7 +78,7 @@ impl Method {
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
-            Self::LastValue => "last-value",
+            Self::Scheduled => "scheduled",
         }
     }
 
@@ -135,7 +136,7 @@ impl Method {
             Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
             Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
-            Self::LastValue => Box::new(LastValue),
+            Self::Scheduled => Box::new(LastValue),
         }
     }
 }

@@ -21,7 +21,7 @@ const METHODS: [Method; 13] = [
     Method::MovingWindow,
     Method::AutopilotMl,
     Method::Ladder,
-    Method::LastValue,
+    Method::Scheduled,
 ];
 
 /// A minute: demand, by how much it was exceeded, free room, pods that came.
