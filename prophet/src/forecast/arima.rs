@@ -63,7 +63,9 @@ impl Path for Arima {
         let changes = changes(history, bucket);
         self.fit = fit(&changes).filter(Fit::is_stable);
         self.recent = Recent::default();
-        changes.iter().for_each(|change| self.recent.add(*change, self.fit.as_ref()));
+        for change in changes {
+            self.recent.add(change, self.fit.as_ref());
+        }
     }
 
     fn ahead(&self, ticks: usize) -> Vec<f64> {

@@ -40,8 +40,9 @@ impl Distribution {
     }
 
     /// Read at levels whose log-odds are higher by `by`: the quantile q is what was the quantile at logit q + `by`.
+    #[must_use]
     pub fn shifted(&self, by: f64) -> Self {
-        if by == 0.0 {
+        if by.abs() < 1e-9 {
             return self.clone();
         }
         let odds = (-by).exp();

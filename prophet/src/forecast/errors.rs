@@ -88,7 +88,9 @@ mod tests {
 
     fn errors(of: &[f64]) -> Errors {
         let mut errors = Errors::new(sample::LEAD);
-        of.iter().for_each(|error| errors.add(*error));
+        for error in of {
+            errors.add(*error);
+        }
         errors
     }
 
@@ -114,7 +116,9 @@ mod tests {
     #[test]
     fn weights_are_scaled_back() {
         let mut errors = Errors { growth: 1e7, ..errors(&[]) };
-        [1.0, 2.0, 3.0, 4.0].iter().for_each(|error| errors.add(*error));
+        for error in [1.0, 2.0, 3.0, 4.0] {
+            errors.add(error);
+        }
         assert_eq!(errors.around(0.0).quantile(0.5), 4);
         assert!(errors.weights.len() < 4 && errors.weight < WEIGHT_MAX);
     }

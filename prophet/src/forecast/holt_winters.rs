@@ -1,5 +1,5 @@
 //! Exponential smoothing with a damped trend, a season of a day and a deviation that fades (Holt, 1957; Winters, 1960; damped
-//! as Gardner and McKenzie, 1985; the deviation is Taylor's, 2003: minutes are far too short for the level to follow).
+//! as Gardner, 1985; the deviation is Taylor's, 2003: minutes are far too short for the level to follow).
 //!
 //! With the error e = y - (l + φ b + s), the level, the trend and the season follow demand y, slowly:
 //!
@@ -136,7 +136,9 @@ impl Season {
     }
 
     fn add(&mut self, time: i64, by: f64) {
-        about(time).iter().for_each(|(point, near)| self.points[*point] += near * by);
+        for (point, near) in about(time) {
+            self.points[point] += near * by;
+        }
     }
 }
 

@@ -66,7 +66,9 @@ mod tests {
     #[track_caller]
     fn check(observations: &[([f64; 2], f64)], ridge: f64, expected: Option<[f64; 2]>) {
         let mut sums = LeastSquares::new(2);
-        observations.iter().for_each(|(x, y)| sums.add(x, *y));
+        for (x, y) in observations {
+            sums.add(x, *y);
+        }
         let solution = sums.solve(ridge);
         assert_eq!(solution.is_some(), expected.is_some());
         let pairs = solution.iter().flatten().zip(expected.iter().flatten());

@@ -117,7 +117,9 @@ impl<P: Path> Forecaster for Paths<P> {
             if bucket.is_none() && seen(history.last(), id).demand_max > 0 {
                 *bucket = Some(Bucket::new(lead));
             }
-            bucket.iter_mut().for_each(|bucket| bucket.learn(history, id, needs[id], ticks));
+            if let Some(bucket) = bucket {
+                bucket.learn(history, id, needs[id], ticks);
+            }
         }
     }
 
