@@ -20,7 +20,7 @@ use tests::node_group::NodeGroup;
 use tokio::time::{Instant, sleep, timeout};
 
 const SPEC: &str =
-    "{mode: Act, tick: 1m, forecast: {method: last-value}, workloads: {releasedGates: [example.com/soon]}}";
+    "{mode: Act, tick: 1m, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/soon]}}";
 
 const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 

@@ -42,10 +42,14 @@ What each policy knows:
   state[:Q]       the past: the quantile Q of what was needed where free room, arrivals and time were alike
   seasonal[:Q]    the past: the quantile Q of what was needed at this time of day
   increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
+  holt-winters[:Q], arima[:Q], mstl[:Q]
+                  the past: the quantile Q of the rise of demand that exponential smoothing, ARIMA(7,1,7), or
+                  season and trend taken apart expect, with their past errors
   moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
   autopilot-ml    the past: the limit of the model of demand that would have cost least
   onnx[:Q]        the past: the quantile Q that a trained network expects, the one that is shipped or --model
-  oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound";
+  oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound
+A quantile Q that is given is calibrated on the past: what is held is too little as often as Q says.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -39,6 +39,18 @@ impl Distribution {
         enough.map_or(0, |&(count, _)| count)
     }
 
+    /// Read at levels whose log-odds are higher by `by`: the quantile q is what was the quantile at logit q + `by`.
+    #[must_use]
+    pub fn shifted(&self, by: f64) -> Self {
+        if by.abs() < 1e-9 {
+            return self.clone();
+        }
+        let odds = (-by).exp();
+        let shifted =
+            |chance: f64| if chance < 1.0 { odds * chance / (1.0 - chance + odds * chance) } else { 1.0 };
+        Self { steps: self.steps.iter().map(|&(count, chance)| (count, shifted(chance))).collect() }
+    }
+
     /// The largest count that has a chance.
     pub fn most(&self) -> u64 {
         self.steps.last().map_or(0, |&(count, _)| count)
@@ -86,6 +98,19 @@ mod tests {
         near(5, 0.0);
         assert_eq!(d.chances(99), [1, 2, 3, 4].map(|count| d.chance_of(count)));
         assert_eq!(d.chances(2).len(), 2);
+    }
+
+    /// Odds of 9, 3 and 1/3 are a third: 3, 1 and 1/9.
+    #[test]
+    fn levels_are_shifted_in_log_odds() {
+        let d = Distribution::weighted([(0, 5.0), (1, 10.0), (2, 3.0), (4, 2.0)].into_iter());
+        let shifted = d.shifted(3.0_f64.ln());
+        let near = |count, chance: f64| assert!((shifted.chance_of(count) - chance).abs() < 1e-12, "{count}");
+        near(1, 0.9);
+        near(2, 0.5);
+        near(4, 0.25);
+        assert_eq!((shifted.quantile(0.7), shifted.most()), (2, 4));
+        assert_eq!(d.shifted(0.0), d);
     }
 
     #[test]

@@ -87,3 +87,37 @@ pub(super) const MODEL_CHANGE: f64 = 0.1;
 
 /// How fast a model's cost is forgotten, a tick: two hours.
 pub(super) const MODEL_COST_DECAY: f64 = 0.008;
+
+/// Errors of demand ahead are followed for so many ticks: half an hour of one-minute ticks.
+pub(super) const AHEAD_TICKS: usize = 30;
+
+/// Holt and Winters: the level follows by half in this time (α). Faster, and there is nothing left for the season to be.
+pub(super) const SMOOTHING_HALF_LIFE_SECONDS: f64 = 86_400.0;
+
+/// How fast the trend follows the level (β); it is damped (φ) by half in the same time.
+pub(super) const SMOOTHING_TREND: f64 = 0.1;
+
+/// What a point of the season makes good of its error in a day (γ): nothing, within weeks, within days.
+pub(super) const SMOOTHING_SEASONS: [f64; 3] = [0.0, 0.1, 0.3];
+
+/// How much of a deviation lasts over a minute (λ): all; half of it for 12 hours, an hour, a quarter of an hour.
+pub(super) const SMOOTHING_LASTS: [f64; 4] = [1.0, 0.999, 0.99, 0.95];
+
+/// What ARIMA is fitted to: a week of one-minute ticks.
+pub(super) const ARIMA_TICKS: usize = 7 * 24 * 60;
+
+/// Ticks before the first fit, which has fifteen unknowns.
+pub(super) const ARIMA_TICKS_MIN: usize = 8 * 60;
+
+/// Lags of the autoregression that tells the shocks: about three times those of the model.
+pub(super) const ARIMA_LONG_LAGS: usize = 20;
+
+/// Coefficients are shrunk as if a change of one node had said that they are 0.
+pub(super) const ARIMA_RIDGE: f64 = 1.0;
+
+/// η of the calibration, in log-odds of the level. At the quantile 0.95 and six ticks to a lead, a lead full of misses raises
+/// the odds by a seventh, and a day without a miss leaves a sixth of them: any week comes out right, and noise stays noise.
+pub(super) const CALIBRATION: f64 = 0.15;
+
+/// Levels at which a distribution is read, at the least and at the most: of a few hundred past windows nothing beyond is known.
+pub(super) const CALIBRATION_LEVELS: (f64, f64) = (0.5, 0.9995);

@@ -1,12 +1,13 @@
 //! The methods by name.
 
+use chrono::{DateTime, Utc};
 use embedder::Catalog;
 use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AutopilotMl, Ensemble, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, MovingWindow,
-    Scenario, Seasonal, State,
+    Arima, AutopilotMl, Calibrated, Ensemble, Forecaster, HoltWinters, Increments, Ladder, LadderForecaster,
+    LastValue, Lead, MovingWindow, Mstl, Paths, Scenario, Seasonal, State,
 };
 
 /// A method of forecasting.
@@ -28,25 +29,35 @@ pub enum Method {
     Seasonal,
     /// The decayed distribution of past needs.
     Increments,
+    /// Exponential smoothing of demand, with a trend and a daily season, and its past errors.
+    HoltWinters,
+    /// ARIMA(7, 1, 7) over demand, and its past errors.
+    Arima,
+    /// The season and the trend of demand, taken apart, and their past errors.
+    Mstl,
     /// Autopilot's moving window over demand.
     MovingWindow,
     /// Autopilot's recommender that chooses among models of demand.
     AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,
-    /// No forecast: placeholders for announced pods only.
-    LastValue,
+    /// What is announced within the lead, and nothing beyond it: no forecast.
+    #[serde(alias = "last-value")]
+    Scheduled,
 }
 
 impl Method {
     /// Those of which a quantile can be asked.
-    pub const QUANTILES: [Self; 6] = [
+    pub const QUANTILES: [Self; 9] = [
         Self::Ensemble,
         Self::Scenario,
         Self::ScenarioArrivals,
         Self::State,
         Self::Seasonal,
         Self::Increments,
+        Self::HoltWinters,
+        Self::Arima,
+        Self::Mstl,
     ];
 
     /// Those that say how much to hold by themselves, beside the references.
@@ -61,15 +72,51 @@ impl Method {
             Self::State => "state",
             Self::Seasonal => "seasonal",
             Self::Increments => "increments",
+            Self::HoltWinters => "holt-winters",
+            Self::Arima => "arima",
+            Self::Mstl => "mstl",
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
-            Self::LastValue => "last-value",
+            Self::Scheduled => "scheduled",
         }
     }
 
-    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective.
+    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective; of others, a
+    /// quantile that is asked for is calibrated.
     pub fn forecaster(
+        self,
+        catalog: &Catalog,
+        lead: Lead,
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Box<dyn Forecaster> {
+        self.judged_since(DateTime::UNIX_EPOCH, catalog, lead, ladder, objective)
+    }
+
+    /// The same, where what precedes a moment is learnt from, and not judged: a long log is replayed.
+    pub fn judged_since(
+        self,
+        since: DateTime<Utc>,
+        catalog: &Catalog,
+        lead: Lead,
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Box<dyn Forecaster> {
+        match objective {
+            _ if self == Self::Ensemble => {
+                Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(since))
+            }
+            Objective::Quantile(quantile) if Self::QUANTILES.contains(&self) => {
+                let method = self.uncalibrated(catalog, lead, ladder, objective);
+                Box::new(Calibrated::new(method, quantile, catalog, lead, since))
+            }
+            _ => self.uncalibrated(catalog, lead, ladder, objective),
+        }
+    }
+
+    /// The same, with quantiles as the method believes them to be.
+    pub fn uncalibrated(
         self,
         catalog: &Catalog,
         lead: Lead,
@@ -83,10 +130,13 @@ impl Method {
             Self::State => Box::new(State::new(catalog, lead)),
             Self::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
             Self::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Self::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
+            Self::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
+            Self::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
             Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
             Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
-            Self::LastValue => Box::new(LastValue),
+            Self::Scheduled => Box::new(LastValue),
         }
     }
 }

@@ -13,6 +13,11 @@
 //! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
 //! moving_window.rs  Autopilot's moving window over demand
 //! autopilot_ml.rs   Autopilot's recommender that chooses among models
+//! holt_winters.rs   exponential smoothing of demand, with a trend and a daily season
+//! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
+//! mstl.rs           the season and the trend of demand, taken apart (changepoint.rs: since when)
+//! paths.rs          from these three, which forecast demand, to new nodes (errors.rs: by their past errors)
+//! calibrated.rs     one of these, so that the quantile that is asked for is exceeded as often as it says
 //! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
 //! method.rs         the methods by name
 //! hyperparameters.rs  every number that could be tuned
@@ -21,18 +26,28 @@
 //! ```
 
 mod activity;
+mod arima;
 mod autopilot_ml;
+mod calibrated;
+mod changepoint;
+#[cfg(test)]
+mod coverage;
 mod distribution;
 mod ensemble;
+mod errors;
+mod holt_winters;
 mod hyperparameters;
 mod increments;
 mod ladder;
 mod last_value;
+mod least_squares;
 mod method;
 mod moving_window;
+mod mstl;
 mod needs;
 pub mod onnx;
 mod past;
+mod paths;
 #[cfg(test)]
 mod properties;
 mod reference;
@@ -47,14 +62,19 @@ use chrono::{DateTime, Utc};
 use embedder::Demand;
 use placeholders::{Objective, Reason};
 
+pub use arima::Arima;
 pub use autopilot_ml::AutopilotMl;
+pub use calibrated::Calibrated;
 pub use distribution::Distribution;
 pub use ensemble::{Carrier, Ensemble};
+pub use holt_winters::HoltWinters;
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use method::Method;
 pub use moving_window::MovingWindow;
+pub use mstl::Mstl;
+pub use paths::Paths;
 pub use reference::{Constant, Oracle, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;

@@ -20,7 +20,7 @@ impl<N> Needs<N> {
     /// Learns from the last tick of `history`; `note` is kept of it where a window starts.
     pub(super) fn learn(&mut self, history: &History, note: impl FnOnce() -> N) {
         let (ticks, buckets) = (self.windows.ticks(), self.buckets);
-        self.windows.learn(history, note, || last_window(history, ticks, buckets));
+        self.windows.learn(history, note, || last_needs(history, ticks, buckets));
     }
 
     /// The distribution of what was needed, past windows by likeness.
@@ -45,7 +45,7 @@ impl<N> Needs<N> {
 }
 
 /// What the window that ends with the last tick needed, per bucket.
-fn last_window(history: &History, ticks: usize, buckets: usize) -> Box<[u64]> {
+pub(super) fn last_needs(history: &History, ticks: usize, buckets: usize) -> Box<[u64]> {
     let mut ticks = history.latest(ticks + 1);
     let start = ticks.next();
     let mut most = vec![0; buckets];

@@ -8,17 +8,20 @@ use proptest::prelude::*;
 use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
-const METHODS: [Method; 10] = [
+const METHODS: [Method; 13] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
     Method::State,
     Method::Seasonal,
     Method::Increments,
+    Method::HoltWinters,
+    Method::Arima,
+    Method::Mstl,
     Method::MovingWindow,
     Method::AutopilotMl,
     Method::Ladder,
-    Method::LastValue,
+    Method::Scheduled,
 ];
 
 /// A minute: demand, by how much it was exceeded, free room, pods that came.
@@ -29,15 +32,22 @@ fn minutes() -> impl Strategy<Value = Vec<Minute>> {
     prop::collection::vec(busy, 1..40).prop_map(|some| some.into_iter().cycle().take(400).collect())
 }
 
-fn forecaster(method: Method) -> Box<dyn Forecaster> {
-    method.forecaster(&sample::catalog(), sample::LEAD, &Ladder::default(), Objective::default())
+fn forecaster(method: Method, objective: Objective) -> Box<dyn Forecaster> {
+    method.forecaster(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
+}
+
+/// All methods where costs are weighed, and one of each kind where a quantile is calibrated.
+fn methods() -> impl Iterator<Item = (Method, Objective)> {
+    let calibrated = [Method::Increments, Method::State, Method::HoltWinters];
+    let quantile = calibrated.map(|method| (method, Objective::Quantile(0.8)));
+    METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
 /// What is expected after each of the minutes.
-fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
+fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec<Outlook> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
-    let mut learners = Learners::new(forecaster(method));
+    let mut learners = Learners::new(forecaster(method, objective));
     let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
@@ -54,7 +64,7 @@ proptest! {
 
     #[test]
     fn what_is_to_come_changes_no_answer(past in minutes(), one in minutes(), other in minutes()) {
-        for method in METHODS {
+        for method in methods() {
             let [one, other] = [&one, &other].map(|future| {
                 let all: Vec<Minute> = past.iter().chain(future).copied().collect();
                 outlooks(method, &all)[past.len() - 1].clone()
@@ -65,7 +75,7 @@ proptest! {
 
     #[test]
     fn quantiles_rise(past in minutes()) {
-        for method in METHODS {
+        for method in methods() {
             for outlook in outlooks(method, &past).iter().step_by(37) {
                 let quantile = |q: u32| outlook.buckets[0].new_nodes.quantile(f64::from(q) / 100.0);
                 prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{
-    Constant, Ensemble, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax,
-};
+use crate::forecast::{Constant, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax};
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,12 +76,7 @@ impl Contender {
             Self::Forecast(method, _) => {
                 let objective = self.policy(&settings.policy).objective;
                 let (lead, ladder) = (settings.lead(), &settings.ladder);
-                Some(match method {
-                    Method::Ensemble => {
-                        Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(from - JUDGED))
-                    }
-                    method => method.forecaster(catalog, lead, ladder, objective),
-                })
+                Some(method.judged_since(from - JUDGED, catalog, lead, ladder, objective))
             }
             Self::Onnx(_) => {
                 let source =
@@ -138,7 +131,7 @@ impl FromStr for Contender {
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, onnx (these seven with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
             )
         })
     }

@@ -11,7 +11,7 @@ use tests::node_group::NodeGroup;
 use super::world::{POD, Plan, World, job_with};
 
 /// Nothing but what is announced.
-const ANNOUNCED: &str = "{mode: Act, tick: 10s, forecast: {method: last-value}}";
+const ANNOUNCED: &str = "{mode: Act, tick: 10s, forecast: {method: scheduled}}";
 
 fn workload(name: &str, count: u32) -> String {
     format!(
@@ -61,7 +61,7 @@ async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_ha
 
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
-    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value},
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
         workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}}}}";
     let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
     let gated = |name: &str, gate: &str| {

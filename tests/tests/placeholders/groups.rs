@@ -52,7 +52,7 @@ async fn a_gang_larger_than_a_node_is_launched_in_one_placement_group() {
         NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
         NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
     ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value}, workloads: {releasedJobs: {matchLabels: {queue: soon}}}}";
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedJobs: {matchLabels: {queue: soon}}}}";
     let plan = Plan { before: vec![crds::JOB_SET], ..Plan::of(groups) };
     let world = plan.start(&policy("batch", spec)).await;
     let set = format!(
@@ -70,7 +70,7 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
         NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
         NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
     ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: last-value}, workloads: {releasedGates: [example.com/data]}}";
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
     let plan = Plan { before: vec![crds::POD_GROUP], ..Plan::of(groups) };
     let world = plan.start(&policy("batch", spec)).await;
     let group = "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {minMember: 3}}\n---\n";
