@@ -39,6 +39,17 @@ impl Distribution {
         enough.map_or(0, |&(count, _)| count)
     }
 
+    /// The mean count.
+    pub fn mean(&self) -> f64 {
+        let mut below = 0.0;
+        let share = |&(count, chance): &(u64, f64)| {
+            let mean = count as f64 * (chance - below);
+            below = chance;
+            mean
+        };
+        self.steps.iter().map(share).sum()
+    }
+
     /// The largest count that has a chance.
     pub fn most(&self) -> u64 {
         self.steps.last().map_or(0, |&(count, _)| count)
@@ -86,6 +97,12 @@ mod tests {
         near(5, 0.0);
         assert_eq!(d.chances(99), [1, 2, 3, 4].map(|count| d.chance_of(count)));
         assert_eq!(d.chances(2).len(), 2);
+    }
+
+    #[test]
+    fn the_mean_weighs_counts_by_their_chances() {
+        let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
+        assert!((d.mean() - 0.7).abs() < 1e-12 && (Distribution::certain(3).mean() - 3.0).abs() < 1e-12);
     }
 
     #[test]

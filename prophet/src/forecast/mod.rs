@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! distribution.rs   counts with their chances
+//! ahead.rs          demand ahead, by how it changed after past moments: what forecast errors are judged by
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
@@ -21,6 +22,7 @@
 //! ```
 
 mod activity;
+mod ahead;
 mod autopilot_ml;
 mod distribution;
 mod ensemble;
@@ -49,7 +51,7 @@ use placeholders::{Objective, Reason};
 
 pub use autopilot_ml::AutopilotMl;
 pub use distribution::Distribution;
-pub use ensemble::{Carrier, Ensemble};
+pub use ensemble::{Blend, Carrier, Ensemble};
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
@@ -137,14 +139,17 @@ pub struct Ahead {
     pub demand: Distribution,
 }
 
+impl Ahead {
+    /// This demand for sure.
+    fn certain(nodes: u64) -> Self {
+        Self { mean: nodes as f64, demand: Distribution::certain(nodes) }
+    }
+}
+
 /// As at the last tick.
 fn unchanged(history: &History) -> Vec<Ahead> {
     let buckets = history.last().map_or(&[][..], |tick| &tick.buckets);
-    let as_now = |bucket: &BucketTick| Ahead {
-        mean: bucket.demand as f64,
-        demand: Distribution::certain(bucket.demand),
-    };
-    buckets.iter().map(as_now).collect()
+    buckets.iter().map(|bucket: &BucketTick| Ahead::certain(bucket.demand)).collect()
 }
 
 /// What has been learnt. Rebuilt by replaying the history.
@@ -169,6 +174,10 @@ impl Learners {
 
     pub(crate) fn forecast(&self, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
         self.forecaster.forecast(&self.history, demand, known, now)
+    }
+
+    pub(crate) fn demand_ahead(&self, ticks: usize) -> Vec<Ahead> {
+        self.forecaster.demand_ahead(&self.history, ticks)
     }
 }
 

@@ -63,6 +63,11 @@ impl<T> Needs<T> {
         most.iter().enumerate().map(|(id, most)| most.saturating_sub(at_start(id))).collect()
     }
 
+    /// The starts of past windows with their weights.
+    pub(super) fn moments(&self, weight: impl Fn(&Window<T>) -> f64) -> impl Iterator<Item = (i64, f64)> {
+        self.closed.iter().map(move |window| (window.start, weight(window)))
+    }
+
     /// The distribution of what was needed, past windows by weight.
     pub(super) fn outlook(&self, weight: impl Fn(&Window<T>) -> f64) -> Outlook {
         let weights: Vec<f64> = self.closed.iter().map(weight).collect();

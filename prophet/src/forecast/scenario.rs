@@ -14,10 +14,11 @@ use embedder::{Catalog, Demand, FreeRoom};
 use placeholders::Reason;
 
 use super::activity::{Activity, Level};
+use super::ahead::Changes;
 use super::hyperparameters::{STRIDE, WINDOWS_MIN};
 use super::past::{Ages, draw};
 use super::shapes::{Arrivals, Shapes};
-use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -35,6 +36,7 @@ pub struct Scenario {
     learnt: usize,
     now: (i64, Level),
     drawn: OnceLock<Drawn>,
+    changes: Changes,
 }
 
 /// Pods by shape, in the order of packing.
@@ -70,16 +72,18 @@ impl Scenario {
             learnt: 0,
             now: (0, 0),
             drawn: OnceLock::new(),
+            changes: Changes::new(lead),
         }
     }
 
-    fn draw(&self) -> Drawn {
+    fn weight(&self, window: &Window) -> f64 {
         let (now, level) = self.now;
-        let weight = |window: &Window| {
-            let alike = if self.like_arrivals { self.activity.likeness(level, window.level) } else { 1.0 };
-            self.ages.weight(window.start, now) * alike
-        };
-        let weights: Vec<f64> = self.windows.iter().map(weight).collect();
+        let alike = if self.like_arrivals { self.activity.likeness(level, window.level) } else { 1.0 };
+        self.ages.weight(window.start, now) * alike
+    }
+
+    fn draw(&self) -> Drawn {
+        let weights: Vec<f64> = self.windows.iter().map(|window| self.weight(window)).collect();
         let mut drawn = Drawn { quiet: 0, busy: Vec::new() };
         draw(&weights, |at, times| match &self.windows[at].arrivals {
             arrivals if arrivals.is_empty() => drawn.quiet += times,
@@ -150,6 +154,11 @@ impl Forecaster for Scenario {
             BucketOutlook::new(Distribution::weighted(weights), basis)
         };
         Outlook { buckets: counts.into_iter().map(bucket).collect() }
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let moments = self.windows.iter().map(|window| (window.start, self.weight(window)));
+        self.changes.ahead(history, ticks, moments)
     }
 }
 

@@ -7,22 +7,33 @@
 use chrono::{DateTime, Utc};
 use embedder::Demand;
 
-use super::needs::Needs;
+use super::ahead::Changes;
+use super::needs::{Needs, Window};
 use super::past::{Ages, kind_of_day};
-use super::{Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::History;
 
 /// See the module.
 pub struct Seasonal {
     ages: Ages,
     needs: Needs<()>,
+    changes: Changes,
     now: i64,
 }
 
 impl Seasonal {
     /// For so many buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        Self { ages: Ages::new(lead), needs: Needs::new(buckets, lead), now: 0 }
+        Self {
+            ages: Ages::new(lead),
+            needs: Needs::new(buckets, lead),
+            changes: Changes::new(lead),
+            now: 0,
+        }
+    }
+
+    fn weight(&self, window: &Window<()>) -> f64 {
+        self.ages.weight(window.start, self.now) * kind_of_day(window.start, self.now)
     }
 }
 
@@ -34,8 +45,11 @@ impl Forecaster for Seasonal {
     }
 
     fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        self.needs
-            .outlook(|window| self.ages.weight(window.start, self.now) * kind_of_day(window.start, self.now))
+        self.needs.outlook(|window| self.weight(window))
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        self.changes.ahead(history, ticks, self.needs.moments(|window| self.weight(window)))
     }
 }
 

@@ -10,11 +10,12 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 
 use super::activity::{Activity, Level};
+use super::ahead::Changes;
 use super::hyperparameters::ROOM_SCALE;
 use super::needs::{Needs, Window};
 use super::past::{Ages, kind_of_day};
 use super::shapes::Shapes;
-use super::{Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// See the module.
@@ -23,6 +24,7 @@ pub struct State {
     activity: Activity,
     ages: Ages,
     needs: Needs<Moment>,
+    changes: Changes,
     /// The shapes of the last tick's room.
     frequent: Arc<[ShapeId]>,
     /// By steps of distance.
@@ -44,6 +46,7 @@ impl State {
             activity: Activity::new(lead),
             ages: Ages::new(lead),
             needs: Needs::new(catalog.len(), lead),
+            changes: Changes::new(lead),
             frequent: Arc::new([]),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
             now: (0, 0),
@@ -60,6 +63,13 @@ impl State {
         let mut logs = [0; FREQUENT_SHAPES_MAX];
         logs.iter_mut().zip(&room).for_each(|(slot, (_, room))| *slot = log(*room));
         Roominess { shapes, logs }
+    }
+
+    /// What a past window weighs, where there is such room now.
+    fn weight(&self, Window { start, note, .. }: &Window<Moment>, room: &Roominess) -> f64 {
+        let (now, level) = self.now;
+        let alike = self.activity.likeness(level, note.level) * self.likeness(room, &note.room);
+        self.ages.weight(*start, now) * kind_of_day(*start, now) * alike
     }
 
     /// How alike two rooms are, over the shapes that both tell of; 1 where they share none.
@@ -96,15 +106,16 @@ impl Forecaster for State {
     }
 
     fn forecast(&self, history: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        let (now, level) = self.now;
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
         let room: Vec<(ShapeId, u64)> =
             frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))).collect();
         let room = self.roominess(&room);
-        self.needs.outlook(|Window { start, note, .. }| {
-            let alike = self.activity.likeness(level, note.level) * self.likeness(&room, &note.room);
-            self.ages.weight(*start, now) * kind_of_day(*start, now) * alike
-        })
+        self.needs.outlook(|window| self.weight(window, &room))
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let room = self.roominess(history.last().map_or(&[][..], |tick| &tick.room));
+        self.changes.ahead(history, ticks, self.needs.moments(|window| self.weight(window, &room)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::network::Answer;
 use super::spec::Spec;
-use crate::forecast::{Distribution, Lead};
+use crate::forecast::{Ahead, Distribution, Lead};
 
 /// More nodes than this within one lead are counted as this many: no cluster has more.
 const NODES_MAX: u32 = 20_000;
@@ -33,6 +33,34 @@ pub(super) fn new_nodes(
         distribution(&spec.levels, &rise)
     };
     Some(rows.map(bucket).collect())
+}
+
+/// By bucket of the answer, demand so many of our ticks ahead: that of the network's tick in which it falls. `None` where the network looks
+/// less far.
+pub(super) fn ahead(spec: &Spec, answer: &Answer, ticks: usize, tick_seconds: i64) -> Option<Vec<Ahead>> {
+    let levels = spec.levels.len();
+    let seconds = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
+    let tick = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
+    if !(1..=spec.horizon).contains(&tick) {
+        return None;
+    }
+    let bucket = |row: &[f32]| {
+        let quantiles = &row[(tick - 1) * levels..tick * levels];
+        Ahead { mean: mean(&spec.levels, quantiles), demand: distribution(&spec.levels, quantiles) }
+    };
+    Some(answer.quantiles.chunks(spec.horizon * levels).map(bucket).collect())
+}
+
+/// The mean that quantiles imply, drawn straight between levels; beyond the first and the last it stays as it is.
+fn mean(levels: &[f64], quantiles: &[f32]) -> f64 {
+    let points = levels.iter().zip(quantiles).map(|(&level, &nodes)| (level, f64::from(nodes).max(0.0)));
+    let (mut sum, mut before) = (0.0, None);
+    for (level, nodes) in points {
+        let (from, low) = before.unwrap_or((0.0, nodes));
+        sum += (level - from) * (low + nodes) / 2.0;
+        before = Some((level, nodes));
+    }
+    before.map_or(0.0, |(level, nodes)| sum + (1.0 - level) * nodes)
 }
 
 /// Quantiles are real and counts are whole: a count is enough where the quantile, drawn straight between levels, stays within half a node of
@@ -75,6 +103,13 @@ mod tests {
             let have = 1.0 - found.chance_of(count + 1);
             assert!((have - chance).abs() < 1e-6, "{count}: {have}, expected {chance}");
         }
+    }
+
+    /// 1 below .5, then up to 3 at .9, which is as it stays: 0.5 + 0.4 x 2 + 0.1 x 3.
+    #[test]
+    fn the_mean_is_the_area_above_quantiles() {
+        assert!((mean(&[0.5, 0.9], &[1.0, 3.0]) - 1.6).abs() < 1e-6);
+        assert!((mean(&[0.5], &[-2.0])).abs() < 1e-12);
     }
 
     #[test]

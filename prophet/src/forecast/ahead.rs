@@ -1,0 +1,141 @@
+//! Demand ahead, by how demand changed after past moments.
+//!
+//! A moment t weighs as its method says; demand h ticks ahead is present demand and the change d(t + h) - d(t), at least 0.
+//! Only moments whose change is wholly in the past count. A copy of demand is made once somebody asks: no decision does.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use super::past::draw;
+use super::{Ahead, Distribution, Lead};
+use crate::record::History;
+
+/// See the module.
+pub(super) struct Changes {
+    tick_seconds: i64,
+    demands: Mutex<Demands>,
+}
+
+/// Demand by tick, as far back as the history reaches.
+#[derive(Default)]
+struct Demands {
+    /// In Unix seconds, oldest first.
+    times: VecDeque<i64>,
+    /// Per bucket.
+    buckets: Vec<VecDeque<u64>>,
+}
+
+impl Changes {
+    pub(super) fn new(lead: Lead) -> Self {
+        Self { tick_seconds: lead.tick_seconds.max(1), demands: Mutex::default() }
+    }
+
+    /// Demand so many ticks after the last, by moments, in Unix seconds, with their weights.
+    pub(super) fn ahead(
+        &self,
+        history: &History,
+        ticks: usize,
+        moments: impl Iterator<Item = (i64, f64)>,
+    ) -> Vec<Ahead> {
+        let mut demands = self.demands.lock().unwrap_or_else(PoisonError::into_inner);
+        demands.catch_up(history);
+        let (places, weights): (Vec<usize>, Vec<f64>) = moments
+            .filter_map(|(start, weight)| Some((demands.place(start, ticks, self.tick_seconds)?, weight)))
+            .unzip();
+        demands.buckets.iter().map(|bucket| ahead(bucket, ticks, &places, &weights)).collect()
+    }
+}
+
+impl Demands {
+    fn catch_up(&mut self, history: &History) {
+        let known = self.times.back().copied().unwrap_or(i64::MIN);
+        let ticks = history.len();
+        let newer = (0..ticks).rev().map_while(|at| history.get(at)).take_while(|t| t.time.timestamp() > known);
+        let newer = newer.count();
+        for tick in history.latest(newer) {
+            self.times.push_back(tick.time.timestamp());
+            self.buckets.resize_with(tick.buckets.len(), VecDeque::new);
+            self.buckets.iter_mut().zip(&tick.buckets).for_each(|(all, seen)| all.push_back(seen.demand));
+        }
+        let over = self.times.len().saturating_sub(ticks);
+        self.times.drain(..over);
+        self.buckets.iter_mut().for_each(|all| drop(all.drain(..over.min(all.len()))));
+    }
+
+    /// Where a moment is, if it is known and what came after so many ticks is, too.
+    fn place(&self, start: i64, ticks: usize, tick_seconds: i64) -> Option<usize> {
+        let at = usize::try_from((start - self.times.front()?) / tick_seconds).ok()?;
+        let after = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
+        let there = self.times.get(at) == Some(&start) && self.times.get(at + ticks) == Some(&(start + after));
+        there.then_some(at)
+    }
+}
+
+fn ahead(demand: &VecDeque<u64>, ticks: usize, places: &[usize], weights: &[f64]) -> Ahead {
+    let present = demand.back().copied().unwrap_or(0);
+    let after = |at: usize| present.saturating_add(demand[at + ticks]).saturating_sub(demand[at]);
+    let total: f64 = weights.iter().sum();
+    let sum: f64 = places.iter().zip(weights).map(|(at, weight)| weight * after(*at) as f64).sum();
+    if !(total.is_finite() && total > f64::MIN_POSITIVE) {
+        return Ahead::certain(present);
+    }
+    let mut drawn: Vec<(u64, u32)> = Vec::new();
+    draw(weights, |at, times| drawn.push((after(places[at]), times)));
+    drawn.sort_unstable();
+    let counts = drawn.iter().map(|&(nodes, times)| (nodes, f64::from(times)));
+    Ahead { mean: sum / total, demand: Distribution::weighted(counts) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+    use crate::record::BucketTick;
+
+    const LEAD: Lead = sample::LEAD;
+
+    fn history(demand: &[u64]) -> History {
+        let mut history = History::default();
+        for (minute, &demand) in (0..).zip(demand) {
+            history
+                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+        }
+        history
+    }
+
+    #[track_caller]
+    fn check(demand: &[u64], ticks: usize, moments: &[(i64, f64)], mean: f64, most: u64) {
+        let moments = moments.iter().map(|&(minute, weight)| (60 * minute, weight));
+        let ahead = Changes::new(LEAD).ahead(&history(demand), ticks, moments);
+        assert!((ahead[0].mean - mean).abs() < 1e-12, "{ahead:?}");
+        assert_eq!(ahead[0].demand.most(), most);
+    }
+
+    /// After minute 0 demand rose by 3, after minute 1 it fell by 2.
+    #[test]
+    fn past_changes_are_added_to_present_demand_by_weight() {
+        check(&[1, 2, 4, 0, 5], 2, &[(0, 1.0)], 8.0, 8);
+        check(&[1, 2, 4, 0, 5], 2, &[(0, 1.0), (1, 3.0)], 5.0 + (3.0 - 3.0 * 2.0) / 4.0, 8);
+    }
+
+    /// After minute 0 demand fell by 4: more than there is now.
+    #[test]
+    fn demand_is_at_least_zero() {
+        check(&[9, 5, 1], 1, &[(0, 1.0)], 0.0, 0);
+    }
+
+    /// What followed minute 3 after two ticks is not known yet, nor is anything of a minute before the first.
+    #[test]
+    fn only_changes_that_are_over_count() {
+        check(&[1, 2, 4, 0, 5], 2, &[(3, 1.0), (-1, 1.0)], 5.0, 5);
+        check(&[1, 2, 4, 0, 5], 4, &[(0, 1.0), (1, 1.0)], 9.0, 9);
+    }
+
+    #[test]
+    fn the_copy_of_demand_keeps_up() {
+        let changes = Changes::new(LEAD);
+        let mean = |demand: &[u64]| changes.ahead(&history(demand), 1, [(0, 1.0)].into_iter())[0].mean;
+        assert!((mean(&[1, 3]) - 5.0).abs() < 1e-12);
+        assert!((mean(&[1, 3, 7, 4]) - 6.0).abs() < 1e-12);
+    }
+}
