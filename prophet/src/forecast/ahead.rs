@@ -50,7 +50,8 @@ impl Demands {
     fn catch_up(&mut self, history: &History) {
         let known = self.times.back().copied().unwrap_or(i64::MIN);
         let ticks = history.len();
-        let newer = (0..ticks).rev().map_while(|at| history.get(at)).take_while(|t| t.time.timestamp() > known);
+        let newer =
+            (0..ticks).rev().map_while(|at| history.get(at)).take_while(|t| t.time.timestamp() > known);
         let newer = newer.count();
         for tick in history.latest(newer) {
             self.times.push_back(tick.time.timestamp());
@@ -66,7 +67,8 @@ impl Demands {
     fn place(&self, start: i64, ticks: usize, tick_seconds: i64) -> Option<usize> {
         let at = usize::try_from((start - self.times.front()?) / tick_seconds).ok()?;
         let after = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
-        let there = self.times.get(at) == Some(&start) && self.times.get(at + ticks) == Some(&(start + after));
+        let there =
+            self.times.get(at) == Some(&start) && self.times.get(at + ticks) == Some(&(start + after));
         there.then_some(at)
     }
 }

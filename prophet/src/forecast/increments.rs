@@ -113,7 +113,8 @@ impl Forecaster for Increments {
         let now = history.last().map_or(0, |tick| tick.time.timestamp());
         let apart = self.lead.tick_seconds * i64::try_from(STRIDE).unwrap_or(1);
         let keep = (-apart as f64 / HALF_LIFE_SECONDS).exp2();
-        let moments = std::iter::successors(Some((now, 1.0)), |(at, weight)| Some((at - apart, weight * keep)));
+        let moments =
+            std::iter::successors(Some((now, 1.0)), |(at, weight)| Some((at - apart, weight * keep)));
         self.changes.ahead(history, ticks, moments.take(history.len().div_ceil(STRIDE)))
     }
 }

@@ -24,12 +24,7 @@ pub struct Seasonal {
 impl Seasonal {
     /// For so many buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        Self {
-            ages: Ages::new(lead),
-            needs: Needs::new(buckets, lead),
-            changes: Changes::new(lead),
-            now: 0,
-        }
+        Self { ages: Ages::new(lead), needs: Needs::new(buckets, lead), changes: Changes::new(lead), now: 0 }
     }
 
     fn weight(&self, window: &Window<()>) -> f64 {

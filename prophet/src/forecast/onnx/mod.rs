@@ -101,12 +101,7 @@ impl Onnx {
         }
     }
 
-    fn run(
-        &self,
-        worker: &mut Worker,
-        spec: &Arc<Spec>,
-        history: &History,
-    ) -> Result<Heard, ModelFault> {
+    fn run(&self, worker: &mut Worker, spec: &Arc<Spec>, history: &History) -> Result<Heard, ModelFault> {
         let field = |name: &str| format!("{}.{name}", spec::FIELD);
         if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
             let what = format!(

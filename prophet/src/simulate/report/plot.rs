@@ -5,32 +5,32 @@
 use std::fmt::Write as _;
 
 /// A plot with its axes.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// What the axes show, with units.
-    pub(super) x_label: String,
-    pub(super) y_label: String,
-    pub(super) x: Axis,
-    pub(super) layers: Vec<Layer>,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) x: Axis,
+    pub(crate) layers: Vec<Layer>,
 }
 
 /// How values of x are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Axis {
+pub(crate) enum Axis {
     Number,
     /// Seconds, Unix time where the log has it.
     Time,
 }
 
 /// Something drawn, later ones on top.
-pub(super) struct Layer {
+pub(crate) struct Layer {
     /// For the legend.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The CSS class, which gives it its colour.
-    pub(super) class: String,
-    pub(super) mark: Mark,
+    pub(crate) class: String,
+    pub(crate) mark: Mark,
 }
 
-pub(super) enum Mark {
+pub(crate) enum Mark {
     /// A line through (x, y).
     Line(Vec<(f64, f64)>),
     /// A line that holds each y until the next x.
@@ -78,7 +78,7 @@ impl Scale {
 
 impl Plot {
     /// The picture, described by `alt` for those who cannot see it.
-    pub(super) fn svg(&self, alt: &str) -> String {
+    pub(crate) fn svg(&self, alt: &str) -> String {
         let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
         let range = |values: &mut dyn Iterator<Item = f64>| {
             values
@@ -282,7 +282,7 @@ fn trim(value: f64) -> String {
 }
 
 /// For text and attributes of a page.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
