@@ -36,7 +36,7 @@ impl Answer {
         Self { mean: *mean, quantiles, held: demand.quantile(q) as f64 }
     }
 
-    /// The mean of answers by weights: of their means, and of their quantiles level by level.
+    /// The mean of answers by weights: of their means, and of their quantiles level by level, in whole nodes.
     pub(super) fn mixed<'a>(answers: impl Iterator<Item = (&'a Self, f64)>) -> Self {
         let mut mixed = Self { mean: 0.0, quantiles: [0.0; LEVELS.len()], held: 0.0 };
         for (answer, weight) in answers {
@@ -44,6 +44,9 @@ impl Answer {
             mixed.quantiles.iter_mut().zip(answer.quantiles).for_each(|(sum, q)| *sum += weight * q);
             mixed.held += weight * answer.held;
         }
+        // Demand is counted.
+        mixed.quantiles = mixed.quantiles.map(f64::round);
+        mixed.held = mixed.held.round();
         mixed
     }
 }

@@ -40,6 +40,13 @@ pub(super) struct Point {
     pub(super) then: f64,
 }
 
+impl Point {
+    /// The new nodes that were needed within the lead.
+    pub(super) fn needed(&self) -> f64 {
+        self.peak - self.demand
+    }
+}
+
 impl Telling {
     /// The days in which most new nodes were needed.
     pub(super) fn choose(moments: &Moments, entrant: Entrant, tick_seconds: i64) -> Self {

@@ -13,63 +13,68 @@ use crate::record::History;
 /// See the module.
 pub(super) struct Changes {
     tick_seconds: i64,
-    demands: Mutex<Demands>,
+    past: Mutex<Past>,
 }
 
-/// Demand by tick, as far back as the history reaches.
+/// What is known since somebody asked: as far back as the history reaches.
 #[derive(Default)]
-struct Demands {
-    /// In Unix seconds, oldest first.
+struct Past {
+    /// Of ticks, in Unix seconds, oldest first.
     times: VecDeque<i64>,
-    /// Per bucket.
-    buckets: Vec<VecDeque<u64>>,
+    /// By bucket, then by tick.
+    demand: Vec<VecDeque<u64>>,
+    /// Ticks with their weights, as of the last.
+    moments: Vec<(usize, f64)>,
 }
 
 impl Changes {
     pub(super) fn new(lead: Lead) -> Self {
-        Self { tick_seconds: lead.tick_seconds.max(1), demands: Mutex::default() }
+        Self { tick_seconds: lead.tick_seconds.max(1), past: Mutex::default() }
     }
 
-    /// Demand so many ticks after the last, by moments, in Unix seconds, with their weights.
-    pub(super) fn ahead(
+    /// Demand so many ticks after the last, by moments, in Unix seconds, with their weights: they are asked for once a tick.
+    pub(super) fn ahead<M: Iterator<Item = (i64, f64)>>(
         &self,
         history: &History,
         ticks: usize,
-        moments: impl Iterator<Item = (i64, f64)>,
+        moments: impl FnOnce() -> M,
     ) -> Vec<Ahead> {
-        let mut demands = self.demands.lock().unwrap_or_else(PoisonError::into_inner);
-        demands.catch_up(history);
-        let (places, weights): (Vec<usize>, Vec<f64>) = moments
-            .filter_map(|(start, weight)| Some((demands.place(start, ticks, self.tick_seconds)?, weight)))
-            .unzip();
-        demands.buckets.iter().map(|bucket| ahead(bucket, ticks, &places, &weights)).collect()
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        if past.catch_up(history) {
+            let known =
+                moments().filter_map(|(start, weight)| Some((past.place(start, self.tick_seconds)?, weight)));
+            past.moments = known.collect();
+        }
+        let after = i64::try_from(ticks).unwrap_or(i64::MAX).saturating_mul(self.tick_seconds);
+        let over = |at: usize| past.times.get(at + ticks).is_some_and(|end| *end - past.times[at] == after);
+        let (places, weights): (Vec<usize>, Vec<f64>) =
+            past.moments.iter().filter(|(at, _)| over(*at)).copied().unzip();
+        past.demand.iter().map(|bucket| ahead(bucket, ticks, &places, &weights)).collect()
     }
 }
 
-impl Demands {
-    fn catch_up(&mut self, history: &History) {
+impl Past {
+    /// Whether there was anything new.
+    fn catch_up(&mut self, history: &History) -> bool {
         let known = self.times.back().copied().unwrap_or(i64::MIN);
         let ticks = history.len();
-        let newer =
-            (0..ticks).rev().map_while(|at| history.get(at)).take_while(|t| t.time.timestamp() > known);
-        let newer = newer.count();
+        let latest = (0..ticks).rev().map_while(|at| history.get(at));
+        let newer = latest.take_while(|tick| tick.time.timestamp() > known).count();
         for tick in history.latest(newer) {
             self.times.push_back(tick.time.timestamp());
-            self.buckets.resize_with(tick.buckets.len(), VecDeque::new);
-            self.buckets.iter_mut().zip(&tick.buckets).for_each(|(all, seen)| all.push_back(seen.demand));
+            self.demand.resize_with(tick.buckets.len(), VecDeque::new);
+            self.demand.iter_mut().zip(&tick.buckets).for_each(|(all, seen)| all.push_back(seen.demand));
         }
         let over = self.times.len().saturating_sub(ticks);
         self.times.drain(..over);
-        self.buckets.iter_mut().for_each(|all| drop(all.drain(..over.min(all.len()))));
+        self.demand.iter_mut().for_each(|all| drop(all.drain(..over.min(all.len()))));
+        newer > 0
     }
 
-    /// Where a moment is, if it is known and what came after so many ticks is, too.
-    fn place(&self, start: i64, ticks: usize, tick_seconds: i64) -> Option<usize> {
+    /// The place of the tick at a moment.
+    fn place(&self, start: i64, tick_seconds: i64) -> Option<usize> {
         let at = usize::try_from((start - self.times.front()?) / tick_seconds).ok()?;
-        let after = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
-        let there =
-            self.times.get(at) == Some(&start) && self.times.get(at + ticks) == Some(&(start + after));
-        there.then_some(at)
+        (self.times.get(at) == Some(&start)).then_some(at)
     }
 }
 
@@ -108,7 +113,7 @@ mod tests {
     #[track_caller]
     fn check(demand: &[u64], ticks: usize, moments: &[(i64, f64)], mean: f64, most: u64) {
         let moments = moments.iter().map(|&(minute, weight)| (60 * minute, weight));
-        let ahead = Changes::new(LEAD).ahead(&history(demand), ticks, moments);
+        let ahead = Changes::new(LEAD).ahead(&history(demand), ticks, || moments);
         assert!((ahead[0].mean - mean).abs() < 1e-12, "{ahead:?}");
         assert_eq!(ahead[0].demand.most(), most);
     }
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn the_copy_of_demand_keeps_up() {
         let changes = Changes::new(LEAD);
-        let mean = |demand: &[u64]| changes.ahead(&history(demand), 1, [(0, 1.0)].into_iter())[0].mean;
+        let mean = |demand: &[u64]| changes.ahead(&history(demand), 1, || [(0, 1.0)].into_iter())[0].mean;
         assert!((mean(&[1, 3]) - 5.0).abs() < 1e-12);
         assert!((mean(&[1, 3, 7, 4]) - 6.0).abs() < 1e-12);
     }

@@ -113,9 +113,9 @@ impl Forecaster for Increments {
         let now = history.last().map_or(0, |tick| tick.time.timestamp());
         let apart = self.lead.tick_seconds * i64::try_from(STRIDE).unwrap_or(1);
         let keep = (-apart as f64 / HALF_LIFE_SECONDS).exp2();
-        let moments =
-            std::iter::successors(Some((now, 1.0)), |(at, weight)| Some((at - apart, weight * keep)));
-        self.changes.ahead(history, ticks, moments.take(history.len().div_ceil(STRIDE)))
+        let earlier = |&(at, weight): &(i64, f64)| Some((at - apart, weight * keep));
+        let count = history.len().div_ceil(STRIDE);
+        self.changes.ahead(history, ticks, || std::iter::successors(Some((now, 1.0)), earlier).take(count))
     }
 }
 

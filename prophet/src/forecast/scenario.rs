@@ -157,7 +157,7 @@ impl Forecaster for Scenario {
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        let moments = self.windows.iter().map(|window| (window.start, self.weight(window)));
+        let moments = || self.windows.iter().map(|window| (window.start, self.weight(window)));
         self.changes.ahead(history, ticks, moments)
     }
 }

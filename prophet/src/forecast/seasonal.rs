@@ -44,7 +44,7 @@ impl Forecaster for Seasonal {
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        self.changes.ahead(history, ticks, self.needs.moments(|window| self.weight(window)))
+        self.changes.ahead(history, ticks, || self.needs.moments(|window| self.weight(window)))
     }
 }
 

@@ -115,7 +115,7 @@ impl Forecaster for State {
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
         let room = self.roominess(history.last().map_or(&[][..], |tick| &tick.room));
-        self.changes.ahead(history, ticks, self.needs.moments(|window| self.weight(window, &room)))
+        self.changes.ahead(history, ticks, || self.needs.moments(|window| self.weight(window, &room)))
     }
 }
 

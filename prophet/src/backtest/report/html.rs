@@ -90,39 +90,44 @@ const POINTS: usize = 700;
 fn bands(body: &mut String, errors: &Errors, settings: &Settings, catalog: &Catalog) {
     let Telling { entrant, bucket, points, .. } = &errors.telling;
     let Some(entry) = catalog.buckets().get(*bucket) else { return };
-    let bins = points.chunks(points.len().div_ceil(POINTS).max(1));
-    // Of each bin, the tick that needed most.
-    let most =
-        bins.filter_map(|bin| bin.iter().max_by(|a, b| (a.peak - a.demand).total_cmp(&(b.peak - b.demand))));
-    let most: Vec<&Point> = most.collect();
-    let note = "The two days in which most new nodes were needed. The band is what would be held beyond demand; the line above is the largest demand until a node ordered at that moment would be ready.";
-    let held = new_nodes_plot(&most);
-    section(body, &format!("New nodes: {} by {entrant}", entry.name), note, &held);
-    if most.iter().any(|point| point.tenths.is_some()) {
-        let heading = format!(
-            "{}: {} by {entrant}",
-            capitalised(&title(Horizon::Ticks(Horizon::TICKS_MAX), settings)),
-            entry.name
-        );
-        let note = "The band lies between the lowest and the highest tenth of what was expected; the line is what came.";
-        section(body, &heading, note, &ahead_plot(&most));
+    let note = "The two days in which most new nodes were needed: what would be held beyond demand, and what was needed until a node ordered at that moment would be ready.";
+    section(
+        body,
+        &format!("New nodes: {} by {entrant}", entry.name),
+        note,
+        &new_nodes_plot(&most_needed(points)),
+    );
+    if points.iter().any(|point| point.tenths.is_some()) {
+        let ahead = capitalised(&title(Horizon::Ticks(Horizon::TICKS_MAX), settings));
+        let note = "The eight of their hours in which most was needed. The band lies between the lowest and the highest tenth of what was expected; the line is what came.";
+        let plot = ahead_plot(&most_needed(busiest(points, points.len().div_ceil(6))));
+        section(body, &format!("{ahead}: {} by {entrant}", entry.name), note, &plot);
     }
 }
 
+/// So many points as can be drawn: of each bin, the tick that needed most.
+fn most_needed(points: &[Point]) -> Vec<&Point> {
+    let bins = points.chunks(points.len().div_ceil(POINTS).max(1));
+    bins.filter_map(|bin| bin.iter().max_by(|a, b| a.needed().total_cmp(&b.needed()))).collect()
+}
+
+/// The so many points one after the other that needed most.
+fn busiest(points: &[Point], len: usize) -> &[Point] {
+    let needed = |points: &[Point]| points.iter().map(|point| point.needed()).sum::<f64>();
+    points.windows(len.max(1)).step_by(10).max_by(|a, b| needed(a).total_cmp(&needed(b))).unwrap_or(points)
+}
+
 fn new_nodes_plot(points: &[&Point]) -> String {
-    let at = |of: fn(&Point) -> f64| points.iter().map(|point| (point.time as f64, of(point))).collect();
-    let band = points.iter().map(|p| (p.time as f64, p.demand, p.demand + p.held)).collect();
+    let held = points.iter().map(|point| (point.time as f64, 0.0, point.held)).collect();
+    let needed = points.iter().map(|point| (point.time as f64, point.needed())).collect();
     let plot = Plot {
         x_label: String::new(),
         y_label: "nodes".into(),
         x: Axis::Time,
-        layers: vec![
-            layer("held", "c0", Mark::Band(band)),
-            layer("the largest demand within the lead", "c1", Mark::Steps(at(|point| point.peak))),
-            layer("demand", "c4", Mark::Steps(at(|point| point.demand))),
-        ],
+        y_from_zero: true,
+        layers: vec![layer("held", "c0", Mark::Band(held)), layer("needed", "c4", Mark::Steps(needed))],
     };
-    plot.svg("Demand, what was held beyond it, and the largest demand within the lead, over time")
+    plot.svg("New nodes that were needed within the lead, and what was held for them, over time")
 }
 
 fn ahead_plot(points: &[&Point]) -> String {
@@ -133,6 +138,7 @@ fn ahead_plot(points: &[&Point]) -> String {
         x_label: String::new(),
         y_label: "nodes".into(),
         x: Axis::Time,
+        y_from_zero: false,
         layers: vec![
             layer("expected, 10 % to 90 %", "c0", Mark::Band(band)),
             layer("demand", "c4", Mark::Steps(came)),
@@ -158,6 +164,7 @@ fn coverage(scores: &[Score]) -> String {
         x_label: "quantile, %".into(),
         y_label: "% of ticks at which it was enough".into(),
         x: Axis::Number,
+        y_from_zero: true,
         layers,
     };
     plot.svg("How often a quantile was enough, by quantile and forecaster")
@@ -178,6 +185,7 @@ fn carriers(errors: &Errors) -> String {
         x_label: String::new(),
         y_label: "% of ticks".into(),
         x: Axis::Time,
+        y_from_zero: true,
         layers: methods.into_iter().enumerate().map(line).collect(),
     };
     plot.svg("The share of ticks that each method carried the ensemble, by day")

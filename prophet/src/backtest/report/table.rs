@@ -117,15 +117,19 @@ fn percent(share: f64) -> String {
     if share.is_finite() { format!("{:.2}", 100.0 * share) } else { "-".into() }
 }
 
+/// Of a loss so many times the last value's, nobody asks for the interval.
+const MANY: f64 = 10.0;
+
 /// With its interval; `tie` where that covers 1.
 fn ratio(score: &Score, ratio: Option<Ratio>) -> String {
     match ratio {
         None => "-".into(),
         Some(_) if score.name == "last-value" => "1".into(),
-        Some(Ratio { ratio, interval: Some((low, high)), tie }) => {
+        Some(Ratio { ratio, interval: Some((low, high)), tie }) if ratio < MANY => {
             let tie = if tie == Some(true) { " tie" } else { "" };
-            format!("{ratio:.4} [{low:.4}, {high:.4}]{tie}")
+            format!("{ratio:.3} [{low:.3}, {high:.3}]{tie}")
         }
-        Some(Ratio { ratio, .. }) => format!("{ratio:.4}"),
+        Some(Ratio { ratio, .. }) if ratio < MANY => format!("{ratio:.3}"),
+        Some(Ratio { ratio, .. }) => format!("{ratio:.0}"),
     }
 }

@@ -129,6 +129,7 @@ pub(crate) fn frontier(comparison: &Comparison) -> String {
         x_label: "extra idle, % of reactive's instance-hours".into(),
         y_label: "pending minutes".into(),
         x: Axis::Number,
+        y_from_zero: true,
         layers: vec![
             layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
             layer(
@@ -167,6 +168,7 @@ fn waits(comparison: &Comparison) -> String {
         x_label: "minutes".into(),
         y_label: "% of jobs that waited longer".into(),
         x: Axis::Number,
+        y_from_zero: true,
         layers,
     };
     plot.svg("The share of jobs that waited longer than so many minutes, by policy")
@@ -192,6 +194,7 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
         x_label: String::new(),
         y_label: "nodes".into(),
         x: Axis::Time,
+        y_from_zero: true,
         layers: vec![
             layer("placeholders on top of demand", "c0", Mark::Band(band)),
             layer("nodes ready", "c3", Mark::Steps(ready)),

@@ -10,6 +10,8 @@ pub(crate) struct Plot {
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) x: Axis,
+    /// Whether y begins at 0, whatever is drawn.
+    pub(crate) y_from_zero: bool,
     pub(crate) layers: Vec<Layer>,
 }
 
@@ -96,7 +98,8 @@ impl Plot {
         } else {
             (x_low, x_high)
         };
-        let scale = Scale { x, y: (y_low.min(0.0), y_high * 1.05) };
+        let y = if self.y_from_zero { (y_low.min(0.0), y_high * 1.05) } else { (y_low, y_high) };
+        let scale = Scale { x, y };
         let mut svg =
             format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(alt));
         self.axes(&scale, &mut svg);
@@ -303,6 +306,7 @@ mod tests {
             x_label: "<x>".into(),
             y_label: String::new(),
             x: Axis::Number,
+            y_from_zero: true,
             layers: vec![Layer {
                 name: "<script>".into(),
                 class: "a".into(),
