@@ -22,7 +22,7 @@ impl Blended {
             Horizon::Ticks(ticks) => Some(ticks),
             Horizon::Lead => None,
         });
-        let blends = |ticks| (ticks, vec![Blend::new(methods, ticks, tick_seconds); buckets]);
+        let blends = |ticks| (ticks, vec![Blend::new(methods, tick_seconds); buckets]);
         let blends: Vec<_> = ticks.map(blends).collect();
         let open = vec![VecDeque::new(); blends.len()];
         Self { blends, open }

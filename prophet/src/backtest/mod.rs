@@ -33,6 +33,8 @@ mod score;
 mod table4;
 mod tally;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 pub use entrant::{Entrant, default_forecasters, policies};
 pub use errors::{Errors, forecast_errors};

@@ -88,6 +88,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         }
     })?;
     make_folder(args.out.as_deref())?;
+    let first = replay.trace.jobs.first().map_or(i64::MAX, |job| job.submit);
+    ensure!(
+        first < replay.window.0,
+        "no job precedes --from: errors are measured by the largest demand before it"
+    );
     let backtest = judge(&replay, &forecasters, &args, &stop)?;
     let Replay { settings, trace, catalog, .. } = &replay;
     if let Some(folder) = &args.out {
