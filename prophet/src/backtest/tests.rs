@@ -51,7 +51,9 @@ fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
     let mut passes: Vec<Pass> =
         entrants.iter().map(|e| Pass::new(*e, &settings(), &catalog(), from, moments.judged.start)).collect();
-    passes.iter_mut().for_each(|pass| drop(pass.go_on(moments, 0..moments.judged.start)));
+    for pass in &mut passes {
+        pass.go_on(moments, 0..moments.judged.start);
+    }
     let mut last = Vec::new();
     for tick in moments.judged.start..=at {
         last = passes.iter_mut().flat_map(|pass| pass.go_on(moments, tick..tick + 1)).collect();
@@ -74,10 +76,11 @@ fn forecasts_see_only_the_past() {
     let one = moments(&jobs, window);
     let at = one.judged.start + 100;
     let after = one.tick_time(at);
-    let busier = jobs.iter().map(|job| match job.submit > after {
-        true => Job { runtime: 5 * job.runtime, submit: after + 1 + (job.submit - after) / 3, ..job.clone() },
-        false => job.clone(),
-    });
+    let busy = |job: &Job| {
+        let submit = after + 1 + (job.submit - after) / 3;
+        Job { submit, runtime: 5 * job.runtime, ..job.clone() }
+    };
+    let busier = jobs.iter().map(|job| if job.submit > after { busy(job) } else { job.clone() });
     let busier: Vec<Job> = busier.chain(jobs.last().cloned()).collect();
     let other = moments(&busier, window);
     assert_ne!(

@@ -68,7 +68,7 @@ fn forecaster(text: &str) -> Result<Contender, String> {
         })
 }
 
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_interrupt()?;
     let mut forecasters = args.forecasters.clone();
     let settings = args.log.settings(|settings| {
@@ -93,10 +93,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         first < replay.window.0,
         "no job precedes --from: errors are measured by the largest demand before it"
     );
-    let backtest = judge(&replay, &forecasters, &args, &stop)?;
+    let backtest = judge(&replay, &forecasters, args, &stop)?;
     let Replay { settings, trace, catalog, .. } = &replay;
     if let Some(folder) = &args.out {
-        write_report(&backtest, settings, trace, catalog, write_into(folder))?;
+        write_report(&backtest, settings, trace, catalog, |name, write| write_into(folder, name, write))?;
         eprintln!("wrote {}", folder.join("backtest.html").display());
     }
     match args.output {

@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "kubernetes")]
         Command::Crd(args) => crd::run(&args),
         Command::Simulate(args) => simulate::run(*args),
-        Command::Backtest(args) => backtest::run(*args),
+        Command::Backtest(args) => backtest::run(&args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),
         Command::Model(command) => return model::run(&command),

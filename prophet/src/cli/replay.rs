@@ -240,12 +240,12 @@ pub(super) fn make_folder(out: Option<&Path>) -> anyhow::Result<()> {
 /// Writes a file of a folder, whole or not at all.
 pub(super) fn write_into(
     folder: &Path,
-) -> impl Fn(&str, &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    move |name, write| {
-        let path = folder.join(name);
-        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        output::write_whole(&path, |to| write(to))
-    }
+    name: &str,
+    write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    output::write_whole(&path, |to| write(to))
 }
 
 /// The first Ctrl-C ends the runs, the second the program.

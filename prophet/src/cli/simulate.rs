@@ -98,7 +98,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let comparison = comparison.context("interrupted; nothing was written")?;
     if let Some(folder) = args.out {
-        write_report(&comparison, &settings, &trace, &catalog, write_into(&folder))?;
+        write_report(&comparison, &settings, &trace, &catalog, |name, write| {
+            write_into(&folder, name, write)
+        })?;
         eprintln!("wrote {}", folder.join("report.html").display());
     }
     match args.output {

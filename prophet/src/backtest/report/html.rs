@@ -78,7 +78,9 @@ fn table<const N: usize>(heads: [[&str; N]; 2], rows: Vec<(String, Vec<String>)>
     text += "</tr></thead><tbody>";
     for (name, cells) in rows {
         let _ = write!(text, "<tr><th>{}</th>", escape(&name));
-        cells.iter().for_each(|cell| text += &format!("<td>{}</td>", escape(cell)));
+        for cell in cells {
+            let _ = write!(text, "<td>{}</td>", escape(&cell));
+        }
         text += "</tr>";
     }
     text + "</tbody></table></div>"
@@ -113,7 +115,7 @@ fn most_needed(points: &[Point]) -> Vec<&Point> {
 
 /// The so many points one after the other that needed most.
 fn busiest(points: &[Point], len: usize) -> &[Point] {
-    let needed = |points: &[Point]| points.iter().map(|point| point.needed()).sum::<f64>();
+    let needed = |points: &[Point]| points.iter().map(Point::needed).sum::<f64>();
     points.windows(len.max(1)).step_by(10).max_by(|a, b| needed(a).total_cmp(&needed(b))).unwrap_or(points)
 }
 
