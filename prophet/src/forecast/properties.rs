@@ -5,7 +5,7 @@ use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
+use super::{Ahead, Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
 const METHODS: [Method; 10] = [
@@ -33,8 +33,8 @@ fn forecaster(method: Method) -> Box<dyn Forecaster> {
     method.forecaster(&sample::catalog(), sample::LEAD, &Ladder::default(), Objective::default())
 }
 
-/// What is expected after each of the minutes.
-fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
+/// What is expected after each of the minutes, and of demand three minutes later.
+fn outlooks(method: Method, minutes: &[Minute]) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
     let mut learners = Learners::new(forecaster(method));
@@ -44,7 +44,7 @@ fn outlooks(method: Method, minutes: &[Minute]) -> Vec<Outlook> {
         let buckets = vec![BucketTick { demand, demand_max: demand + above, announced: 0 }];
         learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
-        learners.forecast(&demand, &KnownFuture::default(), time)
+        (learners.forecast(&demand, &KnownFuture::default(), time), learners.demand_ahead(3))
     };
     (0..).zip(minutes).map(answer).collect()
 }
@@ -66,9 +66,12 @@ proptest! {
     #[test]
     fn quantiles_rise(past in minutes()) {
         for method in METHODS {
-            for outlook in outlooks(method, &past).iter().step_by(37) {
-                let quantile = |q: u32| outlook.buckets[0].new_nodes.quantile(f64::from(q) / 100.0);
-                prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);
+            for (outlook, ahead) in outlooks(method, &past).iter().step_by(37) {
+                for distribution in [&outlook.buckets[0].new_nodes, &ahead[0].demand] {
+                    let quantile = |q: u32| distribution.quantile(f64::from(q) / 100.0);
+                    prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);
+                }
+                prop_assert!(ahead[0].mean >= 0.0, "{:?}", method);
             }
         }
     }
