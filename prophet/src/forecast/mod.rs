@@ -133,7 +133,7 @@ pub trait Forecaster: Send {
 /// Demand of a bucket at a moment to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
-    /// The forecast that is judged by its square: nodes, at least 0.
+    /// The forecast that is judged by its square, so that its mean is best: nodes, at least 0.
     pub mean: f64,
     /// Of nodes.
     pub demand: Distribution,

@@ -1,6 +1,6 @@
 //! A backtest as one self-contained page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use embedder::Catalog;
@@ -101,7 +101,7 @@ fn bands(body: &mut String, errors: &Errors, settings: &Settings, catalog: &Cata
     );
     if points.iter().any(|point| point.tenths.is_some()) {
         let ahead = capitalised(&title(Horizon::Ticks(Horizon::TICKS_MAX), settings));
-        let note = "The eight of their hours in which most was needed. The band lies between the lowest and the highest tenth of what was expected; the line is what came.";
+        let note = "The eight hours of them in which most was needed. The band lies between the lowest and the highest tenth of what was expected; the line is what came.";
         let plot = ahead_plot(&most_needed(busiest(points, points.len().div_ceil(6))));
         section(body, &format!("{ahead}: {} by {entrant}", entry.name), note, &plot);
     }
@@ -175,13 +175,13 @@ fn coverage(scores: &[Score]) -> String {
 fn carriers(errors: &Errors) -> String {
     let methods: BTreeSet<&str> = errors.carriers.iter().flat_map(|day| day.keys().copied()).collect();
     let line = |(place, method): (usize, &str)| {
-        let share = |(day, counts): (i64, &std::collections::BTreeMap<&'static str, f64>)| {
-            let total: f64 = counts.values().sum();
-            let share = counts.get(method).copied().unwrap_or(0.0) / total.max(1.0);
-            ((errors.since + day * DAY_SECONDS) as f64, 100.0 * share)
+        let share = |counts: &BTreeMap<&'static str, f64>| {
+            100.0 * counts.get(method).copied().unwrap_or(0.0) / counts.values().sum::<f64>().max(1.0)
         };
-        let days = (0..).zip(&errors.carriers).map(share).collect();
-        layer(method, &format!("c{}", place % 8), Mark::Steps(days))
+        // The last day has an end, too.
+        let days = errors.carriers.iter().chain(errors.carriers.last()).map(share);
+        let starts = (0..).map(|day| (errors.since + day * DAY_SECONDS) as f64);
+        layer(method, &format!("c{}", place % 8), Mark::Steps(starts.zip(days).collect()))
     };
     let plot = Plot {
         x_label: String::new(),
