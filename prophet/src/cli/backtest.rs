@@ -23,7 +23,8 @@ Examples:
   prophet backtest --trace jobs.csv.gz --from 14d --out report/ --output json
 
 What is judged:
-  Forecasters learn online from the first job on, at every tick. From --from to --until each is asked for demand 1, 2,
+  Forecasters learn online from the first job on, at every tick; --from must leave some days before it, for errors are
+  measured by the largest demand until then. From --from to --until each is asked for demand 1, 2,
   3 and 6 ticks ahead, and for D, the new nodes needed until a node ordered now is ready. Demand is as offered: each job
   from its submission, for as long as it runs. zero, last-value, static-max, moving-window and the oracle stand in every
   table; constant:4 and ladder say nothing of demand, only of D.

@@ -73,7 +73,7 @@ impl Backtest {
             format!(
                 "coverage: how often what came was below, and at most, the quantile {q} (of D, what is held: the ensemble holds what costs least, not that quantile)."
             ),
-            "D: the new nodes needed within the lead, exact to the event. Its squared error is of the mean, and zero is what last-value says of it.".into(),
+            "D: the new nodes needed within the lead, exact to the event. Its squared error is of the mean, and zero is what last-value says of it. The ensemble's is that of the method that carries it, which may look farther than the lead: a node that was launched stays for a while.".into(),
         ];
         notes.push(if days < DAYS_MIN {
             format!("{days} days are too few for intervals by day (at least {DAYS_MIN}): none is given.")

@@ -79,9 +79,13 @@ pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
 pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
     [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
 
+/// Who stands for the paper's networks.
+const PAPER_NOTE: &str = "onnx: the network that is shipped, or --model; for the row LSTM, train one (models/lstm.py) and name it by --model.\n";
+
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");
     write_rows(text, &PAPER_HEADS, &paper_rows(scores));
+    text.push_str(PAPER_NOTE);
 }
 
 fn write_rows<const N: usize>(text: &mut String, heads: &[[&str; N]; 2], rows: &[(String, Vec<String>)]) {
