@@ -13,11 +13,13 @@
 //! catalog/     the buckets on offer: a table of AWS types, a file
 //! record/      the history that forecasts learn from
 //! forecast/    one file per method
+//! backtest/    how far off forecasts are, and what decisions by them would have cost
 //! simulate/    an event-driven cluster that runs a job log under a policy
 //! trace/       readers of public logs, and a generator of synthetic ones
 //! cli/         one file per command; nothing imports it
 //! ```
 
+pub mod backtest;
 pub mod catalog;
 pub mod cli;
 #[cfg(feature = "kubernetes")]

@@ -160,6 +160,66 @@ fn the_figures_can_be_recomputed_from_the_files() {
 }
 
 #[test]
+fn a_backtest_judges_forecasts_and_decisions() {
+    let folder = folder();
+    let log = log(folder.path());
+    let out = folder.path().join("out");
+    let out_text = out.display().to_string();
+    let typed = ["--from", "3d", "--tick", "5m", "--forecasters", "ensemble,state", "--seeds", "2"];
+    let mut arguments = vec!["backtest", "--trace", &log, "--output", "json", "--out", &out_text];
+    arguments.extend(typed);
+    let object = json(&arguments);
+    let scores = object["forecast"].as_array().expect("scores");
+    for score in scores {
+        for key in ["name", "horizon", "mse", "pmse", "wape", "pinball", "coverage"] {
+            assert!(score.get(key).is_some(), "{key} is missing in {score}");
+        }
+    }
+    let horizons = |name: &str| -> Vec<Value> {
+        scores.iter().filter(|score| score["name"] == name).map(|score| score["horizon"].clone()).collect()
+    };
+    for name in ["zero", "last-value", "static-max", "moving-window", "ensemble", "state", "oracle"] {
+        assert_eq!(Value::from(horizons(name)), serde_json::json!([1, 2, 3, 6, "D"]), "{name}");
+    }
+    let of = |name: &str, key: &str| -> Vec<f64> {
+        let own = scores.iter().filter(|score| score["name"] == name);
+        own.map(|score| score[key].as_f64().expect("a figure")).collect()
+    };
+    assert_eq!(of("oracle", "mse"), [0.0; 5]);
+    assert_eq!(of("zero", "pmse"), [0.0; 5]);
+    assert!(of("ensemble", "mse").iter().all(|mse| *mse > 0.0));
+    let decisions = object["decisions"].as_array().expect("decisions");
+    let names: Vec<&str> = decisions.iter().filter_map(|policy| policy["name"].as_str()).collect();
+    for name in
+        ["reactive", "static-max", "best-constant", "ladder", "moving-window", "ensemble", "state", "oracle"]
+    {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(decisions.iter().all(|policy| policy["stderr"]["dollars"].is_number()));
+    let page = fs::read_to_string(out.join("backtest.html")).expect("backtest.html");
+    assert!(
+        page.matches("<svg").count() >= 4 && !page.contains("http"),
+        "one self-contained page with plots"
+    );
+    let file = folder.path().join("settings.json").display().to_string();
+    fs::write(&file, object["settings"].to_string()).expect("settings are written");
+    assert_eq!(json(&["backtest", "--settings", &file, "--output", "json"]), object);
+}
+
+#[test]
+fn the_papers_table_has_its_rows() {
+    let folder = folder();
+    let log = log(folder.path());
+    let (code, out, error) =
+        run(&["backtest", "--trace", &log, "--from", "3d", "--paper", "--forecasters", "increments"]);
+    assert_eq!(code, 0, "{error}");
+    for model in ["Transformer", "LSTM", "SES", "ARIMA", "Static", "increments"] {
+        assert!(out.contains(model), "{model} is not in\n{out}");
+    }
+    assert!(out.contains("too few for intervals by day"), "{out}");
+}
+
+#[test]
 fn embed_counts_instances() {
     let folder = folder();
     let shapes = folder.path().join("shapes.csv").display().to_string();
@@ -216,6 +276,14 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     check(&["simulate", "--settings", "/no/such/file"], 1, "failed to read /no/such/file");
     check(&["simulate", "--from", "2030-01-01", "--policies", "reactive"], 1, "no job counts");
     check(&["trace", "describe", "/no/such/log"], 1, "failed to read /no/such/log");
+    check(&["backtest", "--forecasters", "magic"], 2, "unknown forecaster");
+    check(&["backtest", "--forecasters", "constant:4"], 2, "unknown forecaster");
+    check(&["backtest", "--paper", "--tick", "1m"], 2, "--tick");
+    check(&["backtest", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
+    check(&["backtest", "--from", "2030-01-01"], 1, "no job counts");
+    check(&["backtest", "--from", "0d"], 1, "no job precedes --from");
+    let (code, out, _) = run(&["backtest", "--help"]);
+    assert!(code == 0 && out.contains("Examples:") && out.contains("What is judged:"));
     let (code, out, _) = run(&["simulate", "--help"]);
     assert!(code == 0 && out.contains("Examples:") && out.contains("What each policy knows:"));
 }

@@ -1,5 +1,6 @@
 //! The command line, one file per command. Exit codes: 0 done, 1 failed, 2 wrong usage.
 
+mod backtest;
 #[cfg(feature = "kubernetes")]
 mod catalog;
 #[cfg(feature = "kubernetes")]
@@ -15,6 +16,7 @@ mod model;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
+mod replay;
 #[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
@@ -53,6 +55,8 @@ enum Command {
     Crd(crd::Args),
     /// Replay a job log: how long would jobs have waited for nodes, and what would it have cost?
     Simulate(Box<simulate::Args>),
+    /// Judge forecasts on a job log, and what decisions by them would have cost.
+    Backtest(Box<backtest::Args>),
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Describe a job log, or generate one.
@@ -80,6 +84,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "kubernetes")]
         Command::Crd(args) => crd::run(&args),
         Command::Simulate(args) => simulate::run(*args),
+        Command::Backtest(args) => backtest::run(&args),
         Command::Embed(args) => embed::run(&args),
         Command::Trace(command) => trace::run(command),
         Command::Model(command) => return model::run(&command),

@@ -142,7 +142,7 @@ fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
 fn write_ticks(workload: &Workload, catalog: &Catalog, tick: Span, to: &mut dyn io::Write) -> io::Result<()> {
     let mut shares = NodeShares::new(catalog);
     let mut done = writeln!(to, "time,bucket,demand,demand_max,arrivals,room_mean,room_most");
-    ticks(workload, catalog, SchedulerKind::Pack, tick.as_seconds(), &mut |tick| {
+    ticks(workload, catalog, SchedulerKind::Pack, tick.as_seconds(), &mut |tick, _| {
         if done.is_err() {
             return;
         }

@@ -227,8 +227,10 @@ mod tests {
         let (mut arima, mut history) = (Arima::new(sample::LEAD), History::default());
         for minute in 0..2_000 {
             let demand = if minute % 4 == 0 { 9 } else { 5 };
-            history
-                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }],
+            ));
             arima.learn(&history, 0);
             assert!(minute > 100 || arima.ahead(2) == [demand as f64; 2]);
         }

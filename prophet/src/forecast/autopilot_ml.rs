@@ -13,7 +13,7 @@ use super::hyperparameters::{
     MODEL_CHANGE, MODEL_COST_DECAY, MODEL_DECAYS, MODEL_LIMIT_CHANGE, MODEL_MARGINS, MODEL_OVERRUN,
     MODEL_UNDERRUN,
 };
-use super::{Forecaster, KnownFuture, Outlook, each};
+use super::{Ahead, Forecaster, KnownFuture, Outlook, each};
 use crate::record::History;
 
 /// See the module.
@@ -124,6 +124,10 @@ impl Forecaster for AutopilotMl {
         each(self.buckets.len(), |id| {
             self.buckets[id].limit.saturating_sub(demand.present.get(id).copied().unwrap_or(0))
         })
+    }
+
+    fn demand_ahead(&self, _: &History, _: usize) -> Vec<Ahead> {
+        self.buckets.iter().map(|bucket| Ahead::certain(bucket.limit)).collect()
     }
 }
 

@@ -192,7 +192,10 @@ mod tests {
         let (mut history, mut misses) = (History::default(), 0);
         for minute in 0..4_000 {
             let demand_max = u64::from(minute % 10 == 0);
-            history.record(sample::tick(minute, vec![BucketTick { demand: 0, demand_max, announced: 0 }]));
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand: 0, demand_max, ..BucketTick::default() }],
+            ));
             calibrated.learn(&history);
             let held = calibrated.open.back().unwrap()[0].unwrap();
             misses += u32::from(minute > 2_000 && minute % 10 >= 7 && held == 0);

@@ -39,7 +39,7 @@ fn outcomes(
     let first = jobs.iter().map(|job| job.submit).min().unwrap();
     let (mut shapes, mut history) = (Shapes::new(&catalog), History::default());
     let (mut held, mut outcomes) = (std::collections::VecDeque::new(), vec![Vec::new(); catalog.len()]);
-    let mut each = |tick: &crate::record::Tick| {
+    let mut each = |tick: &crate::record::Tick, _: &_| {
         let day = (tick.time.timestamp() - first) / 86_400;
         if day >= judged.end {
             return;

@@ -51,6 +51,17 @@ impl Distribution {
         Self { steps: self.steps.iter().map(|&(count, chance)| (count, shifted(chance))).collect() }
     }
 
+    /// The mean count.
+    pub fn mean(&self) -> f64 {
+        let mut below = 0.0;
+        let share = |&(count, chance): &(u64, f64)| {
+            let mean = count as f64 * (chance - below);
+            below = chance;
+            mean
+        };
+        self.steps.iter().map(share).sum()
+    }
+
     /// The largest count that has a chance.
     pub fn most(&self) -> u64 {
         self.steps.last().map_or(0, |&(count, _)| count)
@@ -111,6 +122,12 @@ mod tests {
         near(4, 0.25);
         assert_eq!((shifted.quantile(0.7), shifted.most()), (2, 4));
         assert_eq!(d.shifted(0.0), d);
+    }
+
+    #[test]
+    fn the_mean_weighs_counts_by_their_chances() {
+        let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
+        assert!((d.mean() - 0.7).abs() < 1e-12 && (Distribution::certain(3).mean() - 3.0).abs() < 1e-12);
     }
 
     #[test]

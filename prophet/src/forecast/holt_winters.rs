@@ -189,8 +189,10 @@ mod tests {
             let of_day = minute % 1_440;
             let demand = if of_day < 480 { 0 } else { ((of_day - 480) / 5).min(12) };
             let demand = u64::try_from(demand).unwrap();
-            history
-                .record(sample::tick(minute, vec![BucketTick { demand, demand_max: demand, announced: 0 }]));
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }],
+            ));
             model.learn(&history, 0);
         }
         let ahead = model.ahead(60);

@@ -13,21 +13,22 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Demand};
 use placeholders::Reason;
 
-use super::hyperparameters::{HALF_LIFE_SECONDS, WINDOWS_MIN};
-use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::ahead::Changes;
+use super::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{History, Tick};
 
 /// Growing weights are scaled back before they lose precision.
 const WEIGHT_MAX: f64 = 1e12;
 
 /// See the module.
-#[derive(Clone, Debug)]
 pub struct Increments {
     lead: Lead,
     buckets: Vec<Needs>,
     pooled: Needs,
     /// What the next window weighs.
     weight: f64,
+    changes: Changes,
 }
 
 /// Needs seen, by how many nodes.
@@ -49,7 +50,13 @@ struct Needs {
 impl Increments {
     /// For so many buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        Self { lead, buckets: vec![Needs::default(); buckets], pooled: Needs::default(), weight: 1.0 }
+        Self {
+            lead,
+            buckets: vec![Needs::default(); buckets],
+            pooled: Needs::default(),
+            weight: 1.0,
+            changes: Changes::new(lead),
+        }
     }
 
     fn bucket(&self, id: BucketId) -> BucketOutlook {
@@ -100,6 +107,15 @@ impl Forecaster for Increments {
 
     fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let now = history.last().map_or(0, |tick| tick.time.timestamp());
+        let apart = self.lead.tick_seconds * i64::try_from(STRIDE).unwrap_or(1);
+        let keep = (-apart as f64 / HALF_LIFE_SECONDS).exp2();
+        let earlier = |&(at, weight): &(i64, f64)| Some((at - apart, weight * keep));
+        let count = history.len().div_ceil(STRIDE);
+        self.changes.ahead(history, ticks, || std::iter::successors(Some((now, 1.0)), earlier).take(count))
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! distribution.rs   counts with their chances
+//! ahead.rs          demand ahead, by how it changed after past moments: what forecast errors are judged by
 //! ladder.rs         a step function of running cores and nodes
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
@@ -26,6 +27,7 @@
 //! ```
 
 mod activity;
+mod ahead;
 mod arima;
 mod autopilot_ml;
 mod calibrated;
@@ -66,7 +68,7 @@ pub use arima::Arima;
 pub use autopilot_ml::AutopilotMl;
 pub use calibrated::Calibrated;
 pub use distribution::Distribution;
-pub use ensemble::{Carrier, Ensemble};
+pub use ensemble::{Blend, Carrier, Ensemble};
 pub use holt_winters::HoltWinters;
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
@@ -151,20 +153,23 @@ pub trait Forecaster: Send {
 /// Demand of a bucket at a moment to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
-    /// The forecast that is judged by its square: nodes, at least 0.
+    /// The forecast that is judged by its square, so that its mean is best: nodes, at least 0.
     pub mean: f64,
     /// Of nodes.
     pub demand: Distribution,
 }
 
+impl Ahead {
+    /// This demand for sure.
+    fn certain(nodes: u64) -> Self {
+        Self { mean: nodes as f64, demand: Distribution::certain(nodes) }
+    }
+}
+
 /// As at the last tick.
 fn unchanged(history: &History) -> Vec<Ahead> {
     let buckets = history.last().map_or(&[][..], |tick| &tick.buckets);
-    let as_now = |bucket: &BucketTick| Ahead {
-        mean: bucket.demand as f64,
-        demand: Distribution::certain(bucket.demand),
-    };
-    buckets.iter().map(as_now).collect()
+    buckets.iter().map(|bucket: &BucketTick| Ahead::certain(bucket.demand)).collect()
 }
 
 /// What has been learnt. Rebuilt by replaying the history.
@@ -189,6 +194,10 @@ impl Learners {
 
     pub(crate) fn forecast(&self, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
         self.forecaster.forecast(&self.history, demand, known, now)
+    }
+
+    pub(crate) fn demand_ahead(&self, ticks: usize) -> Vec<Ahead> {
+        self.forecaster.demand_ahead(&self.history, ticks)
     }
 }
 

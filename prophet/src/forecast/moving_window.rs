@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use embedder::Demand;
 
 use super::hyperparameters::{LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE};
-use super::{Forecaster, KnownFuture, Lead, Outlook, each};
+use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook, each};
 use crate::record::History;
 
 /// See the module.
@@ -54,6 +54,10 @@ impl Bucket {
         }
     }
 
+    fn limit(&self) -> u64 {
+        self.recent.iter().copied().max().unwrap_or(0)
+    }
+
     fn percentile(&self) -> u64 {
         let load = |(&demand, &weight): (&u64, &f64)| (demand, demand as f64 * weight);
         let total: f64 = self.weights.iter().map(load).map(|(_, load)| load).sum();
@@ -81,9 +85,12 @@ impl Forecaster for MovingWindow {
 
     fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         each(self.buckets.len(), |id| {
-            let limit = self.buckets[id].recent.iter().copied().max().unwrap_or(0);
-            limit.saturating_sub(demand.present.get(id).copied().unwrap_or(0))
+            self.buckets[id].limit().saturating_sub(demand.present.get(id).copied().unwrap_or(0))
         })
+    }
+
+    fn demand_ahead(&self, _: &History, _: usize) -> Vec<Ahead> {
+        self.buckets.iter().map(|bucket| Ahead::certain(bucket.limit())).collect()
     }
 }
 

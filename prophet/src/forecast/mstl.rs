@@ -182,7 +182,10 @@ mod tests {
         let mut history = History::default();
         for minute in [1, 29, 30, 31, 150, 151] {
             let demand_max = u64::try_from(minute).unwrap();
-            history.record(sample::tick(minute, vec![BucketTick { demand: 0, demand_max, announced: 0 }]));
+            history.record(sample::tick(
+                minute,
+                vec![BucketTick { demand: 0, demand_max, ..BucketTick::default() }],
+            ));
         }
         assert_eq!(maxima(&history, 0), (vec![31.0, 31.0, 31.0, 150.0], 5 * BIN_SECONDS));
     }

@@ -23,6 +23,11 @@ impl<N> Needs<N> {
         self.windows.learn(history, note, || last_needs(history, ticks, buckets));
     }
 
+    /// The starts of past windows with their weights, by likeness.
+    pub(super) fn moments(&self, likeness: impl Fn(&N) -> f64) -> impl Iterator<Item = (i64, f64)> {
+        self.windows.moments(move |window| likeness(&window.note))
+    }
+
     /// The distribution of what was needed, past windows by likeness.
     pub(super) fn outlook(&self, likeness: impl Fn(&N) -> f64) -> Outlook {
         let mut drawn: Vec<(&[u64], u32)> = Vec::new();

@@ -96,14 +96,24 @@ impl<N, S> Windows<N, S> {
         pool
     }
 
+    /// The starts of those at hand, in Unix seconds, and what they weigh by likeness.
+    pub(super) fn moments(
+        &self,
+        likeness: impl Fn(&Window<N, S>) -> f64,
+    ) -> impl Iterator<Item = (i64, f64)> {
+        self.pool.drawn.iter().map(move |&(place, times)| {
+            let window = &self.closed[place];
+            (window.start, f64::from(times) * likeness(window))
+        })
+    }
+
     /// Draws of those at hand by likeness, and tells how often each was drawn.
     pub(super) fn draw<'a>(
         &'a self,
         likeness: impl Fn(&Window<N, S>) -> f64,
         mut drawn: impl FnMut(&'a Window<N, S>, u32),
     ) {
-        let weight = |&(place, times): &(usize, u32)| f64::from(times) * likeness(&self.closed[place]);
-        let weights: Vec<f64> = self.pool.drawn.iter().map(weight).collect();
+        let weights: Vec<f64> = self.moments(likeness).map(|(_, weight)| weight).collect();
         draw(&weights, WINDOWS, |at, times| drawn(&self.closed[self.pool.drawn[at].0], times));
     }
 }
@@ -165,7 +175,7 @@ fn kind_of_day(start: i64, now: i64) -> f64 {
 
 /// Draws so many by weight and tells how often each was drawn: systematic resampling, so that each is drawn as often as its weight
 /// says, but for rounding.
-fn draw(weights: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
+pub(super) fn draw(weights: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
     let total: f64 = weights.iter().sum();
     let step = total / count as f64;
     // Weights too small to tell apart say nothing; nor must rounding make a draw endless.

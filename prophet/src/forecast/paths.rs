@@ -162,7 +162,7 @@ mod tests {
         let (mut paths, mut history) = (Paths::new(2, sample::LEAD), History::default());
         for minute in 0..minutes {
             // Within each tick demand is one more than at its end.
-            let bucket = BucketTick { demand: 3, demand_max: 4, announced: 0 };
+            let bucket = BucketTick { demand: 3, demand_max: 4, ..BucketTick::default() };
             history.record(sample::tick(minute, vec![bucket, BucketTick::default()]));
             paths.learn(&history);
         }

@@ -5,7 +5,7 @@ use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
+use super::{Ahead, Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
 const METHODS: [Method; 13] = [
@@ -43,8 +43,8 @@ fn methods() -> impl Iterator<Item = (Method, Objective)> {
     METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
-/// What is expected after each of the minutes.
-fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec<Outlook> {
+/// What is expected after each of the minutes, and of demand three minutes later.
+fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
     let mut learners = Learners::new(forecaster(method, objective));
@@ -54,7 +54,7 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
         let buckets = vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
         learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
-        learners.forecast(&demand, &KnownFuture::default(), time)
+        (learners.forecast(&demand, &KnownFuture::default(), time), learners.demand_ahead(3))
     };
     (0..).zip(minutes).map(answer).collect()
 }
@@ -76,9 +76,12 @@ proptest! {
     #[test]
     fn quantiles_rise(past in minutes()) {
         for method in methods() {
-            for outlook in outlooks(method, &past).iter().step_by(37) {
-                let quantile = |q: u32| outlook.buckets[0].new_nodes.quantile(f64::from(q) / 100.0);
-                prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);
+            for (outlook, ahead) in outlooks(method, &past).iter().step_by(37) {
+                for distribution in [&outlook.buckets[0].new_nodes, &ahead[0].demand] {
+                    let quantile = |q: u32| distribution.quantile(f64::from(q) / 100.0);
+                    prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);
+                }
+                prop_assert!(ahead[0].mean >= 0.0, "{:?}", method);
             }
         }
     }

@@ -13,9 +13,10 @@ use embedder::{Catalog, Demand, FreeRoom};
 use placeholders::Reason;
 
 use super::activity::{Activity, Level};
+use super::ahead::Changes;
 use super::past::{Window, Windows};
 use super::shapes::{Arrivals, Shapes};
-use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -28,6 +29,7 @@ pub struct Scenario {
     /// What arrived just now.
     level: Level,
     drawn: OnceLock<Drawn>,
+    changes: Changes,
 }
 
 /// Pods by shape, in the order of packing.
@@ -50,18 +52,23 @@ impl Scenario {
             windows: Windows::new(lead),
             level: 0,
             drawn: OnceLock::new(),
+            changes: Changes::new(lead),
         }
     }
 
+    fn likeness(&self, window: &Window<Level, Merged>) -> f64 {
+        if self.like_arrivals { self.activity.likeness(self.level, window.note) } else { 1.0 }
+    }
+
     fn draw(&self) -> Drawn {
-        let likeness = |window: &Window<Level, Merged>| {
-            if self.like_arrivals { self.activity.likeness(self.level, window.note) } else { 1.0 }
-        };
         let mut drawn = Drawn { quiet: 0, busy: Vec::new() };
-        self.windows.draw(likeness, |window, times| match &window.seen {
-            arrivals if arrivals.is_empty() => drawn.quiet += times,
-            arrivals => drawn.busy.push((Arc::clone(arrivals), times)),
-        });
+        self.windows.draw(
+            |window| self.likeness(window),
+            |window, times| match &window.seen {
+                arrivals if arrivals.is_empty() => drawn.quiet += times,
+                arrivals => drawn.busy.push((Arc::clone(arrivals), times)),
+            },
+        );
         // Windows with the same arrivals are packed once.
         drawn.busy.sort_unstable();
         drawn.busy.dedup_by(|next, kept| {
@@ -118,6 +125,10 @@ impl Forecaster for Scenario {
             BucketOutlook::new(Distribution::weighted(weights), basis)
         };
         Outlook { buckets: counts.into_iter().map(bucket).collect() }
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        self.changes.ahead(history, ticks, || self.windows.moments(|window| self.likeness(window)))
     }
 }
 

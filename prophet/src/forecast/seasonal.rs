@@ -7,19 +7,21 @@
 use chrono::{DateTime, Utc};
 use embedder::Demand;
 
+use super::ahead::Changes;
 use super::needs::Needs;
-use super::{Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::History;
 
 /// See the module.
 pub struct Seasonal {
     needs: Needs<()>,
+    changes: Changes,
 }
 
 impl Seasonal {
     /// For so many buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        Self { needs: Needs::new(buckets, lead) }
+        Self { needs: Needs::new(buckets, lead), changes: Changes::new(lead) }
     }
 }
 
@@ -30,6 +32,10 @@ impl Forecaster for Seasonal {
 
     fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
         self.needs.outlook(|()| 1.0)
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        self.changes.ahead(history, ticks, || self.needs.moments(|()| 1.0))
     }
 }
 

@@ -10,10 +10,11 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 
 use super::activity::{Activity, Level};
+use super::ahead::Changes;
 use super::hyperparameters::ROOM_SCALE;
 use super::needs::Needs;
 use super::shapes::Shapes;
-use super::{Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// See the module.
@@ -21,6 +22,7 @@ pub struct State {
     shapes: Shapes,
     activity: Activity,
     needs: Needs<Moment>,
+    changes: Changes,
     /// The shapes of the last tick's room.
     frequent: Arc<[ShapeId]>,
     /// By steps of distance.
@@ -42,6 +44,7 @@ impl State {
             shapes: Shapes::new(catalog),
             activity: Activity::new(lead),
             needs: Needs::new(catalog.len(), lead),
+            changes: Changes::new(lead),
             frequent: Arc::new([]),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
             level: 0,
@@ -58,6 +61,12 @@ impl State {
         let mut logs = [0; FREQUENT_SHAPES_MAX];
         logs.iter_mut().zip(&room).for_each(|(slot, (_, room))| *slot = log(*room));
         Roominess { shapes, logs }
+    }
+
+    /// What a past window weighs, where there is such room now.
+    /// How alike a moment is to now, with this room.
+    fn alike(&self, moment: &Moment, room: &Roominess) -> f64 {
+        self.activity.likeness(self.level, moment.level) * self.likeness(room, &moment.room)
     }
 
     /// How alike two rooms are, over the shapes that both tell of; 1 where they share none.
@@ -97,9 +106,12 @@ impl Forecaster for State {
         let room: Vec<(ShapeId, u64)> =
             frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))).collect();
         let room = self.roominess(&room);
-        self.needs.outlook(|moment| {
-            self.activity.likeness(self.level, moment.level) * self.likeness(&room, &moment.room)
-        })
+        self.needs.outlook(|moment| self.alike(moment, &room))
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let room = self.roominess(history.last().map_or(&[][..], |tick| &tick.room));
+        self.changes.ahead(history, ticks, || self.needs.moments(|moment| self.alike(moment, &room)))
     }
 }
 

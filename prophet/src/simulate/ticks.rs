@@ -1,7 +1,9 @@
 //! Offered demand as the ticks that a controller would have recorded: what networks are trained with.
 
+use std::sync::Arc;
+
 use chrono::DateTime;
-use embedder::Catalog;
+use embedder::{Catalog, Room};
 
 use super::cluster::Cluster;
 use super::control::room;
@@ -10,13 +12,14 @@ use super::settings::SchedulerKind;
 use super::workload::{ClassId, Workload};
 use crate::record::{Arrivals, BucketTick, ShapeId, Tick};
 
-/// Calls `each` with the ticks of the jobs, every `tick_seconds`, from the first submission to the last.
+/// Calls `each` with the ticks of the jobs, every `tick_seconds`, from the first submission to the last, and with the free
+/// room on occupied nodes.
 pub fn ticks(
     workload: &Workload,
     catalog: &Catalog,
     scheduler: SchedulerKind,
     tick_seconds: i64,
-    each: &mut dyn FnMut(&Tick),
+    each: &mut dyn FnMut(&Tick, &Arc<[Room]>),
 ) {
     let (Some(first), Some(last)) = (workload.jobs.first(), workload.jobs.last()) else { return };
     let tick_seconds = tick_seconds.max(1);
@@ -27,7 +30,7 @@ pub fn ticks(
         until: last.submit,
         demand_max: vec![0; catalog.len()],
         arrivals: Arrivals::default(),
-        room: (0, Vec::new()),
+        free: Free { changes: None, rooms: Arc::new([]), room: Vec::new() },
         each,
     };
     run(workload, catalog, scheduler, &mut ticker);
@@ -40,9 +43,17 @@ struct Ticker<'a> {
     until: i64,
     demand_max: Vec<u64>,
     arrivals: Arrivals,
-    /// Free room, and one more than the changes of the cluster that it rests on.
-    room: (u64, Vec<(ShapeId, u64)>),
-    each: &'a mut dyn FnMut(&Tick),
+    free: Free,
+    each: &'a mut dyn FnMut(&Tick, &Arc<[Room]>),
+}
+
+/// Free room on occupied nodes.
+struct Free {
+    /// Of the cluster, when it was looked at.
+    changes: Option<u64>,
+    rooms: Arc<[Room]>,
+    /// By shape.
+    room: Vec<(ShapeId, u64)>,
 }
 
 impl Onlooker for Ticker<'_> {
@@ -50,7 +61,7 @@ impl Onlooker for Ticker<'_> {
     fn before(&mut self, time: i64, cluster: &Cluster<'_>) {
         while self.next < time.min(self.until) {
             let tick = self.tick(cluster);
-            (self.each)(&tick);
+            (self.each)(&tick, &self.free.rooms);
             self.next += self.tick_seconds;
         }
     }
@@ -71,17 +82,16 @@ impl Ticker<'_> {
         let pairs = now.into_iter().zip(maxima);
         let buckets =
             pairs.map(|(demand, demand_max)| BucketTick { demand, demand_max, ..BucketTick::default() });
-        if self.room.0 != cluster.changes + 1 {
-            self.room = (
-                cluster.changes + 1,
-                room(&cluster.occupied_rooms(), self.workload, self.arrivals.frequent()),
-            );
+        if self.free.changes != Some(cluster.changes) {
+            let rooms: Arc<[Room]> = cluster.occupied_rooms().into();
+            let room = room(&rooms, self.workload, self.arrivals.frequent());
+            self.free = Free { changes: Some(cluster.changes), rooms, room };
         }
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen =
             first_seen.into_iter().map(|id| (id, self.workload.shapes[id as usize].clone())).collect();
         let time = DateTime::from_timestamp(self.next, 0).unwrap_or_default();
-        Tick { time, buckets: buckets.collect(), room: self.room.1.clone(), first_seen, arrivals }
+        Tick { time, buckets: buckets.collect(), room: self.free.room.clone(), first_seen, arrivals }
     }
 }
 
@@ -103,7 +113,7 @@ mod tests {
             series.buckets[bucket].iter().take_while(|step| step.0 <= time).last().map_or(0, |step| step.1)
         };
         let (mut seen, mut pods, mut previous) = (0, 0, None);
-        ticks(&workload, &catalog, SchedulerKind::Pack, 600, &mut |tick| {
+        ticks(&workload, &catalog, SchedulerKind::Pack, 600, &mut |tick, _| {
             let time = tick.time.timestamp();
             assert!(previous.is_none_or(|previous| time == previous + 600));
             previous = Some(time);

@@ -7,6 +7,7 @@
 //!
 //! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
 
+mod blend;
 mod carrier;
 mod feedback;
 mod judge;
@@ -17,6 +18,7 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog, Demand};
 use placeholders::{Objective, Reason};
 
+pub use self::blend::Blend;
 pub use self::carrier::Carrier;
 use self::judge::Judge;
 use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};

@@ -25,7 +25,7 @@ mod spec;
 mod state;
 mod worker;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog, Demand};
@@ -40,7 +40,7 @@ pub use worker::Source;
 
 use self::state::State;
 use self::worker::Worker;
-use super::{BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook, unchanged};
 use crate::record::History;
 
 /// The network that is shipped: `models/pretrained/README.md` is its card.
@@ -56,11 +56,16 @@ pub struct Onnx {
     expected: OnceLock<Expected>,
 }
 
+/// The new nodes by bucket, and what they were read from.
+type Heard = (Vec<(BucketId, Distribution)>, Option<(Arc<Spec>, Vec<BucketId>, Answer)>);
+
 /// What a network said.
 #[derive(Default)]
 struct Expected {
     /// By bucket that it knows; none where it has no opinion.
     new_nodes: Vec<(BucketId, Distribution)>,
+    /// From which demand ahead is read, with the buckets in its order.
+    answer: Option<(Arc<Spec>, Vec<BucketId>, Answer)>,
     faults: Vec<ModelFault>,
 }
 
@@ -87,19 +92,16 @@ impl Onnx {
             Err(faults) => return Expected { faults, ..Expected::default() },
             Ok(told) => told,
         };
-        let new_nodes = self.run(&mut worker, &spec, history).unwrap_or_else(|fault| {
-            faults.push(fault);
-            Vec::new()
-        });
-        Expected { new_nodes, faults }
+        match self.run(&mut worker, &spec, history) {
+            Ok((new_nodes, answer)) => Expected { new_nodes, answer, faults },
+            Err(fault) => {
+                faults.push(fault);
+                Expected { faults, ..Expected::default() }
+            }
+        }
     }
 
-    fn run(
-        &self,
-        worker: &mut Worker,
-        spec: &Spec,
-        history: &History,
-    ) -> Result<Vec<(BucketId, Distribution)>, ModelFault> {
+    fn run(&self, worker: &mut Worker, spec: &Arc<Spec>, history: &History) -> Result<Heard, ModelFault> {
         let field = |name: &str| format!("{}.{name}", spec::FIELD);
         if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
             let what = format!(
@@ -112,7 +114,7 @@ impl Onnx {
             ModelFault::new(field("buckets"), format!("{name:?} is no bucket of this cluster"))
         })?;
         if buckets.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let answer = worker.run(self.state.inputs(spec, &buckets, history))?;
         let at = |id: &BucketId| {
@@ -123,7 +125,8 @@ impl Onnx {
             let what = format!("the network looks less far than {} s ahead", self.lead.seconds);
             ModelFault::new(field("horizon"), what)
         })?;
-        Ok(buckets.into_iter().zip(new_nodes).collect())
+        let new_nodes = buckets.iter().copied().zip(new_nodes).collect();
+        Ok((new_nodes, Some((Arc::clone(spec), buckets, answer))))
     }
 
     /// The buckets that a network is run for: those that it names, or those that were ever in use.
@@ -152,6 +155,15 @@ impl Forecaster for Onnx {
                 BucketOutlook { new_nodes: new_nodes.clone(), basis: Reason::Forecast, carrier: None };
         }
         Outlook { buckets }
+    }
+
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let mut all = unchanged(history);
+        let expected = self.expected.get_or_init(|| self.expect(history));
+        let Some((spec, buckets, answer)) = &expected.answer else { return all };
+        let said = outlook::ahead(spec, answer, ticks, self.lead.tick_seconds).unwrap_or_default();
+        buckets.iter().zip(said).for_each(|(id, ahead)| all[*id] = ahead);
+        all
     }
 }
 

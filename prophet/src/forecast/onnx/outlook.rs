@@ -2,7 +2,7 @@
 
 use super::network::Answer;
 use super::spec::Spec;
-use crate::forecast::{Distribution, Lead};
+use crate::forecast::{Ahead, Distribution, Lead};
 
 /// More nodes than this within one lead are counted as this many: no cluster has more.
 const NODES_MAX: u32 = 20_000;
@@ -33,6 +33,36 @@ pub(super) fn new_nodes(
         distribution(&spec.levels, &rise)
     };
     Some(rows.map(bucket).collect())
+}
+
+/// By bucket of the answer, demand so many of our ticks ahead: that of the network's tick in which it falls. `None` where the network looks
+/// less far.
+pub(super) fn ahead(spec: &Spec, answer: &Answer, ticks: usize, tick_seconds: i64) -> Option<Vec<Ahead>> {
+    let levels = spec.levels.len();
+    let seconds = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
+    let tick = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
+    if !(1..=spec.horizon).contains(&tick) {
+        return None;
+    }
+    let bucket = |row: &[f32]| {
+        let quantiles = &row[(tick - 1) * levels..tick * levels];
+        Ahead { mean: median(&spec.levels, quantiles), demand: distribution(&spec.levels, quantiles) }
+    };
+    Some(answer.quantiles.chunks(spec.horizon * levels).map(bucket).collect())
+}
+
+/// The median that quantiles imply, drawn straight between levels. The mean would be the best by its square, were it demand that is
+/// forecast: but it is the maximum of a tick, whose mean lies above demand (on Philly, the square is a third larger).
+fn median(levels: &[f64], quantiles: &[f32]) -> f64 {
+    let nodes = |at: usize| quantiles.get(at).map_or(0.0, |nodes| f64::from(*nodes).max(0.0));
+    match levels.iter().position(|level| *level >= 0.5) {
+        None => nodes(quantiles.len().saturating_sub(1)),
+        Some(0) => nodes(0),
+        Some(at) => {
+            let (low, high) = (levels[at - 1], levels[at]);
+            nodes(at - 1) + (nodes(at) - nodes(at - 1)) * (0.5 - low) / (high - low)
+        }
+    }
 }
 
 /// Quantiles are real and counts are whole: a count is enough where the quantile, drawn straight between levels, stays within half a node of
@@ -75,6 +105,17 @@ mod tests {
             let have = 1.0 - found.chance_of(count + 1);
             assert!((have - chance).abs() < 1e-6, "{count}: {have}, expected {chance}");
         }
+    }
+
+    #[test]
+    fn the_median_lies_between_levels() {
+        let near = |levels: &[f64], quantiles: &[f32], expected: f64| {
+            assert!((median(levels, quantiles) - expected).abs() < 1e-6, "{levels:?}");
+        };
+        near(&[0.1, 0.5, 0.9], &[0.0, 2.0, 9.0], 2.0);
+        near(&[0.4, 0.8], &[1.0, 5.0], 2.0);
+        near(&[0.6, 0.8], &[1.0, 5.0], 1.0);
+        near(&[0.1, 0.2], &[-3.0, 4.0], 4.0);
     }
 
     #[test]

@@ -40,6 +40,11 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
             section(&mut body, &title, note, &demand(policy.logs.first(), bucket));
         }
     }
+    whole(body, settings, trace)
+}
+
+/// A page of what it shows, with the options that repeat it.
+pub(crate) fn whole(mut body: String, settings: &Settings, trace: &Trace) -> String {
     let options = serde_json::to_string_pretty(settings).unwrap_or_default();
     let _ = write!(
         body,
@@ -52,9 +57,9 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
     )
 }
 
-const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours.";
+pub(crate) const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours.";
 
-fn section(body: &mut String, title: &str, note: &str, content: &str) {
+pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
 }
 
@@ -82,7 +87,8 @@ fn headline(comparison: &Comparison) -> String {
         .replace("about as long for nodes than", "about as long for nodes as")
 }
 
-fn table(comparison: &Comparison) -> String {
+/// Its figures, a row for each policy.
+pub(crate) fn table(comparison: &Comparison) -> String {
     let mut rows = String::from("<tr><th>policy</th>");
     for (first, second, ..) in COLUMNS {
         let _ = write!(rows, "<th>{first}<br>{second}</th>");
@@ -99,7 +105,8 @@ fn table(comparison: &Comparison) -> String {
     format!("<div class=\"wide\"><table><thead>{rows}</tbody></table></div>")
 }
 
-fn frontier(comparison: &Comparison) -> String {
+/// Waiting against idling, by policy.
+pub(crate) fn frontier(comparison: &Comparison) -> String {
     let at = |figures: &Figures| (100.0 * figures.extra_idle, figures.pending_minutes.sum);
     let line = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut points: Vec<(f64, f64)> = points.collect();
@@ -122,6 +129,7 @@ fn frontier(comparison: &Comparison) -> String {
         x_label: "extra idle, % of reactive's instance-hours".into(),
         y_label: "pending minutes".into(),
         x: Axis::Number,
+        y_from_zero: true,
         layers: vec![
             layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
             layer(
@@ -160,6 +168,7 @@ fn waits(comparison: &Comparison) -> String {
         x_label: "minutes".into(),
         y_label: "% of jobs that waited longer".into(),
         x: Axis::Number,
+        y_from_zero: true,
         layers,
     };
     plot.svg("The share of jobs that waited longer than so many minutes, by policy")
@@ -185,6 +194,7 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
         x_label: String::new(),
         y_label: "nodes".into(),
         x: Axis::Time,
+        y_from_zero: true,
         layers: vec![
             layer("placeholders on top of demand", "c0", Mark::Band(band)),
             layer("nodes ready", "c3", Mark::Steps(ready)),

@@ -7,8 +7,8 @@
 //! ```
 
 mod files;
-mod html;
-mod plot;
+pub(crate) mod html;
+pub(crate) mod plot;
 mod table;
 
 use std::io;

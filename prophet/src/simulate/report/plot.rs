@@ -5,32 +5,34 @@
 use std::fmt::Write as _;
 
 /// A plot with its axes.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// What the axes show, with units.
-    pub(super) x_label: String,
-    pub(super) y_label: String,
-    pub(super) x: Axis,
-    pub(super) layers: Vec<Layer>,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) x: Axis,
+    /// Whether y begins at 0, whatever is drawn.
+    pub(crate) y_from_zero: bool,
+    pub(crate) layers: Vec<Layer>,
 }
 
 /// How values of x are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Axis {
+pub(crate) enum Axis {
     Number,
     /// Seconds, Unix time where the log has it.
     Time,
 }
 
 /// Something drawn, later ones on top.
-pub(super) struct Layer {
+pub(crate) struct Layer {
     /// For the legend.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The CSS class, which gives it its colour.
-    pub(super) class: String,
-    pub(super) mark: Mark,
+    pub(crate) class: String,
+    pub(crate) mark: Mark,
 }
 
-pub(super) enum Mark {
+pub(crate) enum Mark {
     /// A line through (x, y).
     Line(Vec<(f64, f64)>),
     /// A line that holds each y until the next x.
@@ -78,7 +80,7 @@ impl Scale {
 
 impl Plot {
     /// The picture, described by `alt` for those who cannot see it.
-    pub(super) fn svg(&self, alt: &str) -> String {
+    pub(crate) fn svg(&self, alt: &str) -> String {
         let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
         let range = |values: &mut dyn Iterator<Item = f64>| {
             values
@@ -96,7 +98,8 @@ impl Plot {
         } else {
             (x_low, x_high)
         };
-        let scale = Scale { x, y: (y_low.min(0.0), y_high * 1.05) };
+        let y = if self.y_from_zero { (y_low.min(0.0), y_high * 1.05) } else { (y_low, y_high) };
+        let scale = Scale { x, y };
         let mut svg =
             format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(alt));
         self.axes(&scale, &mut svg);
@@ -282,7 +285,7 @@ fn trim(value: f64) -> String {
 }
 
 /// For text and attributes of a page.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -303,6 +306,7 @@ mod tests {
             x_label: "<x>".into(),
             y_label: String::new(),
             x: Axis::Number,
+            y_from_zero: true,
             layers: vec![Layer {
                 name: "<script>".into(),
                 class: "a".into(),

@@ -1,0 +1,180 @@
+//! All forecasters over all ticks, a day at a time.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::DateTime;
+use embedder::Catalog;
+
+use super::blended::Blended;
+use super::entrant::{BLENDED, ENSEMBLE, Entrant, lineup};
+use super::horizon::Horizon;
+use super::moments::{DAY_SECONDS, Moments};
+use super::pass::{Pass, Said};
+use super::score::Score;
+use super::tally::Tally;
+use super::telling::Telling;
+use crate::simulate::{Contender, Progress, Settings, Stopped, Workload, parallel};
+
+/// How far off forecasts were.
+#[derive(Clone, Debug)]
+pub struct Errors {
+    /// By forecaster, then by horizon.
+    pub scores: Vec<Score>,
+    /// Ticks that were judged.
+    pub ticks: usize,
+    /// Days that they are of.
+    pub days: usize,
+    /// By judged day, how often each method carried the ensemble.
+    pub(super) carriers: Vec<BTreeMap<&'static str, f64>>,
+    /// When the first judged day begins, in Unix seconds.
+    pub(super) since: i64,
+    pub(super) telling: Telling,
+}
+
+/// The blend learns for so long before ticks are judged.
+const BLEND_SECONDS: i64 = 7 * DAY_SECONDS;
+
+/// Feeds the references and the forecasters with offered demand, and judges what they say within the window.
+///
+/// # Errors
+/// It was stopped.
+pub fn forecast_errors(
+    workload: &Workload,
+    catalog: &Catalog,
+    settings: &Settings,
+    window: (i64, i64),
+    forecasters: &[Contender],
+    progress: &Progress<'_>,
+) -> Result<Errors, Stopped> {
+    let moments = Moments::new(workload, catalog, settings, window);
+    let mut run = Run::new(&moments, catalog, settings, forecasters);
+    let a_day = usize::try_from(DAY_SECONDS / settings.tick.as_seconds()).unwrap_or(1).max(1);
+    let days: Vec<usize> = (0..moments.judged.end).step_by(a_day).collect();
+    (progress.planned)(days.len());
+    for start in days {
+        run.go_on(start..moments.judged.end.min(start + a_day));
+        (progress.done)("forecasts");
+        if progress.stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+    }
+    Ok(run.finish(settings.seed))
+}
+
+struct Run<'a> {
+    moments: &'a Moments,
+    /// Those that are judged first, then those that only the blend listens to.
+    passes: Vec<Mutex<Pass>>,
+    lineup: Vec<Entrant>,
+    /// With the places of those that it listens to, where the ensemble is judged.
+    blended: Option<(Blended, Vec<usize>)>,
+    /// By forecaster of the lineup, then by horizon.
+    tallies: Vec<[Tally; Horizon::ALL.len()]>,
+    carriers: Vec<BTreeMap<&'static str, f64>>,
+    telling: Telling,
+    /// The place of the forecaster that pictures show.
+    shown: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(moments: &'a Moments, catalog: &Catalog, settings: &Settings, forecasters: &[Contender]) -> Self {
+        let lineup = lineup(forecasters);
+        let ensemble = lineup.contains(&ENSEMBLE);
+        let mut entrants = lineup.clone();
+        if ensemble {
+            entrants.extend(BLENDED.into_iter().filter(|entrant| !lineup.contains(entrant)));
+        }
+        let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap_or_default();
+        let blend_ticks = usize::try_from(BLEND_SECONDS / settings.tick.as_seconds()).unwrap_or(0);
+        let pass = |entrant: &Entrant| {
+            let early = if ensemble && BLENDED.contains(entrant) { blend_ticks } else { 0 };
+            let asked_from = moments.judged.start.saturating_sub(early);
+            Mutex::new(Pass::new(*entrant, settings, catalog, from, asked_from))
+        };
+        let places = entrants.iter().enumerate().filter(|(_, entrant)| BLENDED.contains(entrant));
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        let blended = Blended::new(places.len(), moments.used.len(), settings.tick.as_seconds());
+        let last = forecasters.last().map(|contender| Entrant::Policy(*contender));
+        let shown = if ensemble { ENSEMBLE } else { last.unwrap_or(Entrant::LastValue) };
+        Self {
+            passes: entrants.iter().map(pass).collect(),
+            blended: ensemble.then_some((blended, places)),
+            tallies: vec![<[Tally; Horizon::ALL.len()]>::default(); lineup.len()],
+            carriers: vec![BTreeMap::new(); moments.days()],
+            telling: Telling::choose(moments, shown, settings.tick.as_seconds()),
+            shown: lineup.iter().position(|entrant| *entrant == shown).unwrap_or(0),
+            lineup,
+            moments,
+        }
+    }
+
+    fn go_on(&mut self, ticks: Range<usize>) {
+        let mut said: Vec<Vec<Said>> =
+            parallel(&self.passes, |pass| lock(pass).go_on(self.moments, ticks.clone()));
+        self.blend(&mut said);
+        for (place, said) in said.iter().take(self.lineup.len()).enumerate() {
+            for said in said.iter().filter(|said| self.moments.judged.contains(&said.at)) {
+                self.judge(place, said);
+            }
+        }
+    }
+
+    /// Puts the blend's word for demand ahead into what the ensemble said.
+    fn blend(&mut self, said: &mut [Vec<Said>]) {
+        let Some((blended, places)) = &mut self.blended else { return };
+        let Some(ensemble) = self.lineup.iter().position(|entrant| *entrant == ENSEMBLE) else { return };
+        let ticks = places.first().map_or(0, |place| said[*place].len());
+        for nth in 0..ticks {
+            let heard: Vec<&Said> = places.iter().map(|place| &said[*place][nth]).collect();
+            let at = heard[0].at;
+            let answers = blended.say(self.moments, &heard);
+            let own = said[ensemble].iter_mut().find(|own| own.at == at);
+            if let Some(own) = own {
+                own.answers.iter_mut().zip(answers).for_each(|(own, answers)| *own = answers);
+            }
+        }
+    }
+
+    fn judge(&mut self, place: usize, said: &Said) {
+        let Said { at, answers, carriers } = said;
+        let (moments, day) = (self.moments, self.moments.day(*at));
+        for ((horizon, answers), tally) in Horizon::ALL.iter().zip(answers).zip(&mut self.tallies[place]) {
+            for (answer, &bucket) in answers.iter().zip(&moments.used) {
+                tally.add(day, answer, moments.actual(*at, *horizon, bucket), moments.scale(bucket));
+            }
+        }
+        for carrier in carriers {
+            *self.carriers[day].entry(carrier).or_default() += 1.0;
+        }
+        if place == self.shown {
+            self.telling.note(moments, *at, answers);
+        }
+    }
+
+    fn finish(self, seed: u64) -> Errors {
+        let Self { moments, lineup, tallies, carriers, telling, .. } = self;
+        let last_value = lineup.iter().position(|entrant| *entrant == Entrant::LastValue).unwrap_or(0);
+        let mut scores = Vec::new();
+        for (entrant, tallies_of) in lineup.iter().zip(&tallies) {
+            let judged = tallies_of.iter().zip(&tallies[last_value]).zip(Horizon::ALL);
+            for ((tally, reference), horizon) in judged.filter(|((tally, _), _)| !tally.days.is_empty()) {
+                scores.push(Score::of(entrant.to_string(), horizon, tally, reference, seed));
+            }
+        }
+        Errors {
+            scores,
+            ticks: moments.judged.len(),
+            days: moments.days(),
+            carriers,
+            since: moments.tick_time(moments.judged.start),
+            telling,
+        }
+    }
+}
+
+fn lock(pass: &Mutex<Pass>) -> MutexGuard<'_, Pass> {
+    pass.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,115 @@
+//! A forecaster online, from tick to tick.
+
+use std::ops::Range;
+
+use chrono::{DateTime, Utc};
+use embedder::Catalog;
+use placeholders::Objective;
+
+use super::answer::Answer;
+use super::entrant::{ENSEMBLE, Entrant};
+use super::horizon::Horizon;
+use super::moments::Moments;
+use crate::decide::{forecast, learn};
+use crate::forecast::{KnownFuture, Learners};
+use crate::simulate::{Contender, Settings};
+
+/// A forecaster, and what it has learnt.
+pub(super) struct Pass {
+    pub(super) entrant: Entrant,
+    learners: Option<Learners>,
+    objective: Objective,
+    /// From this tick on it is asked for demand ahead.
+    asked_from: usize,
+}
+
+/// What was said at a tick.
+pub(super) struct Said {
+    pub(super) at: usize,
+    /// By horizon, then by bucket in use; empty where the forecaster has no opinion.
+    pub(super) answers: [Vec<Answer>; Horizon::ALL.len()],
+    /// By bucket in use, the method that carried the ensemble.
+    pub(super) carriers: Vec<&'static str>,
+}
+
+impl Pass {
+    /// Nothing learnt yet.
+    pub(super) fn new(
+        entrant: Entrant,
+        settings: &Settings,
+        catalog: &Catalog,
+        from: DateTime<Utc>,
+        asked_from: usize,
+    ) -> Self {
+        let forecaster = match entrant {
+            Entrant::Zero | Entrant::LastValue => None,
+            Entrant::Policy(contender) => contender.forecaster(settings, catalog, from),
+        };
+        let objective = settings.policy.objective;
+        Self { entrant, learners: forecaster.map(Learners::new), objective, asked_from }
+    }
+
+    /// Learns from each of these ticks, and says what follows it.
+    pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<Said> {
+        let mut said = Vec::new();
+        for at in ticks {
+            if let Some(learners) = &mut self.learners {
+                learn(learners, moments.tick(at).clone());
+            }
+            if at >= self.asked_from {
+                said.push(self.say(moments, at));
+            }
+        }
+        said
+    }
+
+    fn say(&self, moments: &Moments, at: usize) -> Said {
+        let mut carriers = Vec::new();
+        let answers = Horizon::ALL.map(|horizon| match horizon {
+            Horizon::Ticks(ticks) => self.demand_ahead(moments, at, ticks),
+            Horizon::Lead if moments.judged.contains(&at) => self.new_nodes(moments, at, &mut carriers),
+            Horizon::Lead => Vec::new(),
+        });
+        Said { at, answers, carriers }
+    }
+
+    fn demand_ahead(&self, moments: &Moments, at: usize, ticks: usize) -> Vec<Answer> {
+        let used = moments.used.iter();
+        match self.entrant {
+            Entrant::Zero => used.map(|_| Answer::certain(0)).collect(),
+            Entrant::LastValue => {
+                used.map(|&id| Answer::certain(moments.tick(at).buckets[id].demand)).collect()
+            }
+            Entrant::Policy(Contender::StaticMax) => {
+                used.map(|&id| Answer::certain(moments.most[id])).collect()
+            }
+            Entrant::Policy(Contender::Oracle) => {
+                used.map(|&id| Answer::certain(moments.actual(at, Horizon::Ticks(ticks), id))).collect()
+            }
+            // What they hold is no demand; the ensemble's is blended of what others say.
+            Entrant::Policy(Contender::Constant(_) | Contender::Ladder) | ENSEMBLE => Vec::new(),
+            Entrant::Policy(_) => {
+                let ahead = self.learners.as_ref().map(|learners| learners.demand_ahead(ticks));
+                let ahead = ahead.unwrap_or_default();
+                used.filter_map(|&id| Some(Answer::of_demand(ahead.get(id)?, self.objective.quantile())))
+                    .collect()
+            }
+        }
+    }
+
+    fn new_nodes(&self, moments: &Moments, at: usize, carriers: &mut Vec<&'static str>) -> Vec<Answer> {
+        let Some(learners) = &self.learners else {
+            return moments.used.iter().map(|_| Answer::certain(0)).collect();
+        };
+        let knows = self.entrant == Entrant::Policy(Contender::Oracle);
+        let rise = if knows { moments.rise(at).to_vec() } else { Vec::new() };
+        let now = moments.tick(at).time;
+        let outlook = forecast(learners, &moments.demand(at), &KnownFuture { rise }, now);
+        let answer = |&id: &usize| {
+            let bucket = &outlook.buckets[id];
+            carriers.extend(bucket.carrier.map(|carrier| carrier.method));
+            Answer::of_new_nodes(&bucket.new_nodes, bucket.headroom(self.objective))
+        };
+        moments.used.iter().map(answer).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! What holds of all forecasters together.
+
+use std::sync::atomic::AtomicBool;
+
+use chrono::DateTime;
+use embedder::Catalog;
+
+use super::blended::Blended;
+use super::entrant::{BLENDED, Entrant, default_forecasters, lineup};
+use super::errors::forecast_errors;
+use super::horizon::Horizon;
+use super::moments::Moments;
+use super::pass::{Pass, Said};
+use super::score::Score;
+use crate::catalog::{CatalogFile, InstanceTypeEntry};
+use crate::simulate::{Contender, Progress, Settings, Workload, ticks};
+use crate::span::Span;
+use crate::trace::{Job, Recipe, generate};
+
+const DAY: i64 = 86_400;
+
+fn catalog() -> Catalog {
+    let entry = InstanceTypeEntry {
+        name: "eight".into(),
+        accelerators: Some(8),
+        cpu_millis: Some(64_000),
+        ..InstanceTypeEntry::default()
+    };
+    CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
+}
+
+fn settings() -> Settings {
+    Settings { tick: Span::seconds(300), ..Settings::default() }
+}
+
+fn jobs() -> Vec<Job> {
+    generate(&Recipe { days: 5, jobs_per_day: 400.0, ..Recipe::default() })
+}
+
+fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
+    let catalog = catalog();
+    Moments::new(&Workload::new(jobs, &catalog), &catalog, &settings(), window)
+}
+
+/// What each but the oracle says after a tick, the ensemble's demand ahead by the blend among it.
+fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
+    let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
+    let entrants =
+        lineup(&default_forecasters()).into_iter().filter(|e| *e != Entrant::Policy(Contender::Oracle));
+    let entrants: Vec<Entrant> = entrants.collect();
+    let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
+    let mut passes: Vec<Pass> =
+        entrants.iter().map(|e| Pass::new(*e, &settings(), &catalog(), from, moments.judged.start)).collect();
+    for pass in &mut passes {
+        pass.go_on(moments, 0..moments.judged.start);
+    }
+    let mut last = Vec::new();
+    for tick in moments.judged.start..=at {
+        last = passes.iter_mut().flat_map(|pass| pass.go_on(moments, tick..tick + 1)).collect();
+        let heard: Vec<&Said> =
+            entrants.iter().zip(&last).filter(|(e, _)| BLENDED.contains(e)).map(|(_, said)| said).collect();
+        let blend = blended.say(moments, &heard);
+        let own = entrants.iter().position(|e| *e == super::entrant::ENSEMBLE).unwrap();
+        let own: &mut Said = &mut last[own];
+        own.answers.iter_mut().zip(blend).for_each(|(own, answers)| *own = answers);
+    }
+    last
+}
+
+/// From a moment on, one log has other jobs than the other: what is said before it is the same.
+#[test]
+fn forecasts_see_only_the_past() {
+    let jobs = jobs();
+    let first = jobs[0].submit;
+    let window = (first + 3 * DAY, first + 4 * DAY);
+    let one = moments(&jobs, window);
+    let at = one.judged.start + 100;
+    let after = one.tick_time(at);
+    let busy = |job: &Job| {
+        let submit = after + 1 + (job.submit - after) / 3;
+        Job { submit, runtime: 5 * job.runtime, ..job.clone() }
+    };
+    let busier = jobs.iter().map(|job| if job.submit > after { busy(job) } else { job.clone() });
+    let busier: Vec<Job> = busier.chain(jobs.last().cloned()).collect();
+    let other = moments(&busier, window);
+    assert_ne!(
+        one.actual(at, Horizon::Ticks(6), 0),
+        other.actual(at, Horizon::Ticks(6), 0),
+        "the futures differ"
+    );
+    for (one, other) in said_at(&one, at).iter().zip(said_at(&other, at)) {
+        assert_eq!(one.answers, other.answers);
+    }
+}
+
+fn scores() -> Vec<Score> {
+    let (jobs, catalog) = (jobs(), catalog());
+    let (workload, first) = (Workload::new(&jobs, &catalog), jobs[0].submit);
+    let stop = AtomicBool::new(false);
+    let progress = Progress { planned: &|_| (), done: &|_| (), stop: &stop };
+    let window = (first + 3 * DAY, first + 4 * DAY);
+    let errors =
+        forecast_errors(&workload, &catalog, &settings(), window, &default_forecasters(), &progress).unwrap();
+    assert_eq!((errors.ticks, errors.days), (288, 1));
+    errors.scores
+}
+
+#[test]
+fn references_are_what_they_must_be() {
+    let scores = scores();
+    let of = |name: &str| scores.iter().filter(|score| score.name == name).collect::<Vec<_>>();
+    assert!(of("oracle").len() == 5 && of("oracle").iter().all(|s| s.mse == 0.0 && s.pinball == 0.0));
+    assert!(of("zero").len() == 5 && of("zero").iter().all(|s| s.pmse == 0.0 && s.mse > 0.0));
+    assert!(of("last-value").iter().all(|s| s.mse_ratio.is_some_and(|r| (r.ratio - 1.0).abs() < 1e-12)));
+    assert!(of("static-max").iter().all(|s| s.coverage > 0.9));
+    assert_eq!(of("ensemble").len(), 5);
+    assert_eq!(of("ladder").iter().map(|s| s.horizon).collect::<Vec<_>>(), [Horizon::Lead]);
+}
+
+/// Its squared error, taken from the ticks by themselves.
+#[test]
+fn the_last_value_is_off_by_what_demand_changes() {
+    let (jobs, catalog) = (jobs(), catalog());
+    let mut demand = Vec::new();
+    let workload = Workload::new(&jobs, &catalog);
+    ticks(&workload, &catalog, settings().scheduler, 300, &mut |tick, _| {
+        demand.push((tick.time.timestamp(), tick.buckets[0].demand as f64));
+    });
+    let from = jobs[0].submit + 3 * DAY;
+    let most = demand.iter().filter(|(time, _)| *time < from).map(|(_, nodes)| *nodes).fold(0.0, f64::max);
+    let start = demand.iter().position(|(time, _)| *time >= from).unwrap();
+    let scores = scores();
+    for ticks in [1, 2, 3, 6] {
+        let square = |at: usize| ((demand[at].1 - demand[at + ticks].1) / most).powi(2);
+        let mse = (start..start + 288).map(square).sum::<f64>() / 288.0;
+        let score = scores
+            .iter()
+            .find(|score| score.name == "last-value" && score.horizon == Horizon::Ticks(ticks))
+            .unwrap();
+        assert!((score.mse - mse).abs() < 1e-12, "{ticks}: {}, expected {mse}", score.mse);
+    }
+}
