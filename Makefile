@@ -22,6 +22,9 @@ MODELS_PYTHON := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/models-python
 # Where the job logs lie that `make evaluate` runs.
 TRACES ?= traces
 
+# How often `make evaluate` repeats decisions, with moved submissions.
+REPLAYS ?= 10
+
 .PHONY: help build test check check-models test-models bench train evaluate control-plane
 .NOTPARALLEL:
 
@@ -66,8 +69,10 @@ bench: control-plane $(MODELS_PYTHON) ## how fast packing, simulating, watching,
 train: build $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python
 
-evaluate: build ## the tables of all policies over the public logs in TRACES=dir
-	evaluation/run target/release/prophet $(TRACES)
+evaluate: build $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
+	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
+	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) >docs/evaluation.tmp
+	mv docs/evaluation.tmp docs/evaluation.md
 
 control-plane: $(PROGRAMS) $(CONTROL_PLANE)/stages $(CONTROL_PLANE)/crds $(CONTROL_PLANE)/python ## the cluster parts that the tests run, built once (KUBEBUILDER_ASSETS=dir: taken from there)
 

@@ -152,6 +152,8 @@ fn the_figures_can_be_recomputed_from_the_files() {
         near("dollars", paid / 3_600.0 * 16.288);
         assert_eq!(own(&ticks).len(), 4 * 1_440);
     }
+    let picture = fs::read_to_string(out.join("frontier.svg")).expect("frontier.svg");
+    assert!(picture.starts_with("<svg xmlns=") && picture.contains("constant:N"), "{picture}");
     let page = fs::read_to_string(out.join("report.html")).expect("report.html");
     assert!(
         page.matches("<svg").count() >= 3 && !page.contains("http"),

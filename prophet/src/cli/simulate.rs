@@ -66,7 +66,7 @@ pub(super) struct Args {
     /// How far submissions are moved where there is more than one replay [default: 30s]
     #[arg(long, value_name = "TIME")]
     jitter: Option<Span>,
-    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json and report.html here
+    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json, frontier.svg and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How to print the result

@@ -57,7 +57,7 @@ pub(crate) fn whole(mut body: String, settings: &Settings, trace: &Trace) -> Str
     )
 }
 
-pub(crate) const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours.";
+pub(crate) const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what waiting and extra idling cost at the policy's prices beyond reactive's waiting.";
 
 pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
@@ -107,6 +107,15 @@ pub(crate) fn table(comparison: &Comparison) -> String {
 
 /// Waiting against idling, by policy.
 pub(crate) fn frontier(comparison: &Comparison) -> String {
+    frontier_plot(comparison).svg("Pending minutes over extra idle, for quantiles and constants")
+}
+
+/// The same as a file of its own, where there is anything to draw.
+pub(super) fn frontier_file(comparison: &Comparison) -> Option<String> {
+    frontier_plot(comparison).file(STYLE)
+}
+
+fn frontier_plot(comparison: &Comparison) -> Plot {
     let at = |figures: &Figures| (100.0 * figures.extra_idle, figures.pending_minutes.sum);
     let line = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut points: Vec<(f64, f64)> = points.collect();
@@ -125,7 +134,7 @@ pub(crate) fn frontier(comparison: &Comparison) -> String {
     });
     let others = others.map(|policy| labelled(policy.name(), &policy.figures)).collect();
     let layer = |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
-    let plot = Plot {
+    Plot {
         x_label: "extra idle, % of reactive's instance-hours".into(),
         y_label: "pending minutes".into(),
         x: Axis::Number,
@@ -141,8 +150,7 @@ pub(crate) fn frontier(comparison: &Comparison) -> String {
             layer("", "c1", Mark::Points(held)),
             layer("", "c0", Mark::Points(swept)),
         ],
-    };
-    plot.svg("Pending minutes over extra idle, for quantiles and constants")
+    }
 }
 
 /// Points of a distribution that are drawn.

@@ -49,6 +49,9 @@ pub fn write_report(
     let document = comparison.document(settings, trace);
     write("settings.json", &mut |to| serde_json::to_writer_pretty(to, settings).map_err(io::Error::from))?;
     write("figures.json", &mut |to| serde_json::to_writer_pretty(to, &document).map_err(io::Error::from))?;
+    if let Some(picture) = html::frontier_file(comparison) {
+        write("frontier.svg", &mut |to| to.write_all(picture.as_bytes()))?;
+    }
     let page = html::page(comparison, settings, trace, catalog);
     write("report.html", &mut |to| to.write_all(page.as_bytes()))
 }

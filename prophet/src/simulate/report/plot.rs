@@ -81,6 +81,34 @@ impl Scale {
 impl Plot {
     /// The picture, described by `alt` for those who cannot see it.
     pub(crate) fn svg(&self, alt: &str) -> String {
+        let Some(drawn) = self.drawn() else { return "<p>Nothing to draw.</p>".into() };
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{drawn}</svg>{}",
+            escape(alt),
+            self.legend()
+        )
+    }
+
+    /// The picture as a file of its own, in this style.
+    pub(crate) fn file(&self, style: &str) -> Option<String> {
+        let mut drawn = self.drawn()?;
+        for (at, layer) in self.layers.iter().filter(|layer| !layer.name.is_empty()).enumerate() {
+            let _ = write!(
+                drawn,
+                "<text class=\"axis {}\" style=\"fill: var(--c)\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                layer.class,
+                WIDTH - RIGHT,
+                24.0 + 18.0 * at as f64,
+                escape(&layer.name)
+            );
+        }
+        Some(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\"><style>{style}</style>{drawn}</svg>\n"
+        ))
+    }
+
+    /// What is within the picture; `None` where there is nothing to draw.
+    fn drawn(&self) -> Option<String> {
         let points: Vec<(f64, f64)> = self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
         let range = |values: &mut dyn Iterator<Item = f64>| {
             values
@@ -90,7 +118,7 @@ impl Plot {
         let (x_low, x_high) = range(&mut points.iter().map(|p| p.0));
         let (y_low, y_high) = range(&mut points.iter().map(|p| p.1));
         if !(x_low <= x_high && y_low <= y_high) {
-            return "<p>Nothing to draw.</p>".into();
+            return None;
         }
         let number = self.x == Axis::Number;
         let x = if number {
@@ -100,15 +128,13 @@ impl Plot {
         };
         let y = if self.y_from_zero { (y_low.min(0.0), y_high * 1.05) } else { (y_low, y_high) };
         let scale = Scale { x, y };
-        let mut svg =
-            format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(alt));
+        let mut svg = String::new();
         self.axes(&scale, &mut svg);
         let mut labels = Vec::new();
         for layer in &self.layers {
             layer.draw(&scale, &mut labels, &mut svg);
         }
-        svg.push_str("</svg>");
-        svg + &self.legend()
+        Some(svg)
     }
 
     fn axes(&self, scale: &Scale, svg: &mut String) {
