@@ -71,8 +71,7 @@ train: build $(MODELS_PYTHON) ## the shipped network and its figures, from the p
 
 evaluate: build $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
-	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) >docs/evaluation.tmp
-	mv docs/evaluation.tmp docs/evaluation.md
+	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) docs
 
 control-plane: $(PROGRAMS) $(CONTROL_PLANE)/stages $(CONTROL_PLANE)/crds $(CONTROL_PLANE)/python ## the cluster parts that the tests run, built once (KUBEBUILDER_ASSETS=dir: taken from there)
 

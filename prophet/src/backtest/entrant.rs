@@ -30,13 +30,15 @@ impl fmt::Display for Entrant {
 pub(super) const ENSEMBLE: Entrant = Entrant::Policy(Contender::Forecast(Method::Ensemble, None));
 
 /// Those that the ensemble's demand ahead is blended of.
-pub(super) const BLENDED: [Entrant; 6] = [
+pub(super) const BLENDED: [Entrant; 8] = [
     Entrant::LastValue,
     Entrant::Policy(Contender::Forecast(Method::Increments, None)),
     Entrant::Policy(Contender::Forecast(Method::Seasonal, None)),
     Entrant::Policy(Contender::Forecast(Method::State, None)),
     Entrant::Policy(Contender::Forecast(Method::Scenario, None)),
     Entrant::Policy(Contender::Forecast(Method::ScenarioArrivals, None)),
+    Entrant::Policy(Contender::Forecast(Method::HoltWinters, None)),
+    Entrant::Policy(Contender::Forecast(Method::Arima, None)),
 ];
 
 /// What is judged where no forecasters are named: all methods of the past.

@@ -109,7 +109,7 @@ impl Shapes {
 }
 
 /// The dominant share of an instance that a pod takes.
-fn share(asks: Resources, allocatable: Resources) -> f64 {
+pub(super) fn share(asks: Resources, allocatable: Resources) -> f64 {
     let pairs = asks.components().into_iter().zip(allocatable.components());
     pairs
         .filter(|&(_, have)| have != UNLIMITED && have > 0)

@@ -3,8 +3,9 @@
 //! A pod's share of a node is the dominant one of the bucket that would be opened for it. `prophet trace ticks` writes the
 //! same figures, so that networks are trained with what they are fed.
 
-use embedder::{BucketId, Catalog, PackShape, Resources, UNLIMITED};
+use embedder::{BucketId, Catalog, PackShape, Resources};
 
+use crate::forecast::shapes::share;
 use crate::record::{ShapeId, Tick};
 
 /// What pods take of a node, by shape. Bounded by the shapes that a history tells apart.
@@ -38,8 +39,11 @@ impl NodeShares {
                 self.shapes.resize(at + 1, None);
             }
             let opens = PackShape::new(shape, &self.catalog).opens();
-            self.shapes[at] =
-                opens.map(|(bucket, asks)| (bucket, share(asks, self.catalog.buckets()[bucket].allocatable)));
+            self.shapes[at] = opens.map(|(bucket, asks)| {
+                // The pod itself is no resource of size.
+                let sized = Resources { pods: 0, ..asks };
+                (bucket, share(sized, self.catalog.buckets()[bucket].allocatable))
+            });
         }
     }
 
@@ -75,16 +79,6 @@ impl NodeShares {
     fn known(&self, id: ShapeId) -> Option<(BucketId, f64)> {
         self.shapes.get(id as usize).copied().flatten()
     }
-}
-
-/// The dominant share of a node that a pod takes, leaving out the pod itself, which is no resource of size.
-fn share(asks: Resources, allocatable: Resources) -> f64 {
-    let sized = |resources: Resources| Resources { pods: 0, ..resources }.components();
-    let pairs = sized(asks).into_iter().zip(sized(allocatable));
-    pairs
-        .filter(|&(_, have)| have != UNLIMITED && have > 0)
-        .map(|(ask, have)| ask as f64 / have as f64)
-        .fold(0.0, f64::max)
 }
 
 #[cfg(test)]
