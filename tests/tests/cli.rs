@@ -270,6 +270,7 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     };
     check(&["simulat"], 2, "simulat");
     check(&["simulate", "--quantile", "1.5"], 2, "between 0 and 1");
+    check(&["simulate", "--service-level", "0"], 2, "between 0 and 1");
     check(&["simulate", "--policies", "magic"], 2, "unknown policy");
     check(&["simulate", "--tick", "soon"], 2, "90s, 5m, 2h or 8d");
     check(&["simulate", "--wait-cost", "9"], 2, "--idle-cost");

@@ -39,8 +39,8 @@ pub(super) struct LogArgs {
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// The quantile of the new nodes needed to hold, of ensemble the share of launches to hide; instead of costs
-    #[arg(long, value_name = "Q", value_parser = quantile)]
+    /// Instead of costs: the share of launches that ensemble is to hide, the quantile that other methods hold
+    #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     /// Dollars per pending pod-hour [default: 9]
     #[arg(long, value_name = "D", value_parser = price, requires = "idle_cost", conflicts_with = "quantile")]
