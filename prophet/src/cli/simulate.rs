@@ -25,7 +25,7 @@ What each policy knows:
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
   ensemble[:S]    Prophet's default. The past: methods and quantiles are followed by what each would have cost;
-                  with S, the cheapest that would have hidden the share S of launches
+                  with S, the leanest that hides the share S of launches
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
                   scenario+arrivals[:Q] prefers windows before which as much arrived as just now
   state[:Q]       the past: the quantile Q of what was needed where free room, arrivals and time were alike

@@ -3,7 +3,10 @@
 //! For each bucket and expert a shadow stock (`stock.rs`) tells, in hindsight, how many nodes would have been missing and how
 //! many idle; waiting and idling have prices, and fixed share (`share.rs`) weighs the experts by the sum. What is held is
 //! the weighted median of what the experts want: no expert alone can move it far. The heaviest expert that wants as much
-//! carries it. Where a service level is asked for, the cheapest expert whose shadow hid that share of its launches does.
+//! carries it. Where a service level is asked for, the expert does that idles least of those whose shadow hid enough launches;
+//! how many are enough follows what our own launches come to (`feedback.rs`).
+//!
+//! Demand ahead, which no decision rests on, is a mean over methods (`blend.rs`).
 //!
 //! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
 
