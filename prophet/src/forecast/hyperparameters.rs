@@ -55,9 +55,6 @@ pub(super) const FEEDBACK_GAIN: f64 = 0.05;
 /// No farther than this.
 pub(super) const FEEDBACK_MAX: f64 = 6.0;
 
-/// What waiting costs against idling where a service level is asked for, not costs: for choosing among those that reach it.
-pub(super) const WAIT_TO_IDLE: f64 = 9.0;
-
 /// Autopilot's half-life for CPU.
 pub(super) const LIMIT_HALF_LIFE_SECONDS: f64 = 12.0 * 3_600.0;
 

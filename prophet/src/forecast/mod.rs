@@ -10,7 +10,7 @@
 //! last_value.rs     persistence: nothing new will be needed
 //! increments.rs     the decayed empirical distribution of past needs
 //! seasonal.rs       past needs at this time of day
-//! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: their weights)
+//! state.rs          past needs where free room and arrivals were alike (needs.rs: past needs; past.rs: past windows, drawn by weight)
 //! scenario.rs       past windows of arrivals, packed onto the free room of the moment (shapes.rs, activity.rs)
 //! moving_window.rs  Autopilot's moving window over demand
 //! autopilot_ml.rs   Autopilot's recommender that chooses among models

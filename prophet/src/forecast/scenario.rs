@@ -2,7 +2,7 @@
 //!
 //! Whether an arrival needs a node depends on the room that it finds, and that room is known. So arrivals are forecast, as
 //! shapes with counts, and packing turns them into nodes. Windows as long as the lead are drawn from the history by their
-//! weight: recency, likeness in time of day, and, where asked for, likeness of what arrived just before (`activity.rs`).
+//! weight: recency, likeness in time of day and kind of day, and, where asked for, likeness of what arrived just before (`activity.rs`).
 //! Each is packed by the embedder onto the room that is free now; the distribution of the new nodes is the forecast.
 //! Ends of running jobs are left out.
 

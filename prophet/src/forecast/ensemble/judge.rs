@@ -3,7 +3,7 @@
 use placeholders::Objective;
 
 use super::super::Lead;
-use super::super::hyperparameters::{HALF_LIFE_SECONDS, WAIT_TO_IDLE};
+use super::super::hyperparameters::HALF_LIFE_SECONDS;
 use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
@@ -61,8 +61,7 @@ impl Judge {
         }
     }
 
-    /// A tick, with what each expert wants from now on, and the pods that arrived with the nodes that
-    /// they fill.
+    /// A tick, with what each expert wants from now on, and the pods that arrived with the nodes that they fill.
     pub(super) fn learn(
         &mut self,
         tick: BucketTick,
@@ -76,7 +75,7 @@ impl Judge {
         let hours = lead.tick_seconds as f64 / 3_600.0;
         let (wait, idle) = match objective {
             Objective::Costs { wait, idle } => (wait, idle),
-            Objective::Quantile(_) => (WAIT_TO_IDLE, 1.0),
+            Objective::Quantile(_) => (objective.wait_to_idle(), 1.0),
         };
         if let Objective::Quantile(level) = objective {
             self.feedback.learn(tick, level);
