@@ -8,7 +8,8 @@ use embedder::{AcceleratorKind, Catalog, Demand, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::decide::{decide, forecast, learn};
-use prophet::forecast::{KnownFuture, Ladder, Lead, Learners, Method};
+use prophet::forecast::onnx::Source;
+use prophet::forecast::{Basis, KnownFuture, Ladder, Lead, Learners, Method};
 use prophet::record::{BucketTick, ShapeId, Tick};
 
 const BUCKETS: u64 = 50;
@@ -65,8 +66,15 @@ fn turn(c: &mut Criterion) {
         ..Demand::default()
     };
     for method in Method::QUANTILES {
-        let mut learners =
-            Learners::new(method.forecaster(&catalog, LEAD, &Ladder::default(), Objective::default()));
+        let basis = Basis {
+            catalog: catalog.clone(),
+            method,
+            ladder: Ladder::default(),
+            lead: LEAD,
+            objective: Objective::default(),
+            network: Source::Pretrained,
+        };
+        let mut learners = Learners::new(basis.forecaster());
         // The ensemble judges half a hundred shadows of each type at each tick: two days of them will do.
         let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
         learn(&mut learners, tick(0));

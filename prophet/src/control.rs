@@ -2,35 +2,14 @@
 //! to it, what it wants comes back as a value.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{Catalog, Demand, Shape, embed};
+use embedder::{Demand, Shape, embed};
 use placeholders::{Objective, Plan, Policy, Steady};
 
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::{Forecaster, KnownFuture, Ladder, Lead, Learners, Method, Outlook};
+use crate::forecast::onnx::ModelFault;
+use crate::forecast::{Basis, KnownFuture, Lead, Learners, Outlook};
 use crate::observe::Seen;
 use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, hidden, room_for};
-
-/// What control rests on; when any of it changes, control is made anew and recalls the history.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Basis {
-    /// The buckets.
-    pub catalog: Catalog,
-    /// The method.
-    pub method: Method,
-    /// The steps of the method `ladder`.
-    pub ladder: Ladder,
-    /// The window that forecasts look over.
-    pub lead: Lead,
-    /// What the ensemble aims for.
-    pub objective: Objective,
-}
-
-impl Basis {
-    fn forecaster(&self) -> Box<dyn Forecaster> {
-        let Self { catalog, method, ladder, lead, objective } = self;
-        method.forecaster(catalog, *lead, ladder, *objective)
-    }
-}
 
 /// See the module.
 pub struct Control {
@@ -86,9 +65,14 @@ impl Control {
         }
     }
 
-    /// What it rests on.
+    /// What its forecasts rest on.
     pub fn basis(&self) -> &Basis {
         &self.basis
+    }
+
+    /// What was wrong with the network at the last forecast.
+    pub fn faults(&self) -> Vec<ModelFault> {
+        self.learners.faults()
     }
 
     /// Learns from a line of the history, in the order of time.

@@ -63,7 +63,7 @@ pub(super) struct Args {
 fn forecaster(text: &str) -> Result<Contender, String> {
     let known = text.parse::<Contender>().ok();
     known
-        .filter(|contender| matches!(contender, Contender::Forecast(_, None) | Contender::Onnx(None)))
+        .filter(|contender| matches!(contender, Contender::Forecast(_, None)))
         .ok_or_else(|| {
             format!("unknown forecaster {text:?}: expected a method that `prophet simulate` knows, such as ensemble, state or onnx")
         })
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let settings = args.log.settings(|settings| {
         set(&mut settings.replays, args.seeds);
         if forecasters.is_empty() {
-            forecasters = named(&settings.policies, args.paper);
+            forecasters = named(&settings.policies);
         }
         settings.policies = policies(&forecasters);
         if args.paper {
@@ -107,13 +107,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The forecasters of settings that name others than the default policies; else all.
-fn named(policies: &[Contender], paper: bool) -> Vec<Contender> {
+fn named(policies: &[Contender]) -> Vec<Contender> {
     if policies != Settings::default().policies {
-        let forecasts = |c: &Contender| matches!(c, Contender::Forecast(..) | Contender::Onnx(_));
+        let forecasts = |c: &Contender| matches!(c, Contender::Forecast(..));
         return policies.iter().copied().filter(forecasts).collect();
     }
-    let network = paper.then_some(Contender::Onnx(None));
-    default_forecasters().into_iter().chain(network).collect()
+    default_forecasters()
 }
 
 /// When the last week of a log begins.

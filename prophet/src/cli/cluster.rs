@@ -8,8 +8,9 @@ use kube::Client;
 
 use super::output;
 use crate::catalog::CatalogFile;
-use crate::cluster::{Config, Source};
+use crate::cluster::{Config, RemoteNetwork, Source};
 use crate::crd::Allowed;
+use crate::forecast::onnx;
 use crate::observe::Scope;
 use crate::record::Place;
 use crate::span::Span;
@@ -49,6 +50,13 @@ pub(super) struct ClusterArgs {
     /// Where the history lies: a folder, or a prefix in S3, as `s3://BUCKET/PREFIX`; nothing is recorded when absent
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
+    /// The network that forecasts hear: a file, or s3://BUCKET/PREFIX/FILE, read anew when it changes; the one that is shipped when
+    /// absent
+    #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
+    model: Option<String>,
+    /// The library of ONNX Runtime to run it with; the embedded engine when absent
+    #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
+    onnx_runtime: Option<PathBuf>,
     /// The launch latency to reckon with until launches were seen
     #[arg(long, value_name = "TIME", env = "PROPHET_LAUNCH_LATENCY", default_value = "3m")]
     launch_latency: Span,
@@ -72,6 +80,9 @@ impl ClusterArgs {
         } else {
             self.namespaces.clone()
         };
+        if let Some(library) = &self.onnx_runtime {
+            onnx::start(Some(library))?;
+        }
         let data = self.data.as_deref().map(Place::open).transpose()?;
         let config = Config {
             scope: Scope { namespaces, autoscaler_namespace: self.autoscaler_namespace.clone() },
@@ -81,6 +92,7 @@ impl ClusterArgs {
             launch_seconds: self.launch_latency.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
             allowed: Allowed { host_path_prefix: self.warm_host_path_prefix },
+            network: network(self.model.as_deref()).await?,
         };
         Ok((client, config))
     }
@@ -99,6 +111,19 @@ impl ClusterArgs {
         }
         std::future::ready(Ok(Source::Nodes)).await
     }
+}
+
+/// The network of an address. What is wrong with it costs nothing but its vote.
+async fn network(address: Option<&str>) -> anyhow::Result<onnx::Source> {
+    let Some(address) = address else { return Ok(onnx::Source::Pretrained) };
+    if !address.contains("://") {
+        return Ok(onnx::Source::File(address.into()));
+    }
+    let mut remote = RemoteNetwork::new(address)?;
+    let slot = remote.slot();
+    remote.fetch().await;
+    tokio::spawn(remote.watch());
+    Ok(onnx::Source::Slot(slot))
 }
 
 /// How long a command that looks once waits until the cluster has told all.

@@ -13,7 +13,7 @@ use placeholders::Objective;
 
 use super::output;
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
-use crate::forecast::onnx;
+use crate::forecast::{Method, onnx};
 use crate::simulate::{Contender, LaunchLatency, Moment, Settings, Unplaceable, Workload};
 use crate::span::Span;
 use crate::trace::{self, Recipe, Trace};
@@ -48,7 +48,7 @@ pub(super) struct LogArgs {
     /// Dollars per idle instance-hour [default: 1]
     #[arg(long, value_name = "D", value_parser = price, requires = "wait_cost")]
     idle_cost: Option<f64>,
-    /// The network of the policy onnx [default: the one that is shipped]
+    /// The network that onnx and ensemble hear [default: the one that is shipped]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// The library of ONNX Runtime to run it with [default: the embedded engine]
@@ -169,17 +169,27 @@ pub(super) struct Replay {
     pub(super) window: (i64, i64),
 }
 
-/// Starts the engine and loads the network, where a policy asks for one: better now than in the middle of the runs.
+/// Starts the engine and loads the network, where a policy hears one: better now than in the middle of the runs.
 fn check_network(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {
-    if !settings.policies.iter().any(|policy| matches!(policy, Contender::Onnx(_))) {
-        return Ok(());
+    let has =
+        |method| settings.policies.iter().any(|p| matches!(p, Contender::Forecast(m, _) if *m == method));
+    let (asks, hears) = (has(Method::Onnx), has(Method::Ensemble));
+    let named = library.is_some() || settings.model.is_some();
+    match usable(settings, library) {
+        Err(error) if asks || hears && named => Err(error),
+        Err(error) if hears => {
+            eprintln!("note: the ensemble goes without a network: {error:#}");
+            Ok(())
+        }
+        _ => Ok(()),
     }
+}
+
+fn usable(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {
     let engine = onnx::start(library)?;
-    let source =
-        settings.model.as_ref().map_or(onnx::Source::Pretrained, |path| onnx::Source::File(path.into()));
-    if let Err(faults) = source.load() {
+    if let Err(faults) = settings.network().load() {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bail!("the network of the policy onnx cannot be run by {engine}: {}", faults.join("; "));
+        bail!("the network cannot be run by {engine}: {}", faults.join("; "));
     }
     Ok(())
 }

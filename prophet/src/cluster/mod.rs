@@ -8,6 +8,7 @@
 //! standing.rs    what stands of a policy, and the writes that lead to its plan
 //! sources.rs     where groups of nodes are read from
 //! templates.rs   what placeholders are made of
+//! network.rs     a network in an object store, fetched whenever it changes
 //! clock.rs       the one place where clocks are read
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod checks;
 pub(crate) mod clock;
+mod network;
 mod outcome;
 mod run;
 mod sources;
@@ -31,6 +33,7 @@ use tracing::Instrument as _;
 
 use crate::catalog::{Offers, Sizes, offers};
 
+pub use self::network::RemoteNetwork;
 pub(crate) use self::outcome::failure;
 pub use self::outcome::{Cause, Fault, Outcome};
 pub use self::run::Run;
@@ -38,6 +41,7 @@ pub use self::sources::{Groups, Source};
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
+use crate::forecast::onnx;
 use crate::observe::{Key, Scope, Shared, Watches};
 use crate::record::Place;
 
@@ -57,6 +61,8 @@ pub struct Config {
     pub priority_cutoff: i32,
     /// What policies may ask for.
     pub allowed: Allowed,
+    /// The network that is heard.
+    pub network: onnx::Source,
 }
 
 /// A policy's turn, looked at.

@@ -71,6 +71,8 @@ pub enum Cause {
     OverlappingBuckets,
     /// Something about groups of nodes.
     Groups,
+    /// The network that forecasts hear cannot be run, or answers nonsense.
+    Network,
 }
 
 impl Cause {
@@ -87,12 +89,13 @@ impl Cause {
             Self::HistoryFailed => "HistoryFailed",
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
+            Self::Network => "Network",
         }
     }
 
     /// Whether the policy does its work all the same.
     pub const fn is_remark(self) -> bool {
-        matches!(self, Self::Groups)
+        matches!(self, Self::Groups | Self::Network)
     }
 }
 

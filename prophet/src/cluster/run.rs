@@ -16,8 +16,9 @@ use super::sources::Groups;
 use super::standing::Stands;
 use super::templates::templates;
 use crate::catalog::{Offers, Sizes, offers};
-use crate::control::{Basis, Control, GIVE_UP, Now, lead};
+use crate::control::{Control, GIVE_UP, Now, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
+use crate::forecast::Basis;
 use crate::observe::{Daemon, Key, Launching, PodClass, Preempted, Shared, View};
 use crate::record::{Appended, Journal, Launch, Launches};
 
@@ -196,6 +197,7 @@ impl Run {
             ladder: settings.ladder.clone(),
             lead: lead(latency, settings.tick_seconds),
             objective: settings.policy.objective,
+            network: config.network.clone(),
         }
     }
 
@@ -271,6 +273,9 @@ impl Run {
             time: now,
         };
         outcome.turn = Some(control.turn(&outcome.seen, now));
+        for fault in control.faults() {
+            outcome.fault(Cause::Network, format!("the network has no vote: {fault}"));
+        }
     }
 
     /// Appends the tick's line, and closes yesterday.

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use chrono::DateTime;
 use placeholders::Objective;
 
 use super::needs::last_needs;
 use super::shapes::Shapes;
-use super::{Forecaster, KnownFuture, Ladder, Method};
+use super::{Basis, KnownFuture, Method, sample};
 use crate::record::History;
 use crate::simulate::{Settings, Workload, ticks};
 use crate::trace::{self, Job, Recipe, generate};
@@ -30,12 +31,10 @@ fn outcomes(
     judged: std::ops::Range<i64>,
 ) -> Vec<Vec<Outcome>> {
     let catalog = settings.catalog.as_ref().unwrap().catalog().unwrap();
-    let (lead, ladder, objective) = (settings.lead(), Ladder::default(), Objective::Quantile(quantile));
-    let mut forecaster: Box<dyn Forecaster> = if calibrated {
-        method.forecaster(&catalog, lead, &ladder, objective)
-    } else {
-        method.uncalibrated(&catalog, lead, &ladder, objective)
-    };
+    let (lead, objective) = (settings.lead(), Objective::Quantile(quantile));
+    let basis = Basis { catalog: catalog.clone(), lead, ..sample::basis(method, objective) };
+    let mut forecaster =
+        if calibrated { basis.forecaster() } else { basis.uncalibrated(DateTime::UNIX_EPOCH) };
     let first = jobs.iter().map(|job| job.submit).min().unwrap();
     let (mut shapes, mut history) = (Shapes::new(&catalog), History::default());
     let (mut held, mut outcomes) = (std::collections::VecDeque::new(), vec![Vec::new(); catalog.len()]);

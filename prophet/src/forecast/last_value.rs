@@ -29,12 +29,12 @@ mod tests {
 
     use super::*;
     use crate::decide::decide;
-    use crate::forecast::{Ladder, Method, sample};
+    use crate::forecast::{Method, sample};
 
     #[track_caller]
     fn check(method: Method, announced: u64, placeholders: u64) {
         let catalog = sample::catalog();
-        let forecaster = method.forecaster(&catalog, sample::LEAD, &Ladder::default(), Objective::default());
+        let forecaster = sample::basis(method, Objective::default()).forecaster();
         let demand = Demand { present: vec![5], announced: vec![announced], ..Demand::default() };
         let now = DateTime::UNIX_EPOCH;
         let outlook = forecaster.forecast(&History::default(), &demand, &KnownFuture::default(), now);

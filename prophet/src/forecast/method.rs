@@ -1,10 +1,11 @@
-//! The methods by name.
+//! The methods by name, and what they rest on.
 
 use chrono::{DateTime, Utc};
 use embedder::Catalog;
 use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 
+use super::onnx::{Onnx, Source};
 use super::{
     Arima, AutopilotMl, Calibrated, Ensemble, Forecaster, HoltWinters, Increments, Ladder, LadderForecaster,
     LastValue, Lead, MovingWindow, Mstl, Paths, Scenario, Seasonal, State,
@@ -35,6 +36,8 @@ pub enum Method {
     Arima,
     /// The season and the trend of demand, taken apart, and their past errors.
     Mstl,
+    /// A trained network.
+    Onnx,
     /// Autopilot's moving window over demand.
     MovingWindow,
     /// Autopilot's recommender that chooses among models of demand.
@@ -48,7 +51,7 @@ pub enum Method {
 
 impl Method {
     /// Those of which a quantile can be asked.
-    pub const QUANTILES: [Self; 9] = [
+    pub const QUANTILES: [Self; 10] = [
         Self::Ensemble,
         Self::Scenario,
         Self::ScenarioArrivals,
@@ -58,6 +61,7 @@ impl Method {
         Self::HoltWinters,
         Self::Arima,
         Self::Mstl,
+        Self::Onnx,
     ];
 
     /// Those that say how much to hold by themselves, beside the references.
@@ -75,68 +79,76 @@ impl Method {
             Self::HoltWinters => "holt-winters",
             Self::Arima => "arima",
             Self::Mstl => "mstl",
+            Self::Onnx => "onnx",
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
             Self::Scheduled => "scheduled",
         }
     }
+}
 
-    /// What forecasts by it, with nothing learnt yet. The ladder has steps; the ensemble aims for the objective; of others, a
-    /// quantile that is asked for is calibrated.
-    pub fn forecaster(
-        self,
-        catalog: &Catalog,
-        lead: Lead,
-        ladder: &Ladder,
-        objective: Objective,
-    ) -> Box<dyn Forecaster> {
-        self.judged_since(DateTime::UNIX_EPOCH, catalog, lead, ladder, objective)
+/// What forecasts rest on; when any of it changes, all is learnt anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Basis {
+    /// The buckets.
+    pub catalog: Catalog,
+    /// The method.
+    pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
+    /// The window that forecasts look over.
+    pub lead: Lead,
+    /// What the ensemble aims for; of others, a quantile that is asked for is calibrated.
+    pub objective: Objective,
+    /// The network of the method `onnx`, which the ensemble hears, too.
+    pub network: Source,
+}
+
+impl Basis {
+    /// What forecasts, with nothing learnt yet.
+    pub fn forecaster(&self) -> Box<dyn Forecaster> {
+        self.judged_since(DateTime::UNIX_EPOCH)
     }
 
     /// The same, where what precedes a moment is learnt from, and not judged: a long log is replayed.
-    pub fn judged_since(
-        self,
-        since: DateTime<Utc>,
-        catalog: &Catalog,
-        lead: Lead,
-        ladder: &Ladder,
-        objective: Objective,
-    ) -> Box<dyn Forecaster> {
-        match objective {
-            _ if self == Self::Ensemble => {
-                Box::new(Ensemble::new(catalog, lead, ladder, objective).judging_since(since))
+    pub fn judged_since(&self, since: DateTime<Utc>) -> Box<dyn Forecaster> {
+        let method = self.uncalibrated(since);
+        match self.objective {
+            Objective::Quantile(quantile)
+                if self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method) =>
+            {
+                Box::new(Calibrated::new(method, quantile, &self.catalog, self.lead, since))
             }
-            Objective::Quantile(quantile) if Self::QUANTILES.contains(&self) => {
-                let method = self.uncalibrated(catalog, lead, ladder, objective);
-                Box::new(Calibrated::new(method, quantile, catalog, lead, since))
-            }
-            _ => self.uncalibrated(catalog, lead, ladder, objective),
+            _ => method,
         }
     }
 
     /// The same, with quantiles as the method believes them to be.
-    pub fn uncalibrated(
-        self,
-        catalog: &Catalog,
-        lead: Lead,
-        ladder: &Ladder,
-        objective: Objective,
-    ) -> Box<dyn Forecaster> {
-        match self {
-            Self::Ensemble => Box::new(Ensemble::new(catalog, lead, ladder, objective)),
-            Self::Scenario => Box::new(Scenario::new(catalog, lead, false)),
-            Self::ScenarioArrivals => Box::new(Scenario::new(catalog, lead, true)),
-            Self::State => Box::new(State::new(catalog, lead)),
-            Self::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
-            Self::Increments => Box::new(Increments::new(catalog.len(), lead)),
-            Self::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
-            Self::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
-            Self::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
-            Self::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
-            Self::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
-            Self::Ladder => Box::new(LadderForecaster::new(ladder.clone(), catalog)),
-            Self::Scheduled => Box::new(LastValue),
+    pub fn uncalibrated(&self, since: DateTime<Utc>) -> Box<dyn Forecaster> {
+        let (catalog, lead) = (&self.catalog, self.lead);
+        match self.method {
+            Method::Ensemble => {
+                let ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
+                Box::new(ensemble.hearing(self.network()).judging_since(since))
+            }
+            Method::Scenario => Box::new(Scenario::new(catalog, lead, false)),
+            Method::ScenarioArrivals => Box::new(Scenario::new(catalog, lead, true)),
+            Method::State => Box::new(State::new(catalog, lead)),
+            Method::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
+            Method::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Method::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
+            Method::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
+            Method::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
+            Method::Onnx => Box::new(self.network()),
+            Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
+            Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
+            Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
+            Method::Scheduled => Box::new(LastValue),
         }
+    }
+
+    fn network(&self) -> Onnx {
+        Onnx::new(self.network.clone(), &self.catalog, self.lead)
     }
 }

@@ -20,7 +20,7 @@
 //! paths.rs          from these three, which forecast demand, to new nodes (errors.rs: by their past errors)
 //! calibrated.rs     one of these, so that the quantile that is asked for is exceeded as often as it says
 //! ensemble/         experts that are (method, quantile) pairs, followed by what each would have cost
-//! method.rs         the methods by name
+//! method.rs         the methods by name, and what they rest on
 //! hyperparameters.rs  every number that could be tuned
 //! onnx/             a trained network, from a file that keeps the contract
 //! reference.rs      what a table needs beside them: constant, static maximum, oracle
@@ -73,7 +73,7 @@ pub use holt_winters::HoltWinters;
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
-pub use method::Method;
+pub use method::{Basis, Method};
 pub use moving_window::MovingWindow;
 pub use mstl::Mstl;
 pub use paths::Paths;
@@ -82,6 +82,7 @@ pub use scenario::Scenario;
 pub use seasonal::Seasonal;
 pub use state::State;
 
+use self::onnx::ModelFault;
 use crate::record::{BucketTick, History, Tick};
 
 /// What is expected, per bucket of the catalog.
@@ -148,6 +149,11 @@ pub trait Forecaster: Send {
     fn demand_ahead(&self, history: &History, _ticks: usize) -> Vec<Ahead> {
         unchanged(history)
     }
+
+    /// What was wrong, at the last forecast, with the network that it hears: empty where all is well.
+    fn faults(&self) -> Vec<ModelFault> {
+        Vec::new()
+    }
 }
 
 /// Demand of a bucket at a moment to come.
@@ -198,6 +204,11 @@ impl Learners {
 
     pub(crate) fn demand_ahead(&self, ticks: usize) -> Vec<Ahead> {
         self.forecaster.demand_ahead(&self.history, ticks)
+    }
+
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn faults(&self) -> Vec<ModelFault> {
+        self.forecaster.faults()
     }
 }
 

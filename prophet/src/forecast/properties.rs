@@ -5,10 +5,10 @@ use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Ahead, Forecaster, KnownFuture, Ladder, Learners, Method, Outlook, sample};
+use super::{Ahead, Forecaster, KnownFuture, Learners, Method, Outlook, sample};
 use crate::record::{BucketTick, Tick};
 
-const METHODS: [Method; 13] = [
+const METHODS: [Method; 14] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
@@ -18,6 +18,7 @@ const METHODS: [Method; 13] = [
     Method::HoltWinters,
     Method::Arima,
     Method::Mstl,
+    Method::Onnx,
     Method::MovingWindow,
     Method::AutopilotMl,
     Method::Ladder,
@@ -33,7 +34,7 @@ fn minutes() -> impl Strategy<Value = Vec<Minute>> {
 }
 
 fn forecaster(method: Method, objective: Objective) -> Box<dyn Forecaster> {
-    method.forecaster(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
+    sample::basis(method, objective).forecaster()
 }
 
 /// All methods where costs are weighed, and one of each kind where a quantile is calibrated.

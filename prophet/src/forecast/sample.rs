@@ -2,8 +2,10 @@
 
 use chrono::DateTime;
 use embedder::Catalog;
+use placeholders::Objective;
 
-use super::Lead;
+use super::onnx::Source;
+use super::{Basis, Ladder, Lead, Method};
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::record::{BucketTick, Tick};
 
@@ -21,4 +23,16 @@ pub(super) fn catalog() -> Catalog {
 pub(super) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
     let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
     Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] }
+}
+
+/// A method over that catalog, with the network that is shipped.
+pub(super) fn basis(method: Method, objective: Objective) -> Basis {
+    Basis {
+        catalog: catalog(),
+        method,
+        ladder: Ladder::default(),
+        lead: LEAD,
+        objective,
+        network: Source::Pretrained,
+    }
 }

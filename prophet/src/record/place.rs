@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::NaiveDate;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ListResult, ObjectStore, ObjectStoreExt as _};
+use object_store::{GetOptions, ListResult, ObjectStore, ObjectStoreExt as _};
 
 use super::fault::HistoryError;
 
@@ -224,6 +224,28 @@ impl Place {
             self.store.delete(path).await.map_err(HistoryError::store("remove", self, path))?;
         }
         Ok(())
+    }
+
+    /// A file beside the policies, and its version, where that is not `known`.
+    ///
+    /// # Errors
+    /// There is none, it cannot be read, or it has more bytes than `most`.
+    pub async fn changed_file(
+        &self,
+        name: &str,
+        known: Option<&str>,
+        most: u64,
+    ) -> anyhow::Result<Option<(Vec<u8>, Option<String>)>> {
+        let path = self.prefix.clone().join(name);
+        let options = GetOptions { if_none_match: known.map(str::to_owned), ..GetOptions::default() };
+        let found = match self.store.get_opts(&path, options).await {
+            Err(object_store::Error::NotModified { .. }) => return Ok(None),
+            found => found.map_err(HistoryError::store("read", self, &path))?,
+        };
+        anyhow::ensure!(found.meta.size <= most, "{}: more than {most} bytes", self.display(&path));
+        let version = found.meta.e_tag.clone();
+        let bytes = found.bytes().await.map_err(HistoryError::store("read", self, &path))?;
+        Ok(Some((bytes.into(), version)))
     }
 
     async fn list(&self, path: &Path) -> Result<ListResult, HistoryError> {

@@ -9,8 +9,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{Constant, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax};
+use crate::forecast::{Basis, Constant, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax};
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +31,6 @@ pub enum Contender {
     /// A method, and what is asked of it: of the ensemble a share of launches to hide, of others a quantile; what the
     /// policy's objective says where nothing is given. Knows the past.
     Forecast(Method, Option<f64>),
-    /// A quantile of what the network of the settings expects; the objective's where none is given. Knows the past.
-    Onnx(Option<f64>),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -74,14 +71,15 @@ impl Contender {
             Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
             Self::Paper => Some(Box::new(LastValue)),
             Self::Forecast(method, _) => {
-                let objective = self.policy(&settings.policy).objective;
-                let (lead, ladder) = (settings.lead(), &settings.ladder);
-                Some(method.judged_since(from - JUDGED, catalog, lead, ladder, objective))
-            }
-            Self::Onnx(_) => {
-                let source =
-                    settings.model.as_ref().map_or(Source::Pretrained, |path| Source::File(path.into()));
-                Some(Box::new(Onnx::new(source, catalog, settings.lead())))
+                let basis = Basis {
+                    catalog: catalog.clone(),
+                    method,
+                    ladder: settings.ladder.clone(),
+                    lead: settings.lead(),
+                    objective: self.policy(&settings.policy).objective,
+                    network: settings.network(),
+                };
+                Some(basis.judged_since(from - JUDGED))
             }
             Self::Oracle => Some(Box::new(Oracle)),
         }
@@ -90,7 +88,7 @@ impl Contender {
     /// The policy that its decisions are made by: references hold what they say, whatever it costs.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Forecast(_, quantile) | Self::Onnx(quantile) => {
+            Self::Forecast(_, quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -118,7 +116,6 @@ impl FromStr for Contender {
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
-            ("onnx", q) => quantile(q).map(Self::Onnx),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
                 let points = Method::POINTS.into_iter().filter(|_| q.is_none());
@@ -150,8 +147,6 @@ impl fmt::Display for Contender {
                 f.write_str(method.name())?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
-            Self::Onnx(None) => f.write_str("onnx"),
-            Self::Onnx(Some(q)) => write!(f, "onnx:{q}"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

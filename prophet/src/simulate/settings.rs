@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
 use crate::catalog::CatalogFile;
+use crate::forecast::onnx::Source;
 use crate::forecast::{Ladder, Lead};
 use crate::span::Span;
 
@@ -33,7 +34,7 @@ pub struct Settings {
     pub policy: Policy,
     /// The steps of `ladder`.
     pub ladder: Ladder,
-    /// The network of `onnx`, a file; the one that is shipped when absent.
+    /// The network of `onnx` and of `ensemble`, a file; the one that is shipped when absent.
     pub model: Option<String>,
     /// Time between decisions where demand does not change.
     pub tick: Span,
@@ -156,6 +157,11 @@ impl Settings {
     pub fn lead(&self) -> Lead {
         let seconds = self.launch_latency.typical() + self.tick.as_seconds() + self.scan.as_seconds();
         Lead { seconds, tick_seconds: self.tick.as_seconds() }
+    }
+
+    /// The network that is heard.
+    pub fn network(&self) -> Source {
+        self.model.as_ref().map_or(Source::Pretrained, |path| Source::File(path.into()))
     }
 }
 

@@ -40,6 +40,10 @@ impl Shadow {
     fn level(&self) -> f64 {
         if self.launched > 0.0 { self.hidden / self.launched } else { 1.0 }
     }
+
+    fn idled_a_day(&self) -> f64 {
+        self.idled / self.days
+    }
 }
 
 impl Judge {
@@ -61,11 +65,11 @@ impl Judge {
         }
     }
 
-    /// A tick, with what each expert wants from now on, and the pods that arrived with the nodes that they fill.
+    /// A tick, with what each expert wants from now on, if it has an opinion, and the pods that arrived with the nodes that they fill.
     pub(super) fn learn(
         &mut self,
         tick: BucketTick,
-        wants: &[u64],
+        wants: &[Option<u64>],
         pods: (f64, f64),
         objective: Objective,
         lead: Lead,
@@ -81,8 +85,9 @@ impl Judge {
             self.feedback.learn(tick, level);
         }
         let pods_per_node = self.pods_per_node();
-        let step = |(shadow, want): (&mut Shadow, &u64)| {
-            let account = shadow.stock.step(tick.demand, *want);
+        let step = |(shadow, want): (&mut Shadow, &Option<u64>)| {
+            let account = shadow.stock.step(tick.demand, want.unwrap_or_default());
+            want.as_ref()?;
             let Account { missing, idle: idle_nodes, launched, hidden } = account;
             // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
             let missing = missing as f64;
@@ -94,9 +99,9 @@ impl Judge {
             shadow.idled = keep * shadow.idled + idled;
             shadow.launched = keep * shadow.launched + launched as f64;
             shadow.hidden = keep * shadow.hidden + hidden as f64;
-            dollars
+            Some(dollars)
         };
-        let losses: Vec<f64> = self.shadows.iter_mut().zip(wants).map(step).collect();
+        let losses: Vec<Option<f64>> = self.shadows.iter_mut().zip(wants).map(step).collect();
         self.weights.learn(&losses);
     }
 
@@ -117,11 +122,13 @@ impl Judge {
         }
     }
 
-    /// The expert that reaches a level with the least idling; where none does, the one that comes closest.
+    /// The expert that reaches a level with the least idling; where none does, the one that comes closest. Those that never
+    /// said anything are none.
     fn leanest(&self, level: f64) -> usize {
-        let reach = self.shadows.iter().map(Shadow::level).fold(0.0, f64::max).min(level);
-        let reaching = self.shadows.iter().enumerate().filter(|(_, shadow)| shadow.level() >= reach);
-        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
+        let heard = || self.shadows.iter().enumerate().filter(|(_, shadow)| shadow.days > 0.0);
+        let reach = heard().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
+        let reaching = heard().filter(|(_, shadow)| shadow.level() >= reach);
+        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled_a_day().total_cmp(&b.idled_a_day()));
         leanest.map_or(0, |(at, _)| at)
     }
 }

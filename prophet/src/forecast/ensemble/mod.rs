@@ -25,6 +25,7 @@ pub use self::blend::Blend;
 pub use self::carrier::Carrier;
 use self::judge::Judge;
 use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
+use super::onnx::{ModelFault, Onnx};
 use super::shapes::Shapes;
 use super::{
     BucketOutlook, Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Outlook,
@@ -55,34 +56,55 @@ struct Expert {
 /// The place of the method that has a rule of thumb where there is no history: it carries until there is.
 const COLD_START: usize = 0;
 
+/// The place of the method that never expects anything.
+const NOTHING: usize = 1;
+
+/// Networks have levels up to this; beyond, nothing is known of them.
+const NETWORK_QUANTILE_MAX: f64 = 0.99;
+
 impl Ensemble {
     /// For the buckets of a catalog. Costs are the prices of waiting and idling; a quantile is the share of launches to hide.
     pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
         let patient = Lead { seconds: lead.seconds + PATIENCE_SECONDS, ..lead };
-        let methods: Vec<(&'static str, Box<dyn Forecaster>)> = vec![
-            ("increments", Box::new(Increments::new(catalog.len(), lead))),
-            ("state", Box::new(State::new(catalog, lead))),
-            ("scenario", Box::new(Scenario::new(catalog, patient, false))),
-            ("scenario+arrivals", Box::new(Scenario::new(catalog, patient, true))),
-            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog))),
-            ("last-value", Box::new(LastValue)),
+        let methods: [(&'static str, Box<dyn Forecaster>, &[f64]); 6] = [
+            ("increments", Box::new(Increments::new(catalog.len(), lead)), &QUANTILES),
+            ("last-value", Box::new(LastValue), &[]),
+            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[]),
+            ("state", Box::new(State::new(catalog, lead)), &QUANTILES),
+            ("scenario", Box::new(Scenario::new(catalog, patient, false)), &QUANTILES),
+            ("scenario+arrivals", Box::new(Scenario::new(catalog, patient, true)), &QUANTILES),
         ];
-        let quantiles = |method: usize| {
-            let points = matches!(methods[method].0, "ladder" | "last-value");
-            if points { vec![None] } else { QUANTILES.map(Some).to_vec() }
-        };
-        let experts = (0..methods.len())
-            .flat_map(|method| quantiles(method).into_iter().map(move |quantile| Expert { method, quantile }))
-            .collect();
-        let judges = std::iter::repeat_with(|| None).take(catalog.len()).collect();
-        Self {
+        let mut ensemble = Self {
             lead,
             objective,
-            methods,
-            experts,
+            methods: Vec::new(),
+            experts: Vec::new(),
             shapes: Shapes::new(catalog),
-            judges,
+            judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
             since: DateTime::UNIX_EPOCH,
+        };
+        for (name, method, quantiles) in methods {
+            ensemble.add(name, method, quantiles.iter().copied());
+        }
+        ensemble
+    }
+
+    /// Hears a network, too, before anything is learnt.
+    #[must_use]
+    pub fn hearing(mut self, network: Onnx) -> Self {
+        let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
+        self.add("onnx", Box::new(network), quantiles);
+        self
+    }
+
+    /// Adds a method, as an expert at each of the quantiles; as one where it says a point.
+    fn add(&mut self, name: &'static str, method: Box<dyn Forecaster>, quantiles: impl Iterator<Item = f64>) {
+        let at = self.methods.len();
+        let before = self.experts.len();
+        self.methods.push((name, method));
+        self.experts.extend(quantiles.map(|quantile| Expert { method: at, quantile: Some(quantile) }));
+        if self.experts.len() == before {
+            self.experts.push(Expert { method: at, quantile: None });
         }
     }
 
@@ -93,11 +115,11 @@ impl Ensemble {
         self
     }
 
-    /// What each expert wants of a bucket, where its method was asked.
+    /// What each expert wants of a bucket, where its method was asked and has an opinion.
     fn wants(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Vec<Option<u64>> {
         let want = |expert: &Expert| {
-            let outlook = outlooks[expert.method].as_ref()?;
-            Some(outlook.buckets[bucket].new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
+            let BucketOutlook { new_nodes, basis, .. } = &outlooks[expert.method].as_ref()?.buckets[bucket];
+            (*basis == Reason::Forecast).then(|| new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
         };
         self.experts.iter().map(want).collect()
     }
@@ -126,6 +148,11 @@ impl Ensemble {
             })
     }
 
+    /// The expert that never expects anything.
+    fn nothing(&self) -> Option<usize> {
+        self.experts.iter().position(|expert| expert.method == NOTHING)
+    }
+
     fn bucket(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Option<BucketOutlook> {
         let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
         let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.basis == Reason::Forecast) else {
@@ -141,7 +168,7 @@ impl Ensemble {
             quantile,
             weight: shares[carrying],
             dollars: judge.shadows[carrying].dollars_a_day(),
-            dollars_without: judge.shadows.last()?.dollars_a_day(),
+            dollars_without: judge.shadows[self.nothing()?].dollars_a_day(),
         };
         Some(BucketOutlook { new_nodes, basis, carrier: Some(carrier) })
     }
@@ -184,8 +211,7 @@ impl Forecaster for Ensemble {
             {
                 continue;
             }
-            let wants: Vec<u64> =
-                self.wants(&outlooks, bucket).into_iter().map(Option::unwrap_or_default).collect();
+            let wants = self.wants(&outlooks, bucket);
             let pods = self.shapes.pods(&tick.arrivals, bucket);
             let fresh = || Judge::new(self.experts.len(), self.lead);
             let judge = self.judges[bucket].get_or_insert_with(fresh);
@@ -203,6 +229,10 @@ impl Forecaster for Ensemble {
         let outlooks = self.ask(|method| self.is_heard(method), history, demand, known, now);
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
+    }
+
+    fn faults(&self) -> Vec<ModelFault> {
+        self.methods.iter().flat_map(|(_, method)| method.faults()).collect()
     }
 }
 

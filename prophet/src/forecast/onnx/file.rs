@@ -4,7 +4,7 @@
 use prost::Message;
 
 /// A network is a few megabytes; a file that is larger than this is something else.
-pub(super) const BYTES_MAX: u64 = 256 << 20;
+pub const BYTES_MAX: u64 = 256 << 20;
 
 /// `ModelProto`.
 #[derive(Clone, PartialEq, Message)]

@@ -1,7 +1,8 @@
 //! A trained network as a forecaster: any file that keeps the contract of `docs/models.md`.
 //!
-//! It is fed at ticks, and answers for the whole of the next one. A network that is missing, wrong, slow or answers NaN costs
-//! nothing but its vote: it has no opinion then, and [`Onnx::faults`] says why.
+//! It is fed at ticks, and answers for the whole of the next one; where nothing came and demand is what it was, its word stands
+//! for a tick of its own. A network that is missing, wrong, slow or answers NaN costs
+//! nothing but its vote: it has no opinion then, and its faults say why.
 //!
 //! ```text
 //! file.rs      an ONNX file, as far as the contract looks at it
@@ -10,6 +11,7 @@
 //! engine.rs    ONNX Runtime or the embedded engine, one for the process
 //! network.rs   a network that keeps the contract, ready to be run
 //! worker.rs    the thread that loads and runs it
+//! slot.rs      a place in memory for one that is fetched
 //! shares.rs    pods as shares of nodes
 //! state.rs     what it is fed
 //! outlook.rs   its quantiles as distributions
@@ -21,6 +23,7 @@ mod file;
 mod network;
 mod outlook;
 mod shares;
+mod slot;
 mod spec;
 mod state;
 mod worker;
@@ -33,15 +36,17 @@ use placeholders::Reason;
 
 pub use contract::ModelFault;
 pub use engine::{Engine, EngineError, start};
+pub use file::BYTES_MAX;
 pub use network::{Answer, Inputs, Network};
 pub use shares::{NodeShares, RoomNodes};
+pub use slot::Slot;
 pub use spec::{Golden, Spec};
 pub use worker::Source;
 
 use self::state::State;
 use self::worker::Worker;
 use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook, unchanged};
-use crate::record::History;
+use crate::record::{History, Tick};
 
 /// The network that is shipped: `models/pretrained/README.md` is its card.
 pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
@@ -52,8 +57,10 @@ pub struct Onnx {
     names: Vec<String>,
     state: State,
     worker: Mutex<Worker>,
-    /// Since the last tick.
+    /// Of the last tick at which something had happened; asked for once somebody listens.
     expected: OnceLock<Expected>,
+    /// The time of that tick, and demand by bucket.
+    asked: (DateTime<Utc>, Vec<u64>),
 }
 
 /// The new nodes by bucket, and what they were read from.
@@ -78,12 +85,16 @@ impl Onnx {
             state: State::new(catalog, lead),
             worker: Mutex::new(Worker::start(source)),
             expected: OnceLock::new(),
+            asked: (DateTime::UNIX_EPOCH, Vec::new()),
         }
     }
 
-    /// What was wrong at the last forecast: empty where all is well.
-    pub fn faults(&self) -> Vec<ModelFault> {
-        self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
+    /// Whether what was said stands at a tick: nothing happened since, and the network's own tick is not over.
+    fn stands(&self, tick: &Tick, demand: &[u64]) -> bool {
+        let (asked, before) = &self.asked;
+        let lasts = self.expected.get().and_then(|expected| expected.answer.as_ref());
+        let lasts = lasts.map_or(0, |(spec, ..)| spec.tick_seconds);
+        tick.arrivals.is_empty() && demand == before && (tick.time - *asked).num_seconds() < lasts
     }
 
     fn expect(&self, history: &History) -> Expected {
@@ -140,7 +151,12 @@ impl Onnx {
 impl Forecaster for Onnx {
     fn learn(&mut self, history: &History) {
         self.state.note(history);
-        self.expected = OnceLock::new();
+        let Some(tick) = history.last() else { return };
+        let demand: Vec<u64> = tick.buckets.iter().map(|bucket| bucket.demand).collect();
+        if !self.stands(tick, &demand) {
+            self.expected = OnceLock::new();
+            self.asked = (tick.time, demand);
+        }
     }
 
     fn forecast(&self, history: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
@@ -164,6 +180,10 @@ impl Forecaster for Onnx {
         let said = outlook::ahead(spec, answer, ticks, self.lead.tick_seconds).unwrap_or_default();
         buckets.iter().zip(said).for_each(|(id, ahead)| all[*id] = ahead);
         all
+    }
+
+    fn faults(&self) -> Vec<ModelFault> {
+        self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use super::contract::ModelFault;
 use super::file::BYTES_MAX;
 use super::network::{Answer, Inputs, Network};
+use super::slot::Slot;
 use super::spec::Spec;
 
 /// Where a network comes from.
@@ -22,6 +23,15 @@ pub enum Source {
     Pretrained,
     /// A file, which may change.
     File(PathBuf),
+    /// What is fetched from elsewhere, and may change, too.
+    Slot(Slot),
+}
+
+/// Changes when the network does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stamp {
+    File(SystemTime, u64),
+    Slot(u64),
 }
 
 impl Source {
@@ -32,6 +42,7 @@ impl Source {
     pub fn load(&self) -> Result<Network, Vec<ModelFault>> {
         match self {
             Self::Pretrained => Network::load(super::PRETRAINED),
+            Self::Slot(slot) => Network::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
                 let fault =
                     |what: String| vec![ModelFault::new("file", format!("{}: {what}", path.display()))];
@@ -44,11 +55,15 @@ impl Source {
         }
     }
 
-    /// Changes when the file does.
-    fn stamp(&self) -> Option<(SystemTime, u64)> {
-        let Self::File(path) = self else { return None };
-        let found = fs::metadata(path).ok()?;
-        Some((found.modified().ok()?, found.len()))
+    fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::Pretrained => None,
+            Self::Slot(slot) => Some(Stamp::Slot(slot.version())),
+            Self::File(path) => {
+                let found = fs::metadata(path).ok()?;
+                Some(Stamp::File(found.modified().ok()?, found.len()))
+            }
+        }
     }
 }
 
