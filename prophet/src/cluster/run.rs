@@ -18,7 +18,7 @@ use super::templates::templates;
 use crate::catalog::{Offers, Sizes, offers};
 use crate::control::{Control, GIVE_UP, Now, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
-use crate::forecast::Basis;
+use crate::forecast::{Basis, Method, onnx};
 use crate::observe::{Daemon, Key, Launching, PodClass, Preempted, Shared, View};
 use crate::record::{Appended, Journal, Launch, Launches};
 
@@ -100,7 +100,7 @@ impl Run {
         let made = templates(&owner, &offers, &settings.placeholders);
         let stands = self.look(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
-        self.decide(key, &settings, now, &mut outcome);
+        self.decide(key, &settings, around.config, now, &mut outcome);
         if writes {
             if let Err(error) = self.record(now, &mut outcome).await {
                 outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
@@ -258,7 +258,14 @@ impl Run {
         }
     }
 
-    fn decide(&mut self, key: &Key, settings: &Settings, now: DateTime<Utc>, outcome: &mut Outcome) {
+    fn decide(
+        &mut self,
+        key: &Key,
+        settings: &Settings,
+        config: &Config,
+        now: DateTime<Utc>,
+        outcome: &mut Outcome,
+    ) {
         let Some(control) = &mut self.control else { return };
         let launches = if control.is_due(now, settings.tick_seconds) {
             std::mem::take(&mut self.unrecorded)
@@ -273,7 +280,9 @@ impl Run {
             time: now,
         };
         outcome.turn = Some(control.turn(&outcome.seen, now));
-        for fault in control.faults() {
+        // That the shipped network does not suit a policy's ticks is no fault of a policy that did not ask for one.
+        let asked_for = config.network != onnx::Source::Pretrained || settings.method == Method::Onnx;
+        for fault in control.faults().into_iter().filter(|_| asked_for) {
             outcome.fault(Cause::Network, format!("the network has no vote: {fault}"));
         }
     }

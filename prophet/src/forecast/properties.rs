@@ -61,7 +61,7 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn what_is_to_come_changes_no_answer(past in minutes(), one in minutes(), other in minutes()) {

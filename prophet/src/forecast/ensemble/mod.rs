@@ -239,6 +239,7 @@ impl Forecaster for Ensemble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forecast::onnx::Source;
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
@@ -256,10 +257,16 @@ mod tests {
         assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
     }
 
-    /// For three days a node is needed for five minutes of every twenty.
+    fn ensemble(objective: Objective) -> Ensemble {
+        Ensemble::new(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
+    }
+
     fn learnt(objective: Objective) -> BucketOutlook {
-        let catalog = sample::catalog();
-        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
+        taught(&mut ensemble(objective))
+    }
+
+    /// For three days a node is needed for five minutes of every twenty.
+    fn taught(ensemble: &mut Ensemble) -> BucketOutlook {
         let mut history = History::default();
         for minute in 0..3 * 1_440 {
             let demand = 1 + u64::from(minute % 20 < 5);
@@ -272,6 +279,28 @@ mod tests {
         let demand = Demand { present: vec![1], ..Demand::default() };
         let now = history.last().unwrap().time;
         ensemble.forecast(&history, &demand, &KnownFuture::default(), now).buckets[0].clone()
+    }
+
+    #[test]
+    fn a_network_is_an_expert_and_one_that_is_wrong_has_no_vote() {
+        let hearing = |source: Source| {
+            let network = Onnx::new(source, &sample::catalog(), sample::LEAD);
+            let mut ensemble = ensemble(Objective::default()).hearing(network);
+            let outlook = taught(&mut ensemble);
+            (ensemble, outlook)
+        };
+        let share = |ensemble: &Ensemble| {
+            let shares = ensemble.judges[0].as_ref().unwrap().shares(ensemble.objective);
+            let experts = ensemble.experts.iter().zip(shares);
+            let network = experts.filter(|(expert, _)| ensemble.methods[expert.method].0 == "onnx");
+            network.map(|(_, share)| share).sum::<f64>()
+        };
+        let (heard, _) = hearing(Source::Pretrained);
+        assert!(share(&heard) > 0.1, "{}", share(&heard));
+        assert_eq!(heard.faults(), []);
+        let (deaf, outlook) = hearing(Source::File("nowhere.onnx".into()));
+        assert_eq!(deaf.faults()[0].field, "file");
+        assert_eq!(outlook.headroom(deaf.objective), learnt(deaf.objective).headroom(deaf.objective));
     }
 
     #[test]

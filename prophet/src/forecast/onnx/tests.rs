@@ -58,6 +58,26 @@ fn the_same_past_has_the_same_outlook() {
     assert_eq!(outlook(), outlook());
 }
 
+/// A minute later: demand, pods that came, and whether the network is asked again.
+#[test]
+fn its_word_stands_while_nothing_happens() {
+    let catalog = catalog(&["a"]);
+    let mut onnx = Onnx::new(Source::Pretrained, &catalog, Lead { seconds: 370, tick_seconds: 60 });
+    let mut history = History::default();
+    let quiet = (10, 0, false);
+    let minutes =
+        [(10, 0, true), quiet, quiet, quiet, quiet, (10, 0, true), quiet, (11, 0, true), (11, 1, true)];
+    for (minute, (demand, pods, asks)) in (0..).zip(minutes) {
+        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+        let buckets = vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }];
+        let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
+        history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals });
+        onnx.learn(&history);
+        assert_eq!(onnx.expected.get().is_none(), asks, "minute {minute}");
+        onnx.forecast(&history, &Demand::default(), &KnownFuture::default(), time);
+    }
+}
+
 #[test]
 fn a_network_that_is_wrong_costs_nothing_but_its_vote() {
     let catalog = catalog(&["a"]);
@@ -83,6 +103,19 @@ fn a_file_may_change_while_it_is_used() {
     assert_eq!(faults(&mut worker)[0].field, "file");
     std::fs::write(&path, PRETRAINED).unwrap();
     assert_eq!(faults(&mut worker), []);
+}
+
+#[test]
+fn what_is_fetched_may_change_while_it_is_used() {
+    let slot = Slot::default();
+    let mut worker = Worker::start(Source::Slot(slot.clone()));
+    assert_eq!(worker.spec().unwrap_err()[0].to_string(), "file: not fetched yet");
+    slot.put(Ok(PRETRAINED.into()));
+    assert_eq!(worker.spec().unwrap().1, []);
+    slot.put(Err("the bucket is gone".into()));
+    assert_eq!(worker.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
+    slot.put(Ok(PRETRAINED.into()));
+    assert_eq!(worker.spec().unwrap().1, []);
 }
 
 /// Bytes of a file that is turned over before it is loaded.
