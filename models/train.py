@@ -142,8 +142,9 @@ def main() -> None:
     # Networks this small lose more by sharing their work than they gain.
     torch.set_num_threads(1)
     splits, series = known_splits(), read_series(arguments)
+    trained_on = parts(series, "train", splits)
     fresh = arguments.from_pretrained is None
-    network = networks.new(arguments.network, series) if fresh else networks.load(arguments.from_pretrained)
+    network = networks.new(arguments.network, trained_on) if fresh else networks.load(arguments.from_pretrained)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network.to(device)
     # What is trained already is moved less.
@@ -152,7 +153,7 @@ def main() -> None:
         seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=arguments.check_every, batch=arguments.batch
     )
 
-    training = Sampler(parts(series, "train", splits), config, network.joint, device)
+    training = Sampler(trained_on, config, network.joint, device)
     judges = Sampler(parts(series, "validate", splits), config, network.joint, device)
     judge_state = np.random.default_rng(0)
     validation = [judges.draw(judge_state, config.batch, 1) for _ in range(config.validation_batches)]

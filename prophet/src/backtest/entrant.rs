@@ -30,7 +30,7 @@ impl fmt::Display for Entrant {
 pub(super) const ENSEMBLE: Entrant = Entrant::Policy(Contender::Forecast(Method::Ensemble, None));
 
 /// Those that the ensemble's demand ahead is blended of.
-pub(super) const BLENDED: [Entrant; 8] = [
+pub(super) const BLENDED: [Entrant; 9] = [
     Entrant::LastValue,
     Entrant::Policy(Contender::Forecast(Method::Increments, None)),
     Entrant::Policy(Contender::Forecast(Method::Seasonal, None)),
@@ -39,6 +39,7 @@ pub(super) const BLENDED: [Entrant; 8] = [
     Entrant::Policy(Contender::Forecast(Method::ScenarioArrivals, None)),
     Entrant::Policy(Contender::Forecast(Method::HoltWinters, None)),
     Entrant::Policy(Contender::Forecast(Method::Arima, None)),
+    Entrant::Policy(Contender::Forecast(Method::Onnx, None)),
 ];
 
 /// What is judged where no forecasters are named: all methods of the past.

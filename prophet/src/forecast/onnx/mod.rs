@@ -15,6 +15,7 @@
 //! shares.rs    pods as shares of nodes
 //! state.rs     what it is fed
 //! outlook.rs   its quantiles as distributions
+//! trust.rs     how far its word on demand ahead is believed
 //! ```
 
 mod contract;
@@ -26,6 +27,7 @@ mod shares;
 mod slot;
 mod spec;
 mod state;
+mod trust;
 mod worker;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -44,6 +46,7 @@ pub use spec::{Golden, Spec};
 pub use worker::Source;
 
 use self::state::State;
+use self::trust::Trust;
 use self::worker::Worker;
 use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook, unchanged};
 use crate::record::{History, Tick};
@@ -61,6 +64,7 @@ pub struct Onnx {
     expected: OnceLock<Expected>,
     /// The time of that tick, and demand by bucket.
     asked: (DateTime<Utc>, Vec<u64>),
+    trust: Trust,
 }
 
 /// The new nodes by bucket, and what they were read from.
@@ -86,6 +90,21 @@ impl Onnx {
             worker: Mutex::new(Worker::start(source)),
             expected: OnceLock::new(),
             asked: (DateTime::UNIX_EPOCH, Vec::new()),
+            trust: Trust::new(catalog.len(), lead),
+        }
+    }
+
+    /// Before the last tick is learnt from: takes in the one before it, with what was said then.
+    fn look_back(&mut self, history: &History) {
+        let Some(tick) = history.len().checked_sub(2).and_then(|at| history.get(at)) else { return };
+        let answer = self.expected.get().and_then(|expected| expected.answer.as_ref());
+        let mut medians = vec![Vec::new(); self.names.len()];
+        if let Some((spec, buckets, answer)) = answer {
+            let said = outlook::medians(spec, answer, self.lead.tick_seconds);
+            buckets.iter().zip(said).for_each(|(id, said)| medians[*id] = said);
+        }
+        for (id, (bucket, said)) in tick.buckets.iter().zip(medians).enumerate() {
+            self.trust.learn(id, bucket.demand, said);
         }
     }
 
@@ -151,6 +170,7 @@ impl Onnx {
 impl Forecaster for Onnx {
     fn learn(&mut self, history: &History) {
         self.state.note(history);
+        self.look_back(history);
         let Some(tick) = history.last() else { return };
         let demand: Vec<u64> = tick.buckets.iter().map(|bucket| bucket.demand).collect();
         if !self.stands(tick, &demand) {
@@ -178,7 +198,10 @@ impl Forecaster for Onnx {
         let expected = self.expected.get_or_init(|| self.expect(history));
         let Some((spec, buckets, answer)) = &expected.answer else { return all };
         let said = outlook::ahead(spec, answer, ticks, self.lead.tick_seconds).unwrap_or_default();
-        buckets.iter().zip(said).for_each(|(id, ahead)| all[*id] = ahead);
+        for (id, said) in buckets.iter().zip(said) {
+            let present = all[*id].mean;
+            all[*id] = Ahead { mean: self.trust.believed(*id, ticks, present, said.mean), ..said };
+        }
         all
     }
 

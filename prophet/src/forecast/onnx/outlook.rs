@@ -2,6 +2,7 @@
 
 use super::network::Answer;
 use super::spec::Spec;
+use crate::forecast::hyperparameters::AHEAD_TICKS;
 use crate::forecast::{Ahead, Distribution, Lead};
 
 /// More nodes than this within one lead are counted as this many: no cluster has more.
@@ -25,7 +26,7 @@ pub(super) fn new_nodes(
     if ticks > spec.horizon {
         return None;
     }
-    let rows = answer.quantiles.chunks(spec.horizon * levels).zip(present);
+    let rows = rows(spec, answer).zip(present);
     let bucket = |(row, present): (&[f32], &u64)| {
         // The quantile of a maximum is at least the maximum of the quantiles.
         let most = |level: usize| (0..ticks).map(|tick| row[tick * levels + level]).fold(0.0, f32::max);
@@ -38,17 +39,40 @@ pub(super) fn new_nodes(
 /// By bucket of the answer, demand so many of our ticks ahead: that of the network's tick in which it falls. `None` where the network looks
 /// less far.
 pub(super) fn ahead(spec: &Spec, answer: &Answer, ticks: usize, tick_seconds: i64) -> Option<Vec<Ahead>> {
-    let levels = spec.levels.len();
-    let seconds = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
-    let tick = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
-    if !(1..=spec.horizon).contains(&tick) {
-        return None;
-    }
+    let tick = its_tick(spec, ticks, tick_seconds)?;
     let bucket = |row: &[f32]| {
-        let quantiles = &row[(tick - 1) * levels..tick * levels];
+        let quantiles = quantiles(spec, row, tick);
         Ahead { mean: median(&spec.levels, quantiles), demand: distribution(&spec.levels, quantiles) }
     };
-    Some(answer.quantiles.chunks(spec.horizon * levels).map(bucket).collect())
+    Some(rows(spec, answer).map(bucket).collect())
+}
+
+/// By bucket of the answer, the median of demand 1, 2, ... of our ticks ahead, as far as the network looks and we follow it.
+pub(super) fn medians(spec: &Spec, answer: &Answer, tick_seconds: i64) -> Vec<Vec<f64>> {
+    let places: Vec<usize> =
+        (1..=AHEAD_TICKS).map_while(|ticks| its_tick(spec, ticks, tick_seconds)).collect();
+    let bucket = |row: &[f32]| {
+        let medians: Vec<f64> =
+            (0..spec.horizon).map(|tick| median(&spec.levels, quantiles(spec, row, tick))).collect();
+        places.iter().map(|tick| medians[*tick]).collect()
+    };
+    rows(spec, answer).map(bucket).collect()
+}
+
+/// The network's tick, from 0, in which so many of ours fall.
+fn its_tick(spec: &Spec, ticks: usize, tick_seconds: i64) -> Option<usize> {
+    let seconds = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
+    let tick = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
+    tick.checked_sub(1).filter(|tick| *tick < spec.horizon)
+}
+
+/// Of each bucket, its quantiles by tick and level.
+fn rows<'a>(spec: &Spec, answer: &'a Answer) -> impl Iterator<Item = &'a [f32]> {
+    answer.quantiles.chunks(spec.horizon * spec.levels.len())
+}
+
+fn quantiles<'a>(spec: &Spec, row: &'a [f32], tick: usize) -> &'a [f32] {
+    &row[tick * spec.levels.len()..(tick + 1) * spec.levels.len()]
 }
 
 /// The median that quantiles imply, drawn straight between levels. The mean would be the best by its square, were it demand that is
