@@ -117,4 +117,8 @@ def flat(values: torch.Tensor) -> list[float | None]:
 
 def as_json(spec: Spec) -> dict[str, Any]:
     """As it is written, without what is not there."""
-    return {name: value for name, value in asdict(spec).items() if value is not None}
+
+    def there(fields: dict[str, Any]) -> dict[str, Any]:
+        return {name: there(value) if isinstance(value, dict) else value for name, value in fields.items() if value is not None}
+
+    return there(asdict(spec))

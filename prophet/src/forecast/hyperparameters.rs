@@ -113,8 +113,9 @@ pub(super) const ARIMA_LONG_LAGS: usize = 20;
 pub(super) const ARIMA_RIDGE: f64 = 1.0;
 
 /// η of the calibration, in log-odds of the level. At the quantile 0.95 and six ticks to a lead, a lead full of misses raises
-/// the odds by a seventh, and a day without a miss leaves a sixth of them: any week comes out right, and noise stays noise.
-pub(super) const CALIBRATION: f64 = 0.15;
+/// the odds by a twentieth, and a day without a miss nearly halves them. Slower, and a week may miss by two points; faster, and the
+/// same idling hides less.
+pub(super) const CALIBRATION: f64 = 0.05;
 
 /// Levels at which a distribution is read, at the least and at the most: of a few hundred past windows nothing beyond is known.
 pub(super) const CALIBRATION_LEVELS: (f64, f64) = (0.5, 0.9995);

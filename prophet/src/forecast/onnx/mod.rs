@@ -67,9 +67,6 @@ pub struct Onnx {
     trust: Trust,
 }
 
-/// The new nodes by bucket, and what they were read from.
-type Heard = (Vec<(BucketId, Distribution)>, Option<(Arc<Spec>, Vec<BucketId>, Answer)>);
-
 /// What a network said.
 #[derive(Default)]
 struct Expected {
@@ -123,7 +120,10 @@ impl Onnx {
             Ok(told) => told,
         };
         match self.run(&mut worker, &spec, history) {
-            Ok((new_nodes, answer)) => Expected { new_nodes, answer, faults },
+            Ok(expected) => {
+                faults.extend(expected.faults);
+                Expected { faults, ..expected }
+            }
             Err(fault) => {
                 faults.push(fault);
                 Expected { faults, ..Expected::default() }
@@ -131,7 +131,7 @@ impl Onnx {
         }
     }
 
-    fn run(&self, worker: &mut Worker, spec: &Arc<Spec>, history: &History) -> Result<Heard, ModelFault> {
+    fn run(&self, worker: &mut Worker, spec: &Arc<Spec>, history: &History) -> Result<Expected, ModelFault> {
         let field = |name: &str| format!("{}.{name}", spec::FIELD);
         if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
             let what = format!(
@@ -144,19 +144,22 @@ impl Onnx {
             ModelFault::new(field("buckets"), format!("{name:?} is no bucket of this cluster"))
         })?;
         if buckets.is_empty() {
-            return Ok((Vec::new(), None));
+            return Ok(Expected::default());
         }
         let answer = worker.run(self.state.inputs(spec, &buckets, history))?;
         let at = |id: &BucketId| {
             history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
         };
         let present: Vec<u64> = buckets.iter().map(at).collect();
-        let new_nodes = outlook::new_nodes(spec, &answer, &present, self.lead).ok_or_else(|| {
+        let new_nodes = outlook::new_nodes(spec, &answer, &present, self.lead);
+        let too_near = || {
             let what = format!("the network looks less far than {} s ahead", self.lead.seconds);
             ModelFault::new(field("horizon"), what)
-        })?;
-        let new_nodes = buckets.iter().copied().zip(new_nodes).collect();
-        Ok((new_nodes, Some((Arc::clone(spec), buckets, answer))))
+        };
+        // What it says of demand is heard all the same.
+        let faults = if new_nodes.is_none() { vec![too_near()] } else { Vec::new() };
+        let new_nodes = buckets.iter().copied().zip(new_nodes.unwrap_or_default()).collect();
+        Ok(Expected { new_nodes, answer: Some((Arc::clone(spec), buckets, answer)), faults })
     }
 
     /// The buckets that a network is run for: those that it names, or those that were ever in use.
