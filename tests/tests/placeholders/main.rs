@@ -5,6 +5,7 @@
 mod announced;
 mod buffers;
 mod chart;
+mod forecasts;
 mod groups;
 mod policies;
 mod preemption;

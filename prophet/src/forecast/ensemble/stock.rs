@@ -3,6 +3,9 @@
 //! Offered demand hardly depends on what is held, so the demand that was observed drives all stocks. At each tick nodes that
 //! were ordered in time are ready, demand takes what it needs, the headroom is held, what is left over goes once it has been
 //! unneeded for ten minutes, and what is missing of demand and headroom is ordered.
+//!
+//! Pods that were served at once may be gone before a node that is ordered for them would be ready: here they wait for it, or until
+//! another one has room.
 
 use std::collections::VecDeque;
 
@@ -14,17 +17,27 @@ const UNNEEDED_SECONDS: i64 = 600;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Stock {
+    /// At the last tick.
+    demand: u64,
     ready: u64,
     /// Nodes by the tick at which they will be ready, the next first.
-    launching: VecDeque<u64>,
+    launching: VecDeque<Launch>,
     /// Nodes by how many ticks they have been unneeded, fewest first.
     unneeded: VecDeque<u64>,
+}
+
+/// Nodes that will be ready together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Launch {
+    nodes: u64,
+    /// For so many of them pods wait.
+    waited_for: u64,
 }
 
 /// What a tick came to, in nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    /// Nodes that demand needed and that were not ready.
+    /// Nodes that pods waited for.
     pub(super) missing: u64,
     /// Nodes that were ready and that demand did not need.
     pub(super) idle: u64,
@@ -40,24 +53,44 @@ impl Stock {
         let Lead { seconds, tick_seconds } = lead;
         let launch = Lead { seconds: seconds - tick_seconds, tick_seconds }.ticks();
         let unneeded = Lead { seconds: UNNEEDED_SECONDS, tick_seconds }.ticks();
-        Self { ready: 0, launching: vec![0; launch].into(), unneeded: vec![0; unneeded].into() }
+        Self {
+            demand: 0,
+            ready: 0,
+            launching: vec![Launch::default(); launch].into(),
+            unneeded: vec![0; unneeded].into(),
+        }
     }
 
     /// A tick, with the demand at it and the headroom that the expert wants from now on.
     pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
-        let launched = self.launching.pop_front().unwrap_or(0);
-        let waited_for = demand.saturating_sub(self.ready).min(launched);
+        let Launch { nodes: launched, waited_for } = self.launching.pop_front().unwrap_or_default();
+        let waited_for = waited_for.max(demand.saturating_sub(self.ready).min(launched));
         self.ready += launched;
         let spare = self.ready.saturating_sub(demand);
+        // Where demand falls, nodes that ran something are free.
+        let freed = self.demand.saturating_sub(demand).min(self.ready);
+        self.demand = demand;
+        self.serve(spare.max(freed));
         self.ready -= self.let_go(spare.saturating_sub(headroom));
         let wanted = demand.saturating_add(headroom);
-        let have = self.ready + self.launching.iter().sum::<u64>();
-        self.launching.push_back(wanted.saturating_sub(have));
+        let have = self.ready + self.launching.iter().map(|launch| launch.nodes).sum::<u64>();
+        let nodes = wanted.saturating_sub(have);
+        self.launching.push_back(Launch { nodes, waited_for: demand.saturating_sub(have) });
+        let waiting = self.launching.iter().map(|launch| launch.waited_for).sum::<u64>();
         Account {
-            missing: demand.saturating_sub(self.ready),
+            missing: waiting.max(demand.saturating_sub(self.ready)),
             idle: self.ready.saturating_sub(demand),
             launched,
             hidden: launched - waited_for,
+        }
+    }
+
+    /// Pods that wait find room on so many nodes.
+    fn serve(&mut self, mut spare: u64) {
+        for launch in &mut self.launching {
+            let served = spare.min(launch.waited_for);
+            launch.waited_for -= served;
+            spare -= served;
         }
     }
 
@@ -115,6 +148,20 @@ mod tests {
             ((1, 1), (0, 0, 0, 0)),
             ((1, 1), (0, 0, 0, 0)),
             ((2, 1), (0, 0, 1, 0)),
+        ]);
+    }
+
+    /// Without a node, what was served at once elsewhere waits here until one is ready; a node on which something ended serves it.
+    #[test]
+    fn who_came_and_went_waits_for_a_node() {
+        check(&[((2, 0), (2, 0, 0, 0)), ((0, 0), (2, 0, 0, 0)), ((0, 0), (0, 2, 2, 0))]);
+        check(&[
+            ((1, 0), (1, 0, 0, 0)),
+            ((1, 0), (1, 0, 0, 0)),
+            ((1, 0), (0, 0, 1, 0)),
+            ((2, 0), (1, 0, 0, 0)),
+            ((1, 0), (0, 0, 0, 0)),
+            ((1, 0), (0, 1, 1, 1)),
         ]);
     }
 

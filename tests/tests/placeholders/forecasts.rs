@@ -1,0 +1,79 @@
+//! A history that is recalled, a service level that is held by it, and a network that is wrong.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use prophet::forecast::onnx::PRETRAINED;
+use prophet::record::{BucketLine, Journal, Line, Place, VERSION};
+use serde_json::{Map, Value, json};
+use tests::installed::policy;
+use tests::node_group::NodeGroup;
+
+use super::world::{Plan, job};
+
+const TICK_SECONDS: i64 = 10;
+
+/// Of every 20 minutes, two nodes are needed for one: in between, the autoscaler has removed them.
+async fn record(folder: &Path, hours: i64) {
+    let mut journal =
+        Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch").await.unwrap();
+    let now = Utc::now().timestamp().div_euclid(TICK_SECONDS) * TICK_SECONDS;
+    let start = DateTime::from_timestamp(now, 0).unwrap() - TimeDelta::hours(hours);
+    let mut arrived = false;
+    for tick in 0..hours * 3_600 / TICK_SECONDS - 1 {
+        let busy = tick % 120 < 6;
+        let demand = if busy { 2 } else { 0 };
+        let pods = if busy && !arrived { 2 } else { 0 };
+        arrived = busy;
+        let arrivals = BTreeMap::from([("cpu_millis=3000,memory_bytes=8589934592,pods=1".to_owned(), pods)]);
+        let bucket = BucketLine { demand, demand_max: demand, arrivals, ..BucketLine::default() };
+        let line = Line {
+            v: VERSION,
+            time: start + TimeDelta::seconds(tick * TICK_SECONDS),
+            policy: "prophet.batch".into(),
+            buckets: BTreeMap::from([("m5.xlarge".into(), bucket)]),
+            launches: vec![],
+            rest: Map::new(),
+        };
+        journal.append(&line).await.unwrap();
+    }
+}
+
+/// The reason of what is wrong.
+fn degraded(status: &Value) -> &str {
+    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let wrong = conditions.iter().find(|condition| condition["type"] == "Degraded");
+    wrong.and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (history, network) = (folder.path().join("history"), folder.path().join("network.onnx"));
+    record(&history, 8).await;
+    std::fs::write(&network, b"no network").unwrap();
+    let arguments = vec![format!("--data={}", history.display()), format!("--model={}", network.display())];
+    let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let spec = "{mode: Act, tick: 10s, objective: {serviceLevel: 95}}";
+    let world = plan.start(&policy("batch", spec)).await;
+    world.wait_for_status("batch", "two", |status| status["target"] == 2).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.wait_for_status("batch", "the network to be told", |status| degraded(status) == "Network").await;
+    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    let wrong = r#"prophet_degraded{policy="prophet/batch",reason="Network"} 1"#;
+    assert!(metrics.contains(wrong), "{metrics}");
+
+    std::fs::write(&network, PRETRAINED).unwrap();
+    world.wait_for_status("batch", "all to be well", |status| degraded(status) == "AllWell").await;
+
+    world.apply(&job("burst", 2)).await;
+    let waited = world.wait_for_job("burst", 2).await;
+    println!("a burst of two nodes waits {waited:.2} s");
+    let status = tests::installed::status(&world.plane, "batch").await.unwrap();
+    assert!(status["buckets"][0]["expert"].as_str().is_some_and(|expert| !expert.is_empty()), "{status:#}");
+
+    // Hardly any launch need be hidden: nothing is held.
+    world.patch_policy("batch", json!({"objective": {"serviceLevel": 1}})).await;
+    world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
+}
