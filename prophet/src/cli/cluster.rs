@@ -50,7 +50,7 @@ pub(super) struct ClusterArgs {
     /// Where the history lies: a folder, or a prefix in S3, as `s3://BUCKET/PREFIX`; nothing is recorded when absent
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
-    /// The network that forecasts hear: a file, or s3://BUCKET/PREFIX/FILE, read anew when it changes; the one that is shipped when
+    /// The network that forecasts hear: a file, or `s3://BUCKET/PREFIX/FILE`, read anew when it changes; the one that is shipped when
     /// absent
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
     model: Option<String>,

@@ -37,6 +37,8 @@ What each policy knows:
   moving-window   the past: Autopilot's percentile of demand, with a margin, less present demand
   autopilot-ml    the past: the limit of the model of demand that would have cost least
   onnx[:Q]        the past: the quantile Q that a trained network expects, the one that is shipped or --model
+  rates:Q         the future: the quantile Q of what the arrivals around each moment would need, but for those within
+                  the lead; what rates can tell, as a reference
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound
 A quantile Q that is given is calibrated on the past: what is held is too little as often as Q says.";
 

@@ -21,6 +21,7 @@ use placeholders::Reason;
 
 use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
 use super::needs::last_needs;
+use super::onnx::ModelFault;
 use super::shapes::Shapes;
 use super::{Ahead, BucketOutlook, Forecaster, KnownFuture, Lead, Outlook};
 use crate::record::History;
@@ -142,6 +143,10 @@ impl Forecaster for Calibrated {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
         self.method.demand_ahead(history, ticks)
     }
+
+    fn faults(&self) -> Vec<ModelFault> {
+        self.method.faults()
+    }
 }
 
 #[cfg(test)]
@@ -150,11 +155,11 @@ mod tests {
     use crate::forecast::{Distribution, sample};
     use crate::record::BucketTick;
 
-    /// Misses count q, others 1 - q: at q = .9, L = 3 and η = .15 those are steps of .045 and .005.
+    /// Misses count q, others 1 - q: at q = .9, L = 1 and η = .05 those are steps of .045 and .005.
     #[test]
     fn the_level_follows_the_misses() {
-        assert!((CALIBRATION - 0.15).abs() < 1e-12);
-        let level = Level::new(0.9, 3);
+        assert!((CALIBRATION - 0.05).abs() < 1e-12);
+        let level = Level::new(0.9, 1);
         let check = |shift: f64, held, need, expected: f64| {
             let after = level.after(shift, held, need);
             assert!((after - expected).abs() < 1e-12, "{shift}, {held}, {need}: {after}");

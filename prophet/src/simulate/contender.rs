@@ -31,6 +31,9 @@ pub enum Contender {
     /// A method, and what is asked of it: of the ensemble a share of launches to hide, of others a quantile; what the
     /// policy's objective says where nothing is given. Knows the past.
     Forecast(Method, Option<f64>),
+    /// A quantile of what the arrivals around each moment would need, without those within the lead. Knows the future: a
+    /// reference for what rates can tell.
+    Rates(f64),
     /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
     Oracle,
 }
@@ -57,7 +60,13 @@ impl Contender {
         ]
     }
 
-    /// What forecasts for it, for decisions before and after `from`; `None` holds no placeholders.
+    /// Whether it knows more than the past.
+    pub fn knows_the_future(self) -> bool {
+        matches!(self, Self::Rates(_) | Self::Oracle)
+    }
+
+    /// What forecasts for it, for decisions before and after `from`; `None` holds no placeholders, or has to be told the jobs of the
+    /// log (`rates.rs`).
     pub(crate) fn forecaster(
         self,
         settings: &Settings,
@@ -65,7 +74,7 @@ impl Contender {
         from: DateTime<Utc>,
     ) -> Option<Box<dyn Forecaster>> {
         match self {
-            Self::Reactive | Self::BestConstant => None,
+            Self::Reactive | Self::BestConstant | Self::Rates(_) => None,
             Self::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
             Self::Constant(n) => Some(Box::new(Constant(n))),
             Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
@@ -92,6 +101,7 @@ impl Contender {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
+            Self::Rates(quantile) => Policy { objective: Objective::Quantile(quantile), ..Policy::default() },
             _ => Policy { objective: policy.objective, ..Policy::default() },
         }
     }
@@ -116,6 +126,7 @@ impl FromStr for Contender {
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
+            ("rates", q @ Some(_)) => quantile(q).flatten().map(Self::Rates),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
                 let points = Method::POINTS.into_iter().filter(|_| q.is_none());
@@ -128,7 +139,7 @@ impl FromStr for Contender {
         };
         contender.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, or oracle"
             )
         })
     }
@@ -147,6 +158,7 @@ impl fmt::Display for Contender {
                 f.write_str(method.name())?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
+            Self::Rates(quantile) => write!(f, "rates:{quantile}"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

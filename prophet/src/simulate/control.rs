@@ -10,10 +10,11 @@ use super::cluster::Cluster;
 use super::contender::Contender;
 use super::log::TickRecord;
 use super::offered::{LookAhead, Series};
+use super::rates::Rates;
 use super::workload::Workload;
 use super::world::World;
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::{KnownFuture, Learners};
+use crate::forecast::{Forecaster, KnownFuture, Learners};
 use crate::record::{Arrivals, BucketTick, ShapeId, Tick, room_for};
 
 /// The policy under test, and what it has seen.
@@ -41,11 +42,15 @@ const SETTLE_SECONDS: i64 = 86_400;
 
 impl<'a> Control<'a> {
     pub(crate) fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
-        let World { catalog, settings, window, .. } = world;
+        let World { workload, catalog, settings, window, .. } = world;
         let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
         let oracle = contender == Contender::Oracle;
+        let forecaster: Option<Box<dyn Forecaster>> = match contender {
+            Contender::Rates(_) => Some(Box::new(Rates::new(workload, catalog, settings.lead().seconds))),
+            _ => contender.forecaster(settings, catalog, from),
+        };
         Self {
-            learners: contender.forecaster(settings, catalog, from).map(Learners::new),
+            learners: forecaster.map(Learners::new),
             policy: contender.policy(&settings.policy),
             steady: Steady::default(),
             ahead: oracle.then(|| series.buckets.iter().map(|steps| LookAhead::new(steps)).collect()),

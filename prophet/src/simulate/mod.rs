@@ -16,6 +16,7 @@
 //! log.rs          what a run leaves behind
 //! offered.rs      demand without launch latency, and the oracle's look ahead
 //! ticks.rs        offered demand as the ticks that a controller records
+//! rates.rs        what knowledge of rates alone can tell
 //! contender.rs    the policies by name
 //! figures.rs      what a run comes to
 //! compare.rs      all policies and replays, and the best constant in hindsight
@@ -33,6 +34,7 @@ mod figures;
 mod log;
 mod offered;
 mod queue;
+mod rates;
 pub(crate) mod report;
 mod scheduler;
 mod settings;

@@ -101,6 +101,12 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
     if settings.policies.contains(&Contender::BestConstant) && comparison.best_constant.is_none() {
         notes.push("best-constant: no constant lets jobs wait as little as ensemble does.".into());
     }
+    if settings.policies.iter().any(|contender| matches!(contender, Contender::Rates(_))) {
+        notes.push(
+            "rates:Q: knows what arrives around each moment, before and after it, but not within the lead; a reference, not a bound."
+                .into(),
+        );
+    }
     if has(Contender::Oracle) {
         notes.push("oracle: knows the demand to come; a reference, not a bound.".into());
     }
