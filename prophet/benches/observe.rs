@@ -12,8 +12,9 @@ use chrono::DateTime;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
 use prophet::catalog::{NodeGroup, Offers, Sizes, offers};
-use prophet::control::{Basis, Control, Now};
-use prophet::forecast::{Ladder, Lead, Method};
+use prophet::control::{Control, Now};
+use prophet::forecast::onnx::Source;
+use prophet::forecast::{Basis, Ladder, Lead, Method};
 use prophet::observe::{Index, Node, Places, Pod, View, Workloads};
 use serde_json::{Value, json};
 
@@ -139,7 +140,8 @@ fn offers_of(index: &Index) -> Offers {
 fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead { seconds: 250, tick_seconds: 60 };
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
-    let basis = Basis { catalog, method, ladder, lead, objective: Objective::default() };
+    let (objective, network) = (Objective::default(), Source::Pretrained);
+    let basis = Basis { catalog, method, ladder, lead, objective, network };
     let mut control = Control::new(basis);
     let (mut view, workloads) = (View::default(), Workloads::default());
     let mut took = Vec::new();
