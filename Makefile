@@ -66,10 +66,12 @@ bench: control-plane $(MODELS_PYTHON) ## how fast packing, simulating, watching,
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
 
-train: build $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
+train: $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
+	cargo build --release --locked
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python
 
-evaluate: build $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
+evaluate: $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
+	cargo build --release --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) docs
 
