@@ -142,7 +142,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, network) = (Objective::default(), Source::Pretrained);
     let basis = Basis { catalog, method, ladder, lead, objective, network };
-    let mut control = Control::new(basis);
+    let mut control = Control::new(basis, DateTime::UNIX_EPOCH);
     let (mut view, workloads) = (View::default(), Workloads::default());
     let mut took = Vec::new();
     for minute in 0..240 {

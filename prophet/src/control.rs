@@ -52,10 +52,10 @@ pub struct Now<'a> {
 }
 
 impl Control {
-    /// Nothing learnt yet.
-    pub fn new(basis: Basis) -> Self {
+    /// Nothing learnt yet. Experts are judged from `since` on: all that is recalled is learnt from, and to judge it takes longer.
+    pub fn new(basis: Basis, since: DateTime<Utc>) -> Self {
         Self {
-            learners: Learners::new(basis.forecaster()),
+            learners: Learners::new(basis.judged_since(since)),
             demand_max: vec![0; basis.catalog.len()],
             shapes: Shapes::default(),
             arrivals: Arrivals::default(),

@@ -113,7 +113,7 @@ impl ClusterArgs {
     }
 }
 
-/// The network of an address. What is wrong with it costs nothing but its vote.
+/// The network of an address. What is wrong with the file costs nothing but its vote; an address that is none is an error.
 async fn network(address: Option<&str>) -> anyhow::Result<onnx::Source> {
     let Some(address) = address else { return Ok(onnx::Source::Pretrained) };
     if !address.contains("://") {

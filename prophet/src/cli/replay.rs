@@ -173,16 +173,16 @@ pub(super) struct Replay {
 fn check_network(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {
     let has =
         |method| settings.policies.iter().any(|p| matches!(p, Contender::Forecast(m, _) if *m == method));
-    let (asks, hears) = (has(Method::Onnx), has(Method::Ensemble));
-    let named = library.is_some() || settings.model.is_some();
-    match usable(settings, library) {
-        Err(error) if asks || hears && named => Err(error),
-        Err(error) if hears => {
-            eprintln!("note: the ensemble goes without a network: {error:#}");
-            Ok(())
-        }
-        _ => Ok(()),
+    if !has(Method::Onnx) && !has(Method::Ensemble) {
+        return Ok(());
     }
+    let Err(error) = usable(settings, library) else { return Ok(()) };
+    let asked_for = library.is_some() || settings.model.is_some() || !has(Method::Ensemble);
+    if asked_for {
+        return Err(error);
+    }
+    eprintln!("note: the ensemble goes without a network: {error:#}");
+    Ok(())
 }
 
 fn usable(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {

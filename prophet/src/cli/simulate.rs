@@ -40,7 +40,7 @@ What each policy knows:
   rates:Q         the future: the quantile Q of what the arrivals around each moment would need, but for those within
                   the lead; what rates can tell, as a reference
   oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound
-A quantile Q that is given is calibrated on the past: what is held is too little as often as Q says.";
+Of methods, a quantile Q that is given is calibrated on the past: what is held is too little as often as Q says.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,8 +24,10 @@ impl RemoteNetwork {
     /// # Errors
     /// The address is none, or cannot be used.
     pub fn new(address: &str) -> Result<Self, PlaceError> {
-        let (place, name) =
-            address.rsplit_once('/').ok_or_else(|| PlaceError::Address(address.to_owned()))?;
+        let parts = address.rsplit_once('/');
+        let (place, name) = parts
+            .filter(|(place, name)| !name.is_empty() && !place.ends_with(":/"))
+            .ok_or_else(|| PlaceError::Address(address.to_owned()))?;
         Ok(Self { place: Place::existing(place)?, name: name.into(), slot: Slot::default(), etag: None })
     }
 
@@ -66,7 +68,10 @@ mod tests {
     async fn after(network: &mut RemoteNetwork, write: impl FnOnce()) -> Result<Vec<u8>, String> {
         write();
         network.fetch().await;
-        network.slot.file().map(|file| file.to_vec()).map_err(|fault| fault.to_string())
+        match network.slot.fault() {
+            None => Ok(network.slot.file().unwrap().to_vec()),
+            Some(fault) => Err(fault.to_string()),
+        }
     }
 
     #[tokio::test]
@@ -86,6 +91,14 @@ mod tests {
         let grow = || std::fs::File::create(&path).unwrap().set_len(1 + BYTES_MAX).unwrap();
         let large = after(&mut network, grow).await.unwrap_err();
         assert!(large.contains("more than"), "{large}");
+        assert_eq!(&*network.slot.file().unwrap(), b"three");
         assert_eq!(after(&mut network, || write(b"one")).await.unwrap(), b"one");
+    }
+
+    #[test]
+    fn an_address_names_a_file_in_a_bucket() {
+        for wrong in ["network.onnx", "s3://bucket", "s3://bucket/prefix/"] {
+            assert!(matches!(RemoteNetwork::new(wrong), Err(PlaceError::Address(_))), "{wrong}");
+        }
     }
 }

@@ -56,6 +56,9 @@ pub(super) struct Surroundings<'a> {
 /// Histories older than this say nothing any more.
 const RECALLED: TimeDelta = TimeDelta::days(14);
 
+/// The half-life by which experts' costs are forgotten: a restart need not take longer.
+const JUDGED: TimeDelta = TimeDelta::days(7);
+
 impl Run {
     /// Seconds between the policy's ticks.
     pub(super) fn tick_seconds(&self) -> Option<i64> {
@@ -169,7 +172,7 @@ impl Run {
         if self.control.as_ref().is_some_and(|control| *control.basis() == basis) {
             return Ok(());
         }
-        let mut control = Control::new(basis);
+        let mut control = Control::new(basis, now - JUDGED);
         let mut recalled = 0_u64;
         if let Some(journal) = &self.journal {
             let mut replay = journal.replay(Some(now - RECALLED)).await?;
@@ -283,7 +286,7 @@ impl Run {
         // That the shipped network does not suit a policy's ticks is no fault of a policy that did not ask for one.
         let asked_for = config.network != onnx::Source::Pretrained || settings.method == Method::Onnx;
         for fault in control.faults().into_iter().filter(|_| asked_for) {
-            outcome.fault(Cause::Network, format!("the network has no vote: {fault}"));
+            outcome.fault(Cause::Network, format!("something is wrong with the network: {fault}"));
         }
     }
 

@@ -61,6 +61,7 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
 }
 
 proptest! {
+    // Each case runs a network thousands of times.
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]

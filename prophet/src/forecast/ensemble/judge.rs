@@ -18,6 +18,9 @@ pub(super) struct Judge {
     pods: (f64, f64),
 }
 
+/// An expert is known by this share of what is known of others at least.
+const HEARD_SHARE: f64 = 0.5;
+
 /// An expert's shadow, with decayed sums.
 pub(super) struct Shadow {
     stock: Stock,
@@ -29,6 +32,8 @@ pub(super) struct Shadow {
     idled: f64,
     launched: f64,
     hidden: f64,
+    /// Whether it had an opinion at the last tick.
+    speaks: bool,
 }
 
 impl Shadow {
@@ -56,6 +61,7 @@ impl Judge {
             idled: 0.0,
             launched: 0.0,
             hidden: 0.0,
+            speaks: false,
         };
         Self {
             shadows: std::iter::repeat_with(shadow).take(experts).collect(),
@@ -87,6 +93,7 @@ impl Judge {
         let pods_per_node = self.pods_per_node();
         let step = |(shadow, want): (&mut Shadow, &Option<u64>)| {
             let account = shadow.stock.step(tick.demand, want.unwrap_or_default());
+            shadow.speaks = want.is_some();
             want.as_ref()?;
             let Account { missing, idle: idle_nodes, launched, hidden } = account;
             // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
@@ -122,13 +129,47 @@ impl Judge {
         }
     }
 
-    /// The expert that reaches a level with the least idling; where none does, the one that comes closest. Those that never
-    /// said anything are none.
+    /// The expert that reaches a level with the least idling; where none does, the one that comes closest. Who says nothing,
+    /// or was heard for a short while only, has nothing to show.
     fn leanest(&self, level: f64) -> usize {
-        let heard = || self.shadows.iter().enumerate().filter(|(_, shadow)| shadow.days > 0.0);
+        let most = self.shadows.iter().map(|shadow| shadow.days).fold(0.0, f64::max);
+        let is_heard = |shadow: &Shadow| shadow.speaks && shadow.days >= HEARD_SHARE * most;
+        let heard = || self.shadows.iter().enumerate().filter(|(_, shadow)| is_heard(shadow));
         let reach = heard().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
         let reaching = heard().filter(|(_, shadow)| shadow.level() >= reach);
         let leanest = reaching.min_by(|(_, a), (_, b)| a.idled_a_day().total_cmp(&b.idled_a_day()));
         leanest.map_or(0, |(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+
+    const LEVEL: Objective = Objective::Quantile(0.9);
+
+    /// For so many minutes a node more is needed for five of every twenty.
+    fn teach(judge: &mut Judge, minutes: u64, wants: &[Option<u64>]) {
+        for minute in 0..minutes {
+            let demand = 1 + u64::from(minute % 20 < 5);
+            let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            judge.learn(tick, wants, (0.0, 0.0), LEVEL, sample::LEAD);
+        }
+    }
+
+    fn chosen(judge: &Judge) -> Option<usize> {
+        judge.shares(LEVEL).iter().position(|share| *share > 0.0)
+    }
+
+    #[test]
+    fn who_says_nothing_or_has_nothing_to_show_holds_no_level() {
+        let mut judge = Judge::new(3, sample::LEAD);
+        teach(&mut judge, 1_440, &[Some(2), Some(1), None]);
+        assert_eq!(chosen(&judge), Some(1));
+        teach(&mut judge, 1, &[Some(2), None, None]);
+        assert_eq!(chosen(&judge), Some(0));
+        teach(&mut judge, 1, &[Some(2), Some(1), Some(0)]);
+        assert_eq!(chosen(&judge), Some(1));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Herbster and Warmuth, Tracking the Best Expert (1998): after a tick with losses l, `w_i` becomes `w_i` exp(-eta `l_i`), and
 //! then each weight is mixed with a little of the mean, so that none is ever out of reach. eta is in units of the mean loss of
-//! the weighted experts: no currency, and no size of a cluster, has a say. An expert that says nothing loses what the others
-//! lose together (Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, 1997).
+//! the weighted experts: no currency, and no size of a cluster, has a say. An expert that says nothing keeps its
+//! share of all (Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, 1997).
 
 use super::super::hyperparameters::{ETA, FORGETTING_SECONDS, SCALE_SECONDS};
 
@@ -54,8 +54,10 @@ impl FixedShare {
             return;
         }
         let least = heard().map(|(_, loss)| loss).fold(f64::INFINITY, f64::min);
+        let factor = |loss: f64| (-ETA * (loss - least) / a_day).exp();
+        let together = heard().map(|(weight, loss)| weight * factor(loss)).sum::<f64>() / weight;
         for (weight, loss) in self.weights.iter_mut().zip(losses) {
-            *weight *= (-ETA * (loss.unwrap_or(mean) - least) / a_day).exp();
+            *weight *= loss.map_or(together, factor);
         }
         let sum: f64 = self.weights.iter().sum();
         let even = self.share / self.weights.len() as f64;
@@ -94,13 +96,13 @@ mod tests {
         assert_eq!(share.weights(), [0.5, 0.5]);
     }
 
-    /// The third says nothing: of its even third, what it has against both together does not change.
+    /// The third says nothing, and keeps its third.
     #[test]
     fn who_says_nothing_loses_what_the_others_lose_together() {
         let mut share = FixedShare { share: 0.0, ..FixedShare::new(3, 86_400) };
         share.learn(&[Some(1.0), Some(3.0), None]);
         let weights = share.weights();
-        assert!(weights[0] > weights[2] && weights[2] > weights[1], "{share:?}");
+        assert!(weights[0] > weights[1] && (weights[2] - 1.0 / 3.0).abs() < 1e-12, "{share:?}");
         let mut silent = FixedShare::new(3, 86_400);
         silent.learn(&[None; 3]);
         assert!(silent.weights().iter().all(|weight| (weight - 1.0 / 3.0).abs() < 1e-12));

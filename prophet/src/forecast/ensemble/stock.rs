@@ -64,13 +64,15 @@ impl Stock {
     /// A tick, with the demand at it and the headroom that the expert wants from now on.
     pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
         let Launch { nodes: launched, waited_for } = self.launching.pop_front().unwrap_or_default();
-        let waited_for = waited_for.max(demand.saturating_sub(self.ready).min(launched));
-        self.ready += launched;
-        let spare = self.ready.saturating_sub(demand);
+        let needed = demand.saturating_sub(self.ready).min(launched);
         // Where demand falls, nodes that ran something are free.
         let freed = self.demand.saturating_sub(demand).min(self.ready);
         self.demand = demand;
-        self.serve(spare.max(freed));
+        self.ready += launched;
+        let spare = self.ready.saturating_sub(demand);
+        // New nodes serve whom they were ordered for, who may be gone from demand.
+        self.serve(spare.saturating_sub(waited_for.saturating_sub(needed)).max(freed));
+        let waited_for = waited_for.max(needed);
         self.ready -= self.let_go(spare.saturating_sub(headroom));
         let wanted = demand.saturating_add(headroom);
         let have = self.ready + self.launching.iter().map(|launch| launch.nodes).sum::<u64>();
@@ -155,6 +157,12 @@ mod tests {
     #[test]
     fn who_came_and_went_waits_for_a_node() {
         check(&[((2, 0), (2, 0, 0, 0)), ((0, 0), (2, 0, 0, 0)), ((0, 0), (0, 2, 2, 0))]);
+        check(&[
+            ((2, 0), (2, 0, 0, 0)),
+            ((4, 0), (4, 0, 0, 0)),
+            ((0, 0), (2, 2, 2, 0)),
+            ((0, 0), (0, 4, 2, 0)),
+        ]);
         check(&[
             ((1, 0), (1, 0, 0, 0)),
             ((1, 0), (1, 0, 0, 0)),

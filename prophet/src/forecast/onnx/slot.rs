@@ -10,31 +10,47 @@ pub struct Slot(Arc<Mutex<Fetched>>);
 
 #[derive(Debug, Default)]
 struct Fetched {
-    /// Rises with each fetch that brought something new.
+    /// Rises with each file that is new.
     version: u64,
-    file: Option<Result<Arc<[u8]>, String>>,
+    /// The last one that there was.
+    file: Option<Arc<[u8]>>,
+    /// Why the last fetch brought none.
+    fault: Option<String>,
 }
 
 impl Slot {
     /// Puts what a fetch came to: a file, or why there is none.
     pub fn put(&self, file: Result<Arc<[u8]>, String>) {
         let mut fetched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if fetched.file.as_ref() != Some(&file) {
-            fetched.version += 1;
-            fetched.file = Some(file);
+        match file {
+            Ok(file) => {
+                fetched.fault = None;
+                if fetched.file.as_ref() != Some(&file) {
+                    fetched.version += 1;
+                    fetched.file = Some(file);
+                }
+            }
+            Err(what) => fetched.fault = Some(what),
         }
     }
 
-    /// What was fetched last.
+    /// The last file that was fetched, whatever came of later fetches.
     ///
     /// # Errors
     /// Why there is none.
     pub fn file(&self) -> Result<Arc<[u8]>, ModelFault> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner).file.clone();
-        file.unwrap_or_else(|| Err("not fetched yet".into())).map_err(|what| ModelFault::new("file", what))
+        let none = || ModelFault::new("file", "not fetched yet");
+        file.ok_or_else(|| self.fault().unwrap_or_else(none))
     }
 
-    /// Another one where what was fetched is not what it was.
+    /// What was wrong with the last fetch.
+    pub fn fault(&self) -> Option<ModelFault> {
+        let fetched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        fetched.fault.as_ref().map(|what| ModelFault::new("file", what))
+    }
+
+    /// Another one where the file is.
     pub fn version(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).version
     }

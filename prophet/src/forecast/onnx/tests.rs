@@ -113,7 +113,10 @@ fn what_is_fetched_may_change_while_it_is_used() {
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(worker.spec().unwrap().1, []);
     slot.put(Err("the bucket is gone".into()));
-    assert_eq!(worker.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
+    for mut worker in [worker, Worker::start(Source::Slot(slot.clone()))] {
+        assert_eq!(worker.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
+    }
+    let mut worker = Worker::start(Source::Slot(slot.clone()));
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(worker.spec().unwrap().1, []);
 }

@@ -55,6 +55,14 @@ impl Source {
         }
     }
 
+    /// What went wrong when it was fetched last.
+    fn fault(&self) -> Option<ModelFault> {
+        match self {
+            Self::Slot(slot) => slot.fault(),
+            Self::Pretrained | Self::File(_) => None,
+        }
+    }
+
     fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::Pretrained => None,
@@ -72,6 +80,10 @@ const LOAD_SECONDS_MAX: u64 = 60;
 
 /// A run takes a millisecond, or some in an unoptimised build; this is for a network that is stuck.
 const RUN_SECONDS_MAX: u64 = 2;
+
+/// A network that was slow n times on end is not asked for the next 2^n times, n at most this: while a history of weeks is recalled,
+/// nobody may wait for each of its ticks.
+const SLOW_MAX: u32 = 8;
 
 enum Asked {
     /// What is to be fed.
@@ -94,6 +106,10 @@ pub(super) struct Worker {
     late: bool,
     /// How long is waited for an answer.
     patience: Duration,
+    /// How often on end it was too slow.
+    slow: u32,
+    /// How often it is not asked.
+    skipped: u32,
 }
 
 impl Worker {
@@ -102,7 +118,8 @@ impl Worker {
         let (ask, asked) = sync_channel(1);
         let (tell, told) = sync_channel(1);
         thread::spawn(move || work(&source, &asked, &tell));
-        Self { ask, told, late: false, patience: Duration::from_secs(LOAD_SECONDS_MAX) }
+        let patience = Duration::from_secs(LOAD_SECONDS_MAX);
+        Self { ask, told, late: false, patience, slow: 0, skipped: 0 }
     }
 
     /// The spec of the network that is to be run, and what is wrong beside.
@@ -114,13 +131,19 @@ impl Worker {
     }
 
     pub(super) fn run(&mut self, inputs: Inputs) -> Result<Answer, ModelFault> {
-        match self.answer(Asked::Run(inputs))? {
+        let told = self.answer(Asked::Run(inputs))?;
+        self.slow = 0;
+        match told {
             Told::Answer(answer) => answer,
             Told::Spec(..) => Err(out_of_step()),
         }
     }
 
     fn answer(&mut self, asked: Asked) -> Result<Told, ModelFault> {
+        if let Some(fewer) = self.skipped.checked_sub(1) {
+            self.skipped = fewer;
+            return Err(slow());
+        }
         if self.late {
             match self.told.try_recv() {
                 Ok(_) => self.late = false,
@@ -136,6 +159,8 @@ impl Worker {
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.late = true;
+                self.slow = (self.slow + 1).min(SLOW_MAX);
+                self.skipped = 1 << self.slow;
                 Err(slow())
             }
             Err(RecvTimeoutError::Disconnected) => Err(ended()),
@@ -174,7 +199,7 @@ fn work(source: &Source, asked: &Receiver<Asked>, tell: &SyncSender<Told>) {
                     };
                 }
                 let spec = network.as_ref().map(|network| Arc::clone(network.spec())).map_err(Clone::clone);
-                Told::Spec(spec, beside.clone())
+                Told::Spec(spec, beside.iter().cloned().chain(source.fault()).collect())
             }
             Asked::Run(inputs) => Told::Answer(match &mut network {
                 Ok(network) => network.run(&inputs),
@@ -184,5 +209,39 @@ fn work(source: &Source, asked: &Receiver<Asked>, tell: &SyncSender<Told>) {
         if tell.send(told).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each answer comes after the patience has ended.
+    #[test]
+    fn a_slow_network_is_asked_ever_less_often() {
+        let ((ask, asked), (tell, told)) = (sync_channel(1), sync_channel(1));
+        let patience = Duration::from_millis(1);
+        let mut worker = Worker { ask, told, late: false, patience, slow: 0, skipped: 0 };
+        let mut times = 0;
+        for _ in 0..2_000 {
+            assert!(worker.run(Inputs::default()).is_err());
+            while asked.try_recv().is_ok() {
+                times += 1;
+                tell.send(Told::Answer(Err(slow()))).unwrap();
+            }
+        }
+        // After 2, 4, ... 256 others, and then after each 256.
+        assert_eq!(times, 8 + (2_000 - 510 - 8) / 257 + 1);
+        // Once it answers in time it is asked each time again.
+        worker.skipped = 0;
+        let prompt = thread::spawn(move || {
+            while asked.recv().is_ok() {
+                tell.send(Told::Answer(Ok(Answer::default()))).unwrap();
+            }
+        });
+        worker.patience = Duration::from_mins(1);
+        assert!(worker.run(Inputs::default()).is_ok() && worker.slow == 0);
+        drop(worker);
+        prompt.join().unwrap();
     }
 }
