@@ -22,6 +22,19 @@ fn the_chart_has_the_definition_that_the_binary_prints() {
     assert!(code == 0 && same, "run: prophet crd --without-priority-classes > charts/prophet/files/crd.json");
 }
 
+#[test]
+fn the_chart_names_the_network_and_refuses_an_address_without_a_file() {
+    for place in ["s3://bucket/network.onnx", "s3://bucket/a/b.onnx", "/var/lib/prophet/network.onnx"] {
+        let text = installed::rendered(&[&format!("model={place}")]).unwrap();
+        assert!(text.contains(&format!("- --model={place}\n")), "{text}");
+    }
+    assert!(!installed::rendered(&[]).unwrap().contains("--model"));
+    for wrong in ["s3://bucket", "s3://bucket/", "s3://bucket/a/", "network.onnx"] {
+        let refused = installed::rendered(&[&format!("model={wrong}")]).unwrap_err();
+        assert!(format!("{refused:#}").contains("model"), "{wrong}: {refused:#}");
+    }
+}
+
 fn helm(plane: &ControlPlane, arguments: &[&str]) -> String {
     let mut helm = Command::new(built::control_plane("bin/helm").unwrap_or_else(|error| panic!("{error:#}")));
     helm.args(arguments).args(["--namespace", NAMESPACE]).env("KUBECONFIG", plane.kubeconfig());
