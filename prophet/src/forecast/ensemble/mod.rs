@@ -6,6 +6,9 @@
 //! carries it. Where a service level is asked for, the expert does that idles least of those whose shadow hid enough launches;
 //! how many are enough follows what our own launches come to (`feedback.rs`).
 //!
+//! A network, where one is heard, is a method among others. What says nothing, for it is wrong, slow or new to a bucket, keeps its share
+//! of the weights and has no say.
+//!
 //! Demand ahead, which no decision rests on, is a mean over methods (`blend.rs`).
 //!
 //! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
