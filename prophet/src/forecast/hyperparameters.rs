@@ -49,6 +49,9 @@ pub(super) const SCALE_SECONDS: f64 = 7.0 * 86_400.0;
 /// Experts with less weight than this have no say.
 pub(super) const WEIGHT_MIN: f64 = 0.001;
 
+/// Who was heard for less than this share of the time of others has nothing to show that holds a service level.
+pub(super) const HEARD_SHARE: f64 = 0.5;
+
 /// By how much a launch moves what is asked of shadows for a service level, in e-folds of the odds.
 pub(super) const FEEDBACK_GAIN: f64 = 0.05;
 

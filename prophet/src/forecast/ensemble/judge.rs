@@ -3,7 +3,7 @@
 use placeholders::Objective;
 
 use super::super::Lead;
-use super::super::hyperparameters::HALF_LIFE_SECONDS;
+use super::super::hyperparameters::{HALF_LIFE_SECONDS, HEARD_SHARE};
 use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
@@ -17,9 +17,6 @@ pub(super) struct Judge {
     /// Decayed counts of pods that arrived, and the nodes that they fill.
     pods: (f64, f64),
 }
-
-/// An expert is known by this share of what is known of others at least.
-const HEARD_SHARE: f64 = 0.5;
 
 /// An expert's shadow, with decayed sums.
 pub(super) struct Shadow {
