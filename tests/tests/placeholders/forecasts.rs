@@ -19,7 +19,8 @@ fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-/// Of every 20 minutes, two nodes are needed for one: in between, the autoscaler has removed them.
+/// Of every 20 minutes, two nodes are needed for six: longer than a launch takes, so that who waits for a node is not served by the
+/// other first, and so short that the autoscaler has removed them in between.
 async fn record(folder: &Path, hours: i64) {
     let mut journal =
         Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch").await.unwrap();
@@ -27,7 +28,7 @@ async fn record(folder: &Path, hours: i64) {
     let start = DateTime::from_timestamp(now, 0).unwrap() - TimeDelta::hours(hours);
     let mut arrived = false;
     for tick in 0..hours * 3_600 / TICK_SECONDS - 1 {
-        let busy = tick % 120 < 6;
+        let busy = tick % 120 < 36;
         let demand = if busy { 2 } else { 0 };
         let pods = if busy && !arrived { 2 } else { 0 };
         arrived = busy;
