@@ -9,7 +9,7 @@ use crate::decide::{decide, forecast, learn};
 use crate::forecast::onnx::ModelFault;
 use crate::forecast::{Basis, KnownFuture, Lead, Learners, Outlook};
 use crate::observe::Seen;
-use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, hidden, room_for};
+use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, launched, room_for};
 
 /// See the module.
 pub struct Control {
@@ -122,12 +122,11 @@ impl Control {
     fn tick(&mut self, demand: &Demand, seen: &Seen, launches: &[Launch], time: DateTime<Utc>) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
         let catalog = &self.basis.catalog;
-        let bucket = |(id, demand_max): (usize, u64)| BucketTick {
-            demand: demand.present[id],
-            demand_max,
-            announced: demand.announced[id],
-            ready: seen.ready[id].iter().sum(),
-            hidden: hidden(launches, &catalog.buckets()[id].name),
+        let bucket = |(id, demand_max): (usize, u64)| {
+            let [hidden, waited_for] = launched(launches, &catalog.buckets()[id].name);
+            let (demand, announced) = (demand.present[id], demand.announced[id]);
+            let ready = seen.ready[id].iter().sum();
+            BucketTick { demand, demand_max, announced, ready, hidden, waited_for }
         };
         let buckets = maxima.into_iter().enumerate().map(bucket);
         let rooms = &demand.rooms;

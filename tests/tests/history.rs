@@ -118,7 +118,11 @@ async fn people_and_programs_get_what_they_ask_for() {
     let days = listed(&[]);
     assert_eq!(days.lines().count(), 1 + 3 * 2, "{days}");
     let row = days.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
-    assert_eq!(row, ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "0"], "{days}");
+    assert_eq!(
+        row,
+        ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "-", "0"],
+        "{days}"
+    );
     let ticks =
         listed(&["--per", "tick", "--since", "2026-07-02T23:00:00Z", "--until", "2026-07-03T01:00:00Z"]);
     assert_eq!(ticks.lines().count(), 1 + 2 * 2, "{ticks}");

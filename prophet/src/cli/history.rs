@@ -266,7 +266,8 @@ struct Day {
     demand_max: u64,
     placeholders_sum: u128,
     placeholders_max: u64,
-    ready: u64,
+    hidden: u64,
+    waited_for: u64,
     failed: u64,
 }
 
@@ -284,7 +285,8 @@ impl Summary {
         for launch in &line.launches {
             let day = self.days.entry(key(&launch.bucket)).or_default();
             match launch.end {
-                LaunchEnd::Ready(_) => day.ready += 1,
+                LaunchEnd::Ready(_) => day.hidden += 1,
+                LaunchEnd::WaitedFor(_) => day.waited_for += 1,
                 LaunchEnd::Failed(_) => day.failed += 1,
             }
         }
@@ -292,7 +294,7 @@ impl Summary {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>13} {:>16} {:>8} {:>6}\n",
+            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>13} {:>16} {:>8} {:>8} {:>6}\n",
             "day",
             "policy",
             "bucket",
@@ -302,16 +304,20 @@ impl Summary {
             "mean standing",
             "max placeholders",
             "launches",
+            "hidden %",
             "failed"
         );
         for ((day, policy, bucket), of) in &self.days {
             let mean = |sum: u128| sum as f64 / of.ticks.max(1) as f64;
             let (demand, standing) = (mean(of.demand_sum), mean(of.placeholders_sum));
-            let Day { ticks, demand_max, placeholders_max, ready, failed, .. } = of;
+            let Day { ticks, demand_max, placeholders_max, hidden, waited_for, failed, .. } = of;
+            let made = hidden + waited_for;
+            let share =
+                if made > 0 { format!("{:.1}", 100.0 * *hidden as f64 / made as f64) } else { "-".into() };
             let _ = writeln!(
                 text,
-                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {standing:>13.1} {placeholders_max:>16} {:>8} {failed:>6}",
-                ready + failed
+                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {standing:>13.1} {placeholders_max:>16} {:>8} {share:>8} {failed:>6}",
+                made + failed
             );
         }
         text

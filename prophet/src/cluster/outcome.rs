@@ -108,6 +108,6 @@ pub(crate) fn failure(launch: &Launch) -> Option<String> {
             launch.group,
             GIVE_UP.num_minutes()
         )),
-        LaunchEnd::Ready(_) => None,
+        LaunchEnd::Ready(_) | LaunchEnd::WaitedFor(_) => None,
     }
 }

@@ -219,7 +219,7 @@ impl Run {
         let world = around.shared.world();
         let stands = Stands::of(&world, key, uid);
         let places = stands.places(&key.namespace, offers);
-        let ended = self.launching.ended(&world.index, &places, offers, GIVE_UP, now);
+        let ended = self.launching.ended(&world.index, &places, (offers, &settings.workloads), GIVE_UP, now);
         for launch in &ended {
             self.launches.learn(launch);
         }

@@ -186,6 +186,7 @@ impl Metrics {
                     self.launch_seconds.observe((at - launch.requested).as_seconds_f64());
                     "ready"
                 }
+                LaunchEnd::WaitedFor(_) => "waited_for",
                 LaunchEnd::Failed(_) => "failed",
             };
             self.launches.get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() }).inc();

@@ -259,7 +259,7 @@ fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>>
 }
 
 /// By class: whether its pods are batch demand.
-fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
+pub(super) fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     let mut batch = vec![false; index.classes().len()];
     for (id, class) in index.classes().iter() {
         batch[id as usize] = workloads.select(class);
@@ -277,7 +277,7 @@ fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
     if admitting.len() == offers.groups.len() { BucketSet::all() } else { BucketSet::only(admitting) }
 }
 
-fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
+pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
     let mut by_type: HashMap<&str, Vec<(BucketId, usize)>> = HashMap::new();
     for (bucket, groups) in offers.groups.iter().enumerate() {
         for (group, offer) in groups.iter().enumerate() {
@@ -288,7 +288,7 @@ fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
 }
 
 /// The bucket and group of a node: of those whose pins it meets, the one with the most.
-fn place(
+pub(super) fn place(
     facts: &NodeFacts,
     offers: &Offers,
     by_type: &HashMap<&str, Vec<(BucketId, usize)>>,

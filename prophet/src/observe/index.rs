@@ -174,7 +174,8 @@ impl Index {
             self.waiting.resize(self.classes.len().max(self.waiting.len()), [0; 2]);
             self.waiting[id as usize][usize::from(!class.gates.is_empty())] += 1;
         } else {
-            self.nodes.bind(node, id, class);
+            let created = pod.metadata.creation_timestamp.as_ref().and_then(time);
+            self.nodes.bind(node, id, class, created);
         }
         self.pods.insert(key, Entry { class: id, node, generation });
         self.version += 1;

@@ -80,6 +80,8 @@ pub struct Slot {
     pub static_used: Resources,
     /// Workloads' pods on it or nominated to it, by class.
     pub pods: Vec<(ClassId, u32)>,
+    /// When the oldest pod of a workload that ever was on it was made.
+    pub oldest: Option<DateTime<Utc>>,
     /// Placeholders on it.
     pub placeholders: u32,
     /// All pods counted above.
@@ -158,8 +160,14 @@ impl Nodes {
         }
     }
 
-    /// A pod was bound.
-    pub(super) fn bind(&mut self, id: NodeId, class_id: ClassId, class: &PodClass) {
+    /// A pod was bound, which was made then.
+    pub(super) fn bind(
+        &mut self,
+        id: NodeId,
+        class_id: ClassId,
+        class: &PodClass,
+        created: Option<DateTime<Utc>>,
+    ) {
         let slot = &mut self.slots[id as usize];
         slot.users += 1;
         match class.role {
@@ -170,6 +178,7 @@ impl Nodes {
             }
             Role::Daemon => slot.used = slot.used.give_back(class.asks),
             Role::Workload => {
+                slot.oldest = slot.oldest.into_iter().chain(created).min();
                 slot.used = slot.used.give_back(class.asks);
                 match slot.pods.iter_mut().find(|(id, _)| *id == class_id) {
                     Some((_, count)) => *count += 1,

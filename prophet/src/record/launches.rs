@@ -44,6 +44,8 @@ impl Launches {
                 group.failures = 0;
                 group.backoff_until = None;
             }
+            // Since when it was asked for, only its pods know, and they may have waited for something else before.
+            LaunchEnd::WaitedFor(_) => {}
             LaunchEnd::Failed(failed) => {
                 let (first, most) = BACKOFF_MINUTES;
                 let minutes = first.saturating_mul(1 << group.failures.min(8)).min(most);

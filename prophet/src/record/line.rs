@@ -88,10 +88,12 @@ pub struct Launch {
 
 /// How a launch ended, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum LaunchEnd {
-    /// The node became ready.
+    /// A placeholder was put on the node: no pod had waited for it.
     Ready(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
+    /// A pod was put on the node that had waited for it, since `requested`.
+    WaitedFor(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
     /// It was given up.
     Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
 }
@@ -144,8 +146,8 @@ impl Line {
     ) -> Self {
         let mut lines: Vec<BucketLine> = (0..catalog.len())
             .map(|id| {
-                // What was hidden stands in the launches.
-                let BucketTick { demand, demand_max, announced, ready, hidden: _ } =
+                // What was hidden, or waited for, stands in the launches.
+                let BucketTick { demand, demand_max, announced, ready, .. } =
                     tick.buckets.get(id).copied().unwrap_or_default();
                 let BucketExtras { headroom, placeholders } = extras.get(id).copied().unwrap_or_default();
                 let [demand, demand_max, announced, headroom, placeholders, ready] =
@@ -228,12 +230,14 @@ impl Line {
         };
         for bucket in catalog.buckets() {
             let line = self.buckets.get(&bucket.name);
+            let [hidden, waited_for] = launched(&self.launches, &bucket.name);
             recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
                 demand: line.demand,
                 demand_max: line.demand_max,
                 announced: line.announced,
                 ready: line.ready,
-                hidden: hidden(&self.launches, &bucket.name),
+                hidden,
+                waited_for,
             }));
         }
         // Shapes under a bucket that has vanished may fit another.
@@ -251,10 +255,15 @@ impl Line {
     }
 }
 
-/// How many launches of a bucket ended with a placeholder on the node.
-pub fn hidden(launches: &[Launch], bucket: &str) -> u64 {
-    let of_bucket = launches.iter().filter(|launch| launch.bucket == bucket);
-    of_bucket.filter(|launch| matches!(launch.end, LaunchEnd::Ready(_))).count() as u64
+/// How many launches of a bucket were hidden, and how many a pod waited for.
+pub fn launched(launches: &[Launch], bucket: &str) -> [u64; 2] {
+    launches.iter().filter(|launch| launch.bucket == bucket).fold([0, 0], |[hidden, waited_for], launch| {
+        match launch.end {
+            LaunchEnd::Ready(_) => [hidden + 1, waited_for],
+            LaunchEnd::WaitedFor(_) => [hidden, waited_for + 1],
+            LaunchEnd::Failed(_) => [hidden, waited_for],
+        }
+    })
 }
 
 fn numbered(

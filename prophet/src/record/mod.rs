@@ -56,7 +56,7 @@ pub use journal::{Appended, Journal};
 #[cfg(feature = "kubernetes")]
 pub use launches::Launches;
 #[cfg(feature = "kubernetes")]
-pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION, hidden};
+pub use line::{BucketExtras, BucketLine, Launch, LaunchEnd, Line, LineError, Recalled, VERSION, launched};
 #[cfg(feature = "kubernetes")]
 pub use place::{Place, PlaceError};
 #[cfg(feature = "kubernetes")]
@@ -95,6 +95,8 @@ pub struct BucketTick {
     pub ready: u64,
     /// Launches since the last tick that ended with a placeholder on the node: no pod had waited for it.
     pub hidden: u64,
+    /// Launches since the last tick for which a pod waited.
+    pub waited_for: u64,
 }
 
 /// Two weeks of one-minute ticks: what the longest look back of a forecaster needs.

@@ -99,11 +99,11 @@ fn bucket() -> impl Strategy<Value = BucketLine> {
 }
 
 fn launch() -> impl Strategy<Value = Launch> {
-    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, any::<bool>(), rest()).prop_map(
-        |(bucket, group, micros, ready, rest)| {
+    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, 0..3_usize, rest()).prop_map(
+        |(bucket, group, micros, how, rest)| {
             let requested = DateTime::from_timestamp_micros(micros).unwrap();
             let end = requested + TimeDelta::seconds(60);
-            let end = if ready { LaunchEnd::Ready(end) } else { LaunchEnd::Failed(end) };
+            let end = [LaunchEnd::Ready, LaunchEnd::WaitedFor, LaunchEnd::Failed][how](end);
             Launch { bucket, group, requested, end, rest }
         },
     )

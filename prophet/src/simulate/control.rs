@@ -28,8 +28,8 @@ pub(crate) struct Control<'a> {
     decides_from: i64,
     demand_max: Vec<u64>,
     arrivals: Arrivals,
-    /// Launches by bucket since the last tick for which no pod waited, once placeholders stand.
-    hidden: Vec<u64>,
+    /// Launches by bucket since the last tick, once placeholders stand: for which no pod waited, and for which one did.
+    launched: Vec<[u64; 2]>,
     /// Whether demand changed since the last decision.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -58,7 +58,7 @@ impl<'a> Control<'a> {
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             demand_max: vec![0; catalog.len()],
             arrivals: Arrivals::default(),
-            hidden: vec![0; catalog.len()],
+            launched: vec![[0; 2]; catalog.len()],
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -70,9 +70,9 @@ impl<'a> Control<'a> {
         self.arrivals.add(shape, count);
     }
 
-    /// A node became ready for which no pod had waited.
-    pub(crate) fn launched_hidden(&mut self, bucket: usize, now: i64) {
-        self.hidden[bucket] += u64::from(now >= self.decides_from);
+    /// A node became ready.
+    pub(crate) fn launched(&mut self, bucket: usize, waited_for: bool, now: i64) {
+        self.launched[bucket][usize::from(waited_for)] += u64::from(now >= self.decides_from);
     }
 
     pub(crate) fn note(&mut self, demand: &Demand) {
@@ -87,12 +87,10 @@ impl<'a> Control<'a> {
         time: DateTime<Utc>,
     ) -> Tick {
         let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
-        let bucket = |(id, demand_max): (usize, u64)| BucketTick {
-            demand: demand.present[id],
-            demand_max,
-            announced: demand.announced[id],
-            ready: cluster.counts(id).1,
-            hidden: std::mem::take(&mut self.hidden[id]),
+        let bucket = |(id, demand_max): (usize, u64)| {
+            let [hidden, waited_for] = std::mem::take(&mut self.launched[id]);
+            let (demand, announced) = (demand.present[id], demand.announced[id]);
+            BucketTick { demand, demand_max, announced, ready: cluster.counts(id).1, hidden, waited_for }
         };
         let buckets: Vec<BucketTick> = maxima.into_iter().enumerate().map(bucket).collect();
         let room = room(&demand.rooms, workload, self.arrivals.frequent());

@@ -201,9 +201,7 @@ impl<'a> Run<'a> {
                 self.fill(now);
                 // What runs on it already has waited.
                 self.cluster.nodes[node].waited_for |= self.cluster.nodes[node].has_pods();
-                if !self.cluster.nodes[node].waited_for {
-                    self.control.launched_hidden(bucket, now);
-                }
+                self.control.launched(bucket, self.cluster.nodes[node].waited_for, now);
                 self.control.due = true;
             }
             Event::LaunchFailed(node) => {

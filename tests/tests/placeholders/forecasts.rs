@@ -9,8 +9,9 @@ use prophet::record::{BucketLine, Journal, Line, Place, VERSION};
 use serde_json::{Map, Value, json};
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
+use tests::wait;
 
-use super::world::{Plan, job};
+use super::world::{DEADLINE, Plan, job};
 
 const TICK_SECONDS: i64 = 10;
 
@@ -82,4 +83,13 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     // Hardly any launch need be hidden: nothing is held.
     world.patch_policy("batch", json!({"objective": {"serviceLevel": 1}})).await;
     world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
+
+    // What its pods wait for is recorded as that.
+    world.apply(&job("surprise", 2)).await;
+    world.wait_for_job("surprise", 2).await;
+    let waited_for = r#"prophet_launches_total{policy="prophet/batch",reason="waited_for"} 2"#;
+    let told = wait::until_true(waited_for, DEADLINE, async || {
+        Ok(world.prophet.as_ref().unwrap().metrics().await?.contains(waited_for))
+    });
+    told.await.unwrap();
 }

@@ -22,7 +22,7 @@ use tests::wait;
 use tokio::time::Instant;
 
 /// Long enough for a machine that does something else, too.
-const DEADLINE: Duration = Duration::from_mins(2);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
 const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 

@@ -13,7 +13,6 @@ use crate::record::BucketTick;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feedback {
     theta: f64,
-    before: Option<BucketTick>,
     /// Whether a placeholder ever had a node: what waits before has nothing to do with what was asked.
     is_heard: bool,
 }
@@ -22,12 +21,8 @@ impl Feedback {
     /// Learns from a tick, with the level wanted.
     pub(super) fn learn(&mut self, tick: BucketTick, level: f64) {
         self.is_heard |= tick.ready > 0 || tick.hidden > 0;
-        let waited_for = self
-            .before
-            .map_or(0, |before| tick.demand_max.saturating_sub(before.demand).saturating_sub(before.ready));
-        self.before = Some(tick);
         if self.is_heard {
-            let (hidden, waited_for) = (tick.hidden as f64, waited_for as f64);
+            let (hidden, waited_for) = (tick.hidden as f64, tick.waited_for as f64);
             let missed = level * waited_for - (1.0 - level) * hidden;
             self.theta = (self.theta + FEEDBACK_GAIN * missed).clamp(-FEEDBACK_MAX, FEEDBACK_MAX);
         }
@@ -44,25 +39,22 @@ impl Feedback {
 mod tests {
     use super::*;
 
-    /// Each tick is (demand, ready, hidden).
+    /// Each tick is (ready, hidden, waited for).
     #[track_caller]
     fn check(ticks: &[(u64, u64, u64)], theta: f64) {
         let mut feedback = Feedback::default();
-        for &(demand, ready, hidden) in ticks {
-            feedback.learn(
-                BucketTick { demand, demand_max: demand, ready, hidden, ..BucketTick::default() },
-                0.9,
-            );
+        for &(ready, hidden, waited_for) in ticks {
+            feedback.learn(BucketTick { ready, hidden, waited_for, ..BucketTick::default() }, 0.9);
         }
         assert!((feedback.theta - theta).abs() < 1e-12, "{feedback:?}");
     }
 
     #[test]
     fn a_launch_that_was_waited_for_asks_for_more() {
-        check(&[(5, 0, 0), (9, 0, 0)], 0.0);
-        check(&[(5, 1, 1)], -0.1 * FEEDBACK_GAIN);
-        check(&[(5, 1, 0), (8, 0, 0)], 2.0 * 0.9 * FEEDBACK_GAIN);
-        check(&[(5, 3, 0), (8, 0, 0)], 0.0);
+        check(&[(0, 0, 4)], 0.0);
+        check(&[(1, 1, 0)], -0.1 * FEEDBACK_GAIN);
+        check(&[(1, 0, 0), (0, 0, 2)], 2.0 * 0.9 * FEEDBACK_GAIN);
+        check(&[(1, 9, 1)], 0.0);
     }
 
     #[test]

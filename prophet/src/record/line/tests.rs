@@ -76,9 +76,13 @@ fn a_bucket_that_appears_is_zero_before_and_one_that_vanishes_is_dropped() {
     let line = crate::record::samples::line(at(0, 1), 4);
     let mut shapes = Shapes::default();
     let recalled = line.recall(&catalog(&["c5.large", "m5.large"]), &mut shapes);
-    let four = BucketTick { demand: 4, demand_max: 5, announced: 2, ready: 1, hidden: 1 };
+    let four = BucketTick { demand: 4, demand_max: 5, announced: 2, ready: 1, hidden: 1, waited_for: 0 };
     assert_eq!(recalled.tick.buckets, [BucketTick::default(), four]);
     assert_eq!(recalled.launches.len(), 1);
+    let waited_for = Launch { end: LaunchEnd::WaitedFor(at(0, 1)), ..line.launches[0].clone() };
+    let more = Line { launches: vec![waited_for.clone(), waited_for], ..line.clone() };
+    let tick = more.recall(&catalog(&["m5.large"]), &mut shapes).tick.buckets[0];
+    assert_eq!((tick.hidden, tick.waited_for), (0, 2));
     let recalled = line.recall(&catalog(&["c5.large"]), &mut shapes);
     assert_eq!(recalled.tick.buckets, [BucketTick::default()]);
     assert_eq!(recalled.tick.arrivals, [(0, 5)], "what arrived may go elsewhere");
