@@ -63,7 +63,6 @@ impl State {
         Roominess { shapes, logs }
     }
 
-    /// What a past window weighs, where there is such room now.
     /// How alike a moment is to now, with this room.
     fn alike(&self, moment: &Moment, room: &Roominess) -> f64 {
         self.activity.likeness(self.level, moment.level) * self.likeness(room, &moment.room)
