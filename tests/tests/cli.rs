@@ -212,11 +212,16 @@ fn a_backtest_judges_forecasts_and_decisions() {
 fn the_papers_table_has_its_rows() {
     let folder = folder();
     let log = log(folder.path());
-    let (code, out, error) =
-        run(&["backtest", "--trace", &log, "--from", "3d", "--paper", "--forecasters", "increments"]);
+    let network = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
+    let table = ["--paper", "--forecasters", "increments", "--network", network];
+    let (code, out, error) = run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
     assert_eq!(code, 0, "{error}");
-    for model in ["Transformer", "LSTM", "SES", "ARIMA", "Static", "increments"] {
-        assert!(out.contains(model), "{model} is not in\n{out}");
+    for (model, ours) in
+        [("Transformer", "-"), ("LSTM", "lstm"), ("Static", "static-max"), ("-", "increments")]
+    {
+        let row = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = row.filter(|cells| cells.len() == 6).find(|cells| cells[0] == model && cells[3] == ours);
+        assert!(row.is_some(), "{model} is not in\n{out}");
     }
     assert!(out.contains("too few for intervals by day"), "{out}");
 }
@@ -282,6 +287,9 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     check(&["backtest", "--forecasters", "magic"], 2, "unknown forecaster");
     check(&["backtest", "--forecasters", "constant:4"], 2, "unknown forecaster");
     check(&["backtest", "--paper", "--tick", "1m"], 2, "--tick");
+    check(&["backtest", "--network", "mine.onnx"], 2, "expected NAME=FILE");
+    check(&["backtest", "--network", "onnx=mine.onnx"], 2, "give the network another");
+    check(&["backtest", "--network", "mine=/no/such.onnx"], 1, "mine cannot be run");
     check(&["backtest", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
     check(&["backtest", "--from", "2030-01-01"], 1, "no job counts");
     check(&["backtest", "--from", "0d"], 1, "no job precedes --from");

@@ -1,12 +1,13 @@
 //! Who is judged, and what each knows.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::forecast::Method;
 use crate::simulate::Contender;
 
 /// Someone who is judged.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Entrant {
     /// Says that nothing is needed. Knows nothing.
     Zero,
@@ -14,6 +15,32 @@ pub enum Entrant {
     LastValue,
     /// What forecasts for a policy.
     Policy(Contender),
+    /// A network beside the one that policies hear.
+    Network(NamedNetwork),
+}
+
+/// A network to be judged under a name of its own: `NAME=FILE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedNetwork {
+    /// No other entrant has it.
+    pub name: String,
+    /// An ONNX file that keeps the contract.
+    pub file: String,
+}
+
+impl FromStr for NamedNetwork {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
+        if name.is_empty() || file.is_empty() {
+            return Err("expected NAME=FILE".into());
+        }
+        if name.parse::<Contender>().is_ok() || ["zero", "last-value"].contains(&name) {
+            return Err(format!("{name} is the name of a policy: give the network another"));
+        }
+        Ok(Self { name: name.into(), file: file.into() })
+    }
 }
 
 impl fmt::Display for Entrant {
@@ -22,6 +49,7 @@ impl fmt::Display for Entrant {
             Self::Zero => f.write_str("zero"),
             Self::LastValue => f.write_str("last-value"),
             Self::Policy(contender) => contender.fmt(f),
+            Self::Network(network) => f.write_str(&network.name),
         }
     }
 }
@@ -48,13 +76,14 @@ pub fn default_forecasters() -> Vec<Contender> {
     methods.filter(|method| *method != Method::MovingWindow).map(|m| Contender::Forecast(m, None)).collect()
 }
 
-/// The references and the forecasters, each once, the oracle last.
-pub(super) fn lineup(forecasters: &[Contender]) -> Vec<Entrant> {
+/// The references, the forecasters and the networks, each once, the oracle last.
+pub(super) fn lineup(forecasters: &[Contender], networks: &[NamedNetwork]) -> Vec<Entrant> {
     let references =
         [Contender::StaticMax, CONSTANT, Contender::Ladder, Contender::Forecast(Method::MovingWindow, None)];
-    let named = references.into_iter().chain(forecasters.iter().copied()).chain([Contender::Oracle]);
-    let all = [Entrant::Zero, Entrant::LastValue].into_iter().chain(named.map(Entrant::Policy));
-    once(all)
+    let policies = references.into_iter().chain(forecasters.iter().copied()).map(Entrant::Policy);
+    let networks = networks.iter().cloned().map(Entrant::Network);
+    let last = Entrant::Policy(Contender::Oracle);
+    once([Entrant::Zero, Entrant::LastValue].into_iter().chain(policies).chain(networks).chain([last]))
 }
 
 /// The policies that decisions are compared of: the references and the forecasters, each once.

@@ -9,7 +9,7 @@ use chrono::DateTime;
 use embedder::Catalog;
 
 use super::blended::Blended;
-use super::entrant::{BLENDED, ENSEMBLE, Entrant, lineup};
+use super::entrant::{BLENDED, ENSEMBLE, Entrant, NamedNetwork, lineup};
 use super::horizon::Horizon;
 use super::moments::{DAY_SECONDS, Moments};
 use super::pass::{Pass, Said};
@@ -46,11 +46,11 @@ pub fn forecast_errors(
     catalog: &Catalog,
     settings: &Settings,
     window: (i64, i64),
-    forecasters: &[Contender],
+    (forecasters, networks): (&[Contender], &[NamedNetwork]),
     progress: &Progress<'_>,
 ) -> Result<Errors, Stopped> {
     let moments = Moments::new(workload, catalog, settings, window);
-    let mut run = Run::new(&moments, catalog, settings, forecasters);
+    let mut run = Run::new(&moments, catalog, settings, (forecasters, networks));
     let a_day = usize::try_from(DAY_SECONDS / settings.tick.as_seconds()).unwrap_or(1).max(1);
     let days: Vec<usize> = (0..moments.judged.end).step_by(a_day).collect();
     (progress.planned)(days.len());
@@ -80,8 +80,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(moments: &'a Moments, catalog: &Catalog, settings: &Settings, forecasters: &[Contender]) -> Self {
-        let lineup = lineup(forecasters);
+    fn new(
+        moments: &'a Moments,
+        catalog: &Catalog,
+        settings: &Settings,
+        (forecasters, networks): (&[Contender], &[NamedNetwork]),
+    ) -> Self {
+        let lineup = lineup(forecasters, networks);
         let ensemble = lineup.contains(&ENSEMBLE);
         let mut entrants = lineup.clone();
         if ensemble {
@@ -92,7 +97,7 @@ impl<'a> Run<'a> {
         let pass = |entrant: &Entrant| {
             let early = if ensemble && BLENDED.contains(entrant) { blend_ticks } else { 0 };
             let asked_from = moments.judged.start.saturating_sub(early);
-            Mutex::new(Pass::new(*entrant, settings, catalog, from, asked_from))
+            Mutex::new(Pass::new(entrant.clone(), settings, catalog, from, asked_from))
         };
         let places = entrants.iter().enumerate().filter(|(_, entrant)| BLENDED.contains(entrant));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
@@ -104,7 +109,7 @@ impl<'a> Run<'a> {
             blended: ensemble.then_some((blended, places)),
             tallies: vec![<[Tally; Horizon::ALL.len()]>::default(); lineup.len()],
             carriers: vec![BTreeMap::new(); moments.days()],
-            telling: Telling::choose(moments, shown, settings.tick.as_seconds()),
+            telling: Telling::choose(moments, shown.clone(), settings.tick.as_seconds()),
             shown: lineup.iter().position(|entrant| *entrant == shown).unwrap_or(0),
             lineup,
             moments,

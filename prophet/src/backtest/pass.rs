@@ -7,11 +7,11 @@ use embedder::Catalog;
 use placeholders::Objective;
 
 use super::answer::Answer;
-use super::entrant::{ENSEMBLE, Entrant};
+use super::entrant::{Entrant, NamedNetwork};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::decide::{forecast, learn};
-use crate::forecast::{KnownFuture, Learners};
+use crate::forecast::{KnownFuture, Learners, Method};
 use crate::simulate::{Contender, Settings};
 
 /// A forecaster, and what it has learnt.
@@ -41,9 +41,13 @@ impl Pass {
         from: DateTime<Utc>,
         asked_from: usize,
     ) -> Self {
-        let forecaster = match entrant {
+        let forecaster = match &entrant {
             Entrant::Zero | Entrant::LastValue => None,
             Entrant::Policy(contender) => contender.forecaster(settings, catalog, from),
+            Entrant::Network(NamedNetwork { file, .. }) => {
+                let settings = Settings { model: Some(file.clone()), ..settings.clone() };
+                Contender::Forecast(Method::Onnx, None).forecaster(&settings, catalog, from)
+            }
         };
         let objective = settings.policy.objective;
         Self { entrant, learners: forecaster.map(Learners::new), objective, asked_from }
@@ -75,7 +79,7 @@ impl Pass {
 
     fn demand_ahead(&self, moments: &Moments, at: usize, ticks: usize) -> Vec<Answer> {
         let used = moments.used.iter();
-        match self.entrant {
+        match &self.entrant {
             Entrant::Zero => used.map(|_| Answer::certain(0)).collect(),
             Entrant::LastValue => {
                 used.map(|&id| Answer::certain(moments.tick(at).buckets[id].demand)).collect()
@@ -87,8 +91,10 @@ impl Pass {
                 used.map(|&id| Answer::certain(moments.actual(at, Horizon::Ticks(ticks), id))).collect()
             }
             // What they hold is no demand; the ensemble's is blended of what others say.
-            Entrant::Policy(Contender::Constant(_) | Contender::Ladder) | ENSEMBLE => Vec::new(),
-            Entrant::Policy(_) => {
+            Entrant::Policy(
+                Contender::Constant(_) | Contender::Ladder | Contender::Forecast(Method::Ensemble, None),
+            ) => Vec::new(),
+            Entrant::Policy(_) | Entrant::Network(_) => {
                 let ahead = self.learners.as_ref().map(|learners| learners.demand_ahead(ticks));
                 let ahead = ahead.unwrap_or_default();
                 used.filter_map(|&id| Some(Answer::of_demand(ahead.get(id)?, self.objective.quantile())))

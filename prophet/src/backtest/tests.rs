@@ -46,11 +46,13 @@ fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
 fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
     let entrants =
-        lineup(&default_forecasters()).into_iter().filter(|e| *e != Entrant::Policy(Contender::Oracle));
+        lineup(&default_forecasters(), &[]).into_iter().filter(|e| *e != Entrant::Policy(Contender::Oracle));
     let entrants: Vec<Entrant> = entrants.collect();
     let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
-    let mut passes: Vec<Pass> =
-        entrants.iter().map(|e| Pass::new(*e, &settings(), &catalog(), from, moments.judged.start)).collect();
+    let mut passes: Vec<Pass> = entrants
+        .iter()
+        .map(|e| Pass::new(e.clone(), &settings(), &catalog(), from, moments.judged.start))
+        .collect();
     for pass in &mut passes {
         pass.go_on(moments, 0..moments.judged.start);
     }
@@ -100,7 +102,8 @@ fn scores() -> Vec<Score> {
     let progress = Progress { planned: &|_| (), done: &|_| (), stop: &stop };
     let window = (first + 3 * DAY, first + 4 * DAY);
     let errors =
-        forecast_errors(&workload, &catalog, &settings(), window, &default_forecasters(), &progress).unwrap();
+        forecast_errors(&workload, &catalog, &settings(), window, (&default_forecasters(), &[]), &progress)
+            .unwrap();
     assert_eq!((errors.ticks, errors.days), (288, 1));
     errors.scores
 }

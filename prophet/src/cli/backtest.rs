@@ -7,7 +7,8 @@ use anyhow::{Context as _, ensure};
 use super::output::{self, Format};
 use super::replay::{LogArgs, Replay, make_folder, progress_bar, set, stop_on_interrupt, write_into};
 use crate::backtest::{
-    Backtest, default_forecasters, forecast_errors, paper_catalog, policies, write_report, write_table,
+    Backtest, NamedNetwork, default_forecasters, forecast_errors, paper_catalog, policies, write_report,
+    write_table,
 };
 use crate::simulate::{Contender, Progress, Settings, compare};
 use crate::span::Span;
@@ -20,6 +21,8 @@ Examples:
   prophet backtest --trace log.swf --from 126d --until 140d --forecasters ensemble,state,onnx --seeds 5
   prophet backtest --trace log.swf --from 14d --no-decisions --tick 5m
   prophet backtest --trace philly.csv.gz --paper          the paper's table 4 in its own protocol
+  prophet backtest --trace jobs.csv.gz --from 14d --network one=1.onnx --network two=2.onnx
+                                                          two trainings, side by side
   prophet backtest --trace jobs.csv.gz --from 14d --out report/ --output json
 
 What is judged:
@@ -33,7 +36,7 @@ What is judged:
 
 Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml and what else
 `prophet simulate --help` lists of them; onnx is the network that is shipped, or --model. A network is taken as it
-is: to judge seeds of a training, train it with each and give each file by --model.";
+is: to judge seeds of a training, train it with each and name each file by --network.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,6 +46,9 @@ pub(super) struct Args {
     /// The methods to judge [default: those of the settings, else all but onnx]
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
     forecasters: Vec<Contender>,
+    /// Judge the forecasts of a network, too, under a name of its own; may be repeated
+    #[arg(long = "network", value_name = "NAME=FILE")]
+    networks: Vec<NamedNetwork>,
     /// Replays of the decisions with moved submissions, for standard errors; no network is trained anew [default: 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
@@ -83,6 +89,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             settings.tick = Span::seconds(300);
         }
     })?;
+    for (at, NamedNetwork { name, file }) in args.networks.iter().enumerate() {
+        ensure!(
+            args.networks[..at].iter().all(|other| other.name != *name),
+            "--network: two are named {name}"
+        );
+        args.log.check_network(name, file)?;
+    }
     let replay = args.log.replay(settings, |settings, trace| {
         if args.paper && settings.from.is_none() {
             settings.from = last_week(trace);
@@ -138,7 +151,8 @@ fn judge(
         stop,
     };
     let interrupted = "interrupted; nothing was written";
-    let errors = forecast_errors(workload, catalog, settings, *window, forecasters, &progress);
+    let entrants = (forecasters, args.networks.as_slice());
+    let errors = forecast_errors(workload, catalog, settings, *window, entrants, &progress);
     let errors = errors.context(interrupted)?;
     ensure!(
         errors.ticks > 0,

@@ -131,6 +131,11 @@ impl LogArgs {
         Ok(())
     }
 
+    /// Whether a network of this name can be run: better now than in the middle of the runs.
+    pub(super) fn check_network(&self, name: &str, file: &str) -> anyhow::Result<()> {
+        usable(name, &onnx::Source::File(file.into()), self.onnx_runtime.as_deref())
+    }
+
     /// Reads the log and makes all ready; `more` sets what depends on the log.
     pub(super) fn replay(
         &self,
@@ -176,7 +181,7 @@ fn check_network(settings: &Settings, library: Option<&Path>) -> anyhow::Result<
     if !has(Method::Onnx) && !has(Method::Ensemble) {
         return Ok(());
     }
-    let Err(error) = usable(settings, library) else { return Ok(()) };
+    let Err(error) = usable("the network", &settings.network(), library) else { return Ok(()) };
     let asked_for = library.is_some() || settings.model.is_some() || !has(Method::Ensemble);
     if asked_for {
         return Err(error);
@@ -185,11 +190,12 @@ fn check_network(settings: &Settings, library: Option<&Path>) -> anyhow::Result<
     Ok(())
 }
 
-fn usable(settings: &Settings, library: Option<&Path>) -> anyhow::Result<()> {
+/// Whether a network can be run.
+fn usable(name: &str, network: &onnx::Source, library: Option<&Path>) -> anyhow::Result<()> {
     let engine = onnx::start(library)?;
-    if let Err(faults) = settings.network().load() {
+    if let Err(faults) = network.load() {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bail!("the network cannot be run by {engine}: {}", faults.join("; "));
+        bail!("{name} cannot be run by {engine}: {}", faults.join("; "));
     }
     Ok(())
 }

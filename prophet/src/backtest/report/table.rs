@@ -65,7 +65,7 @@ pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
     };
     let row = |row: &table4::Row| {
         let printed = [small(row.mse), small(row.pmse)];
-        let ours = ours(row.ours.and_then(|name| table4::score(scores, name)));
+        let ours = ours(table4::score(scores, row.ours));
         (row.model.to_string(), printed.into_iter().chain(ours).collect())
     };
     let other = |score: &Score| {
@@ -80,7 +80,7 @@ pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
     [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
 
 /// Who stands for the paper's networks.
-const PAPER_NOTE: &str = "onnx: the network that is shipped, or --model; for the row LSTM, train one (models/lstm.py) and name it by --model.\n";
+const PAPER_NOTE: &str = "The paper's networks, trained anew, are named by --network transformer=FILE and --network lstm=FILE; onnx is the one that is shipped, or --model.\n";
 
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");
