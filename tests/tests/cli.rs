@@ -78,6 +78,7 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
             assert!(policy["stderr"]["pending_minutes"][key].is_number(), "{key}");
         }
     }
+    assert!(policies[0]["cost_ratio"]["ratio"].is_number(), "{}", policies[0]);
     let file = folder.path().join("settings.json").display().to_string();
     fs::write(&file, first["settings"].to_string()).expect("settings are written");
     assert_eq!(json(&["simulate", "--settings", &file, "--output", "json"]), first);

@@ -11,12 +11,12 @@ use embedder::Catalog;
 use super::blended::Blended;
 use super::entrant::{BLENDED, ENSEMBLE, Entrant, NamedNetwork, lineup};
 use super::horizon::Horizon;
-use super::moments::{DAY_SECONDS, Moments};
+use super::moments::Moments;
 use super::pass::{Pass, Said};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
-use crate::simulate::{Contender, Progress, Settings, Stopped, Workload, parallel};
+use crate::simulate::{Contender, DAY_SECONDS, Progress, Settings, Stopped, Workload, parallel};
 
 /// How far off forecasts were.
 #[derive(Clone, Debug)]

@@ -12,7 +12,6 @@
 //! answer.rs     what it said
 //! blended.rs    the ensemble's demand ahead
 //! tally.rs      losses, by day
-//! bootstrap.rs  intervals of ratios, by resampling days
 //! score.rs      figures of losses
 //! errors.rs     all forecasters over all ticks, a day at a time
 //! telling.rs    a few days for a picture
@@ -22,7 +21,6 @@
 
 mod answer;
 mod blended;
-mod bootstrap;
 mod entrant;
 mod errors;
 mod horizon;
@@ -39,5 +37,5 @@ mod tests;
 pub use entrant::{Entrant, NamedNetwork, default_forecasters, policies};
 pub use errors::{Errors, forecast_errors};
 pub use report::{Backtest, write_report, write_table};
-pub use score::{Ratio, Score};
+pub use score::Score;
 pub use table4::paper_catalog;

@@ -7,10 +7,7 @@ use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
 use crate::record::Tick;
-use crate::simulate::{LookAhead, Settings, Workload, offered, ticks};
-
-/// A day, in seconds: the block of the bootstrap.
-pub(super) const DAY_SECONDS: i64 = 86_400;
+use crate::simulate::{DAY_SECONDS, LookAhead, Settings, Workload, offered, ticks};
 
 /// The ticks of a log, and what demand came to after each.
 pub(super) struct Moments {

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-pub use super::bootstrap::Ratio;
 use super::horizon::Horizon;
 use super::tally::{Sums, Tally};
+use crate::simulate::Ratio;
 
 /// The figures of a forecaster at a horizon; what cannot be computed is NaN, `null` in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]

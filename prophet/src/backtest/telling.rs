@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::answer::{Answer, LEVELS};
 use super::entrant::Entrant;
 use super::horizon::Horizon;
-use super::moments::{DAY_SECONDS, Moments};
+use super::moments::Moments;
+use crate::simulate::DAY_SECONDS;
 
 /// So many days are shown.
 const DAYS: i64 = 2;

@@ -203,6 +203,7 @@ proptest! {
         };
         prop_assert_eq!(log.nodes.iter().map(alive).sum::<i64>(), ready_seconds);
         prop_assert_eq!(log.nodes.iter().map(|node| node.busy_seconds).sum::<i64>(), busy_seconds);
+        prop_assert_eq!(log.busy_by_day.iter().sum::<i64>(), busy_seconds);
     }
 
     #[test]

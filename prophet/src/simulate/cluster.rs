@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use embedder::{BucketId, BucketSet, Catalog, Resources, Room, UNLIMITED};
 use placeholders::{GroupStanding, Standing};
 
+use super::log::{add_by_day, days, within};
 use super::settings::SchedulerKind;
 
 /// The place of a node among all that were ever requested.
@@ -93,6 +94,8 @@ pub(crate) struct Cluster<'a> {
     placeholders: Vec<BTreeSet<NodeId>>,
     /// Buckets, the cheapest first.
     by_price: Vec<BucketId>,
+    /// Seconds in which pods ran on nodes, by day of the window.
+    busy_by_day: Vec<i64>,
     /// How many nodes are ready.
     pub(crate) ready: u64,
     /// Changes whenever what pods occupy changes.
@@ -115,6 +118,7 @@ impl<'a> Cluster<'a> {
             groups: groups.collect(),
             placeholders: vec![BTreeSet::new(); catalog.len()],
             by_price,
+            busy_by_day: vec![0; days(window)],
             ready: 0,
             changes: 0,
             newly_unneeded: Vec::new(),
@@ -209,15 +213,12 @@ impl<'a> Cluster<'a> {
     pub(crate) fn release(&mut self, id: NodeId, asks: Resources, now: i64) {
         self.index.remove(&self.key(id));
         let (bucket, group) = self.home(id);
-        let allocatable = self.catalog.buckets()[bucket].allocatable;
-        let (from, until) = self.window;
         let node = &mut self.nodes[id];
         node.pods -= 1;
         node.free = node.free.give_back(asks);
         if node.pods == 0 {
-            node.free = allocatable;
-            node.busy_seconds += (now.min(until) - node.busy_since.max(from)).max(0);
-            node.busy_since = NEVER;
+            node.free = self.catalog.buckets()[bucket].allocatable;
+            self.count_busy(id, now);
             self.groups[bucket][group].occupied -= 1;
         }
         self.index.insert(self.key(id));
@@ -346,13 +347,22 @@ impl<'a> Cluster<'a> {
         rooms(self.index.iter().map(|&(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
-    /// Counts what still runs as if it ended now.
-    pub(crate) fn close(&mut self, now: i64) {
-        let (from, until) = self.window;
-        for node in self.nodes.iter_mut().filter(|node| node.busy_since != NEVER) {
-            node.busy_seconds += (now.min(until) - node.busy_since.max(from)).max(0);
-            node.busy_since = NEVER;
+    /// Counts what still runs as if it ended now; the seconds in which pods ran on nodes, by day of the window.
+    pub(crate) fn close(&mut self, now: i64) -> Vec<i64> {
+        let busy = |id: &NodeId| self.nodes[*id].busy_since != NEVER;
+        let busy: Vec<NodeId> = (0..self.nodes.len()).filter(busy).collect();
+        for id in busy {
+            self.count_busy(id, now);
         }
+        std::mem::take(&mut self.busy_by_day)
+    }
+
+    /// The last pod leaves a node.
+    fn count_busy(&mut self, id: NodeId, now: i64) {
+        let node = &mut self.nodes[id];
+        let since = std::mem::replace(&mut node.busy_since, NEVER);
+        node.busy_seconds += within(self.window, since, now);
+        add_by_day(&mut self.busy_by_day, self.window, since, now);
     }
 
     fn home(&self, id: NodeId) -> (BucketId, usize) {

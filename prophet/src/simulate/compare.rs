@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use embedder::Catalog;
 
+use super::bootstrap::Ratio;
 use super::contender::Contender;
-use super::figures::Figures;
+use super::figures::{Figures, costs_by_day};
 use super::log::RunLog;
 use super::offered::{Series, offered};
 use super::settings::Settings;
@@ -36,6 +37,8 @@ pub struct PolicyResult {
     pub figures: Figures,
     /// Their standard errors, where there is more than one replay.
     pub stderr: Option<Figures>,
+    /// What waiting and idling cost, over what they cost with [`Contender::DEFAULT`], where that is among them; resampled by day.
+    pub cost_ratio: Option<Ratio>,
     /// What happened, a log for each replay, where it was kept.
     pub logs: Vec<RunLog>,
 }
@@ -62,8 +65,15 @@ pub(crate) const SWEPT: Method = Method::ScenarioArrivals;
 /// The constants beside it.
 const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The figures of a policy's replays, and their logs where they are kept.
-type Runs = (Vec<Figures>, Vec<RunLog>);
+/// A policy's replays.
+#[derive(Default)]
+struct Runs {
+    figures: Vec<Figures>,
+    /// What waiting and idling cost, by day: means over replays.
+    costs: Vec<f64>,
+    /// Where they are kept.
+    logs: Vec<RunLog>,
+}
 
 struct Arena<'a> {
     settings: &'a Settings,
@@ -107,10 +117,12 @@ pub fn compare(
     }
     let mut policies = arena.run(&run, keep)?;
     let wait_to_idle = settings.policy.objective.wait_to_idle();
-    let reactive: Vec<Figures> = policies.first().map(|(figures, _)| figures.clone()).unwrap_or_default();
+    let reactive: Vec<Figures> = policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
+    let default = run.iter().position(|c| *c == Contender::DEFAULT);
+    let costs = default.map(|default| policies[default].costs.clone());
     let mut best = None;
-    if let Some(default) = run.iter().position(|c| *c == Contender::DEFAULT).filter(|_| searched) {
-        best = arena.best_constant(pending(&policies[default].0), pending(&reactive))?;
+    if let Some(default) = default.filter(|_| searched) {
+        best = arena.best_constant(pending(&policies[default].figures), pending(&reactive))?;
         if let Some(n) = best {
             policies.extend(arena.run(&[Contender::Constant(n)], keep)?);
             run.push(Contender::BestConstant);
@@ -119,9 +131,11 @@ pub fn compare(
     let result = |contender: &Contender| {
         let at = run.iter().position(|c| c == contender)?;
         // Logs are moved: of a long run they are what fills memory.
-        let (runs, logs) = std::mem::take(&mut policies[at]);
-        let (figures, stderr) = summary(&runs, &reactive, wait_to_idle);
-        Some(PolicyResult { contender: *contender, figures, stderr, logs })
+        let Runs { figures, costs: ours, logs } = std::mem::take(&mut policies[at]);
+        let (figures, stderr) = summary(&figures, &reactive, wait_to_idle);
+        let costs = costs.as_ref().filter(|_| *contender != Contender::DEFAULT);
+        let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
+        Some(PolicyResult { contender: *contender, figures, stderr, cost_ratio, logs })
     };
     let results = contenders.iter().filter_map(result).collect();
     let mut comparison =
@@ -131,13 +145,13 @@ pub fn compare(
         let swept = arena.run(&sweep, false)?;
         comparison.frontier = FRONTIER
             .into_iter()
-            .zip(swept.iter().map(|(runs, _)| summary(runs, &reactive, wait_to_idle).0))
+            .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
             .collect();
         let constants: Vec<Contender> = CONSTANTS.iter().map(|&n| Contender::Constant(n)).collect();
         let held = arena.run(&constants, false)?;
         comparison.constants = CONSTANTS
             .into_iter()
-            .zip(held.iter().map(|(runs, _)| summary(runs, &reactive, wait_to_idle).0))
+            .zip(held.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
             .collect();
     }
     Ok(comparison)
@@ -154,7 +168,7 @@ fn pending(runs: &[Figures]) -> f64 {
 }
 
 impl Arena<'_> {
-    /// Runs each policy in each replay, on all cores; figures and logs by policy, then by replay.
+    /// Runs each policy in each replay, on all cores.
     fn run(&self, contenders: &[Contender], keep: bool) -> Result<Vec<Runs>, Stopped> {
         let tasks: Vec<(Contender, usize)> = contenders
             .iter()
@@ -162,6 +176,7 @@ impl Arena<'_> {
             .collect();
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
+        let wait_to_idle = self.settings.policy.objective.wait_to_idle();
         let runs = parallel(&tasks, |&(contender, replay)| {
             let (workload, series) = &self.replays[replay];
             let world = World {
@@ -174,15 +189,23 @@ impl Arena<'_> {
             };
             let log = simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
             (self.progress.done)(&contender.to_string());
-            (Figures::of(&log, self.catalog, scan), keep.then_some(log))
+            let costs = costs_by_day(&log, wait_to_idle);
+            (Figures::of(&log, self.catalog, scan), costs, keep.then_some(log))
         });
         if self.progress.stop.load(Ordering::Relaxed) {
             return Err(Stopped);
         }
         let mut runs = runs.into_iter();
+        let share = 1.0 / self.replays.len() as f64;
         let policies = contenders.iter().map(|_| {
-            let (figures, logs): (Vec<_>, Vec<_>) = runs.by_ref().take(self.replays.len()).unzip();
-            (figures, logs.into_iter().flatten().collect())
+            let mut of_policy = Runs::default();
+            for (figures, costs, log) in runs.by_ref().take(self.replays.len()) {
+                of_policy.figures.push(figures);
+                of_policy.costs.resize(costs.len(), 0.0);
+                of_policy.costs.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += share * cost);
+                of_policy.logs.extend(log);
+            }
+            of_policy
         });
         Ok(policies.collect())
     }
@@ -192,7 +215,7 @@ impl Arena<'_> {
     fn best_constant(&self, target: f64, reactive: f64) -> Result<Option<u64>, Stopped> {
         let enough = |n: u64| {
             let runs = self.run(&[Contender::Constant(n)], false)?;
-            Ok(runs.first().is_some_and(|(figures, _)| pending(figures) <= target))
+            Ok(runs.first().is_some_and(|runs| pending(&runs.figures) <= target))
         };
         if reactive <= target {
             return Ok(Some(0));

@@ -3,7 +3,7 @@
 use embedder::Catalog;
 use serde::{Serialize, Serializer};
 
-use super::log::{NodeRecord, RunLog};
+use super::log::{DAY_SECONDS, NodeRecord, RunLog, add_by_day, within};
 
 /// The figures of one run, or the means of several; what cannot be computed is NaN, `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -90,7 +90,7 @@ impl Figures {
         let pending: u64 =
             log.jobs.iter().map(|job| (job.start - job.submit).unsigned_abs().saturating_mul(job.pods)).sum();
         let (from, until) = log.window;
-        let within = |start: i64, end: i64| (end.min(until) - start.max(from)).max(0);
+        let within = |start: i64, end: i64| within(log.window, start, end);
         let requested = |node: &&NodeRecord| (from..until).contains(&node.requested);
         let launches = log.nodes.iter().filter(requested).count();
         let hidden = log.nodes.iter().filter(requested).filter(|node| !node.waited_for).count();
@@ -175,6 +175,24 @@ impl Figures {
 /// Reads one figure.
 type Get = fn(&Figures) -> f64;
 
+/// What waiting and idling cost in a run, in pending pod-hours, by day of the window; waiting counts on the day of submission.
+pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
+    let (from, until) = log.window;
+    let mut alive = vec![0; log.busy_by_day.len()];
+    for node in log.nodes.iter().filter(|node| node.ready.is_some()) {
+        add_by_day(&mut alive, log.window, node.ready.unwrap_or(until), node.gone.unwrap_or(until));
+    }
+    let idle = alive.iter().zip(&log.busy_by_day).map(|(alive, busy)| hours(alive - busy) / wait_to_idle);
+    let mut costs: Vec<f64> = idle.collect();
+    for job in &log.jobs {
+        let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
+        if let Some(cost) = day.and_then(|day| costs.get_mut(day)) {
+            *cost += hours(job.start - job.submit) * job.pods as f64;
+        }
+    }
+    costs
+}
+
 impl PendingMinutes {
     fn of(sorted_waits: &[i64]) -> Self {
         let minutes = |seconds: i64| seconds as f64 / 60.0;
@@ -188,4 +206,42 @@ impl PendingMinutes {
 
 fn hours(seconds: i64) -> f64 {
     seconds as f64 / 3_600.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::log::JobRecord;
+
+    const HOUR: i64 = 3_600;
+
+    /// A window of a day and a half from noon on. A node that is ready from before its begin until the end, and ran something for its first
+    /// four and its last two hours; another that is ready for three idle hours around the turn of the day. Two pods wait for two hours on the
+    /// first day, one for an hour on the second.
+    #[test]
+    fn costs_are_those_of_the_day() {
+        let noon = 12 * HOUR;
+        let node = |ready, gone| NodeRecord {
+            id: 0,
+            bucket: 0,
+            group: 0,
+            requested: 0,
+            ready: Some(ready),
+            gone,
+            busy_seconds: 0,
+            waited_for: false,
+        };
+        let job = |submit: i64, hours: i64, pods| {
+            let start = submit + hours * HOUR;
+            JobRecord { index: 0, submit, start, end: start, pods, instances: 1 }
+        };
+        let log = RunLog {
+            window: (noon, noon + 36 * HOUR),
+            nodes: vec![node(0, None), node(noon + 23 * HOUR, Some(noon + 26 * HOUR))],
+            jobs: vec![job(noon, 2, 2), job(noon + 25 * HOUR, 1, 1)],
+            busy_by_day: vec![4 * HOUR, 2 * HOUR],
+            ..RunLog::default()
+        };
+        assert_eq!(costs_by_day(&log, 4.0), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
+    }
 }

@@ -19,6 +19,7 @@
 //! rates.rs        what knowledge of rates alone can tell
 //! contender.rs    the policies by name
 //! figures.rs      what a run comes to
+//! bootstrap.rs    intervals of ratios, by resampling days
 //! compare.rs      all policies and replays, and the best constant in hindsight
 //! report/         tables, files and pictures of it
 //! ```
@@ -26,6 +27,7 @@
 #[cfg(test)]
 mod audit;
 mod autoscaler;
+mod bootstrap;
 mod cluster;
 mod compare;
 mod contender;
@@ -42,10 +44,12 @@ mod ticks;
 mod workload;
 mod world;
 
+pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, Stopped, compare};
 pub use contender::Contender;
 pub use figures::{Figures, PendingMinutes};
+pub(crate) use log::DAY_SECONDS;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub(crate) use offered::LookAhead;
 pub use offered::{Series, offered};

@@ -398,7 +398,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn finish(mut self) -> RunLog {
         let (from, until) = self.world.window;
-        self.cluster.close(until);
+        let busy_by_day = self.cluster.close(until);
         let within = |node: &super::cluster::Node| node.requested < until && node.gone > from;
         let time = |time: i64| (time != NEVER).then_some(time);
         let nodes = self.cluster.nodes.iter().enumerate().filter(|(_, node)| within(node));
@@ -419,6 +419,7 @@ impl<'a> Run<'a> {
             jobs: self.counted,
             nodes,
             ticks: self.control.ticks,
+            busy_by_day,
             placeholder_writes: self.control.writes,
             unfinished: self.waiting,
         }

@@ -10,12 +10,11 @@ use super::table::{COLUMNS, PAPER_HEADS, paper_rows, title};
 use crate::backtest::answer::LEVELS;
 use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
-use crate::backtest::moments::DAY_SECONDS;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
-use crate::simulate::Settings;
-use crate::simulate::report::html::{FIGURES_NOTE, frontier, section, table as figures_table, whole};
+use crate::simulate::report::html::{figures_note, frontier, section, table as figures_table, whole};
 use crate::simulate::report::plot::{Axis, Layer, Mark, Plot, escape};
+use crate::simulate::{DAY_SECONDS, Settings};
 use crate::trace::Trace;
 
 /// The page.
@@ -50,7 +49,7 @@ pub(super) fn page(backtest: &Backtest, settings: &Settings, trace: &Trace, cata
         section(&mut body, "Who carried the ensemble", note, &carriers(errors));
     }
     if let Some(comparison) = decisions {
-        section(&mut body, "Decisions", FIGURES_NOTE, &figures_table(comparison));
+        section(&mut body, "Decisions", &figures_note(comparison), &figures_table(comparison));
         let note =
             "Lower and further left is better. A point on a line is one setting: a quantile, or a constant.";
         section(&mut body, "Waiting against cost", note, &frontier(comparison));

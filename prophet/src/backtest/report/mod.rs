@@ -16,10 +16,9 @@ use serde_json::{Value, json};
 pub use table::write_table;
 
 use super::answer::LEVELS;
-use super::bootstrap::DAYS_MIN;
 use super::errors::Errors;
 use super::table4;
-use crate::simulate::{Comparison, Settings};
+use crate::simulate::{Comparison, DAYS_MIN, Settings};
 use crate::trace::Trace;
 
 /// What a backtest came to.

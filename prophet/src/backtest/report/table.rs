@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::Backtest;
 use crate::backtest::horizon::Horizon;
-use crate::backtest::score::{Ratio, Score};
+use crate::backtest::score::Score;
 use crate::backtest::table4;
-use crate::simulate::{self, Settings};
+use crate::simulate::{self, Ratio, Settings};
 use crate::trace::Trace;
 
 /// A column: its two header lines, and its cell.

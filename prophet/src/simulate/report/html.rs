@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use embedder::Catalog;
 
 use super::plot::{Axis, Layer, Mark, Plot, escape};
-use super::table::{COLUMNS, cell, name};
+use super::table::{COLUMNS, cell, name, ties};
 use crate::simulate::compare::{Comparison, PolicyResult, SWEPT};
 use crate::simulate::contender::Contender;
 use crate::simulate::figures::Figures;
@@ -28,7 +28,7 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
         settings.tick,
         if settings.replays > 1 { format!("; means of {} replays", settings.replays) } else { String::new() }
     );
-    section(&mut body, "Policies side by side", FIGURES_NOTE, &table(comparison));
+    section(&mut body, "Policies side by side", &figures_note(comparison), &table(comparison));
     let note = "Lower and further left is better. A point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders that a constant holds.";
     section(&mut body, "Waiting against cost", note, &frontier(comparison));
     let note = "The share of jobs that waited longer than so many minutes for a node.";
@@ -57,7 +57,13 @@ pub(crate) fn whole(mut body: String, settings: &Settings, trace: &Trace) -> Str
     )
 }
 
-pub(crate) const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what waiting and extra idling cost at the policy's prices beyond reactive's waiting.";
+const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what waiting and extra idling cost at the policy's prices beyond reactive's waiting.";
+
+/// What stands above [`table`].
+pub(crate) fn figures_note(comparison: &Comparison) -> String {
+    let ties = ties(comparison).unwrap_or_default();
+    format!("{FIGURES_NOTE} {}", escape(&ties))
+}
 
 pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));

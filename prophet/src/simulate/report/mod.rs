@@ -72,6 +72,9 @@ impl Comparison {
             if let (Some(stderr), Some(object)) = (policy.stderr, object.as_object_mut()) {
                 object.insert("stderr".into(), json!(stderr));
             }
+            if let (Some(ratio), Some(object)) = (policy.cost_ratio, object.as_object_mut()) {
+                object.insert("cost_ratio".into(), json!(ratio));
+            }
             if let (super::Contender::BestConstant, Some(n), Some(object)) =
                 (policy.contender, self.best_constant, object.as_object_mut())
             {

@@ -120,8 +120,21 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
     notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
     notes.push("extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into());
     notes.push(format!(
-        "extra cost: what waiting and extra idling cost beyond reactive's waiting, with a pending pod-hour worth {} idle instance-hours.",
+        "extra cost: what waiting and extra idling cost beyond reactive's waiting, as a share of it, with a pending pod-hour worth {} idle instance-hours.",
         settings.policy.objective.wait_to_idle()
     ));
+    notes.extend(ties(comparison));
     notes
+}
+
+/// Which policies days do not tell from the default by what they cost.
+pub(super) fn ties(comparison: &Comparison) -> Option<String> {
+    let judged = || comparison.policies.iter().filter_map(|policy| Some((policy, policy.cost_ratio?.tie?)));
+    let ties: Vec<String> = judged().filter(|(_, tie)| *tie).map(|(policy, _)| policy.name()).collect();
+    judged().next()?;
+    let who = if ties.is_empty() { "none".into() } else { ties.join(", ") };
+    Some(format!(
+        "Ties with {} by cost (the interval of 95 % of resamples by day, paired, covers 1): {who}.",
+        Contender::DEFAULT
+    ))
 }

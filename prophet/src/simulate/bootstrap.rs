@@ -8,12 +8,12 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 /// With fewer days an interval by days would be too narrow to be believed.
-pub(super) const DAYS_MIN: usize = 10;
+pub const DAYS_MIN: usize = 10;
 
 /// Resamples: the 2.5th percentile rests on fifty.
 const RESAMPLES: usize = 2_000;
 
-/// A loss as a share of the last value's.
+/// A loss as a share of a reference's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// Over all days.
@@ -26,7 +26,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// Of two losses by day; `None` where the second is 0.
-    pub(super) fn of(ours: &[f64], reference: &[f64], seed: u64) -> Option<Self> {
+    pub(crate) fn of(ours: &[f64], reference: &[f64], seed: u64) -> Option<Self> {
         let sum = |losses: &[f64]| losses.iter().sum::<f64>();
         let ratio = Some(sum(ours) / sum(reference)).filter(|ratio| ratio.is_finite())?;
         let interval = interval(ours, reference, seed);
