@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -49,6 +50,34 @@ def test_features_are_what_their_names_say() -> None:
     assert batch.target[0, -1] == column["demand_max"][now - 4 : now + 1].max()
     assert batch.ahead[0, 1] == column["demand_max"][now + 6 : now + 11].max()
     assert batch.time[0, -1] == one.start + 60 * now
+
+
+def made_up(ticks: int) -> Series:
+    """The series of `features.json`, by arithmetic: the test of `prophet/src/forecast/onnx/state.rs` has it, too."""
+    at = np.arange(ticks)
+    demand = 7_919 * at % 1_013 % 9
+    columns = {
+        "demand": demand,
+        "demand_max": demand + (at % 4 == 0) + 6 * (at % 97 == 0),
+        "arrivals": 0.5 * (at % 3),
+        "room_mean": 0.5 * (at % 7),
+        "room_most": 0.5 * (at % 7),
+    }
+    return Series(
+        log="a", bucket="a", start=1_700_000_040, columns={name: values.astype(FLOAT) for name, values in columns.items()}
+    )
+
+
+@pytest.mark.parametrize("moment", json.loads(Path(__file__).with_name("features.json").read_text())["moments"])
+def test_a_network_is_trained_with_what_it_is_fed(moment: dict[str, Any]) -> None:
+    """What the controller makes of the same ticks is held to the same file."""
+    corpus = Corpus([made_up(12 * DAY + 60)], moment["lead_ticks"])
+    batch = corpus.batch(np.array([corpus.begin[-1] + moment["now"]]))
+    missing = float("nan")
+    expected = [missing if moment["state"][name] is None else moment["state"][name] for name in STATE]
+    np.testing.assert_allclose(batch.state[0], expected, rtol=1e-5)
+    target = [missing if most is None else most for most in moment["target"]]
+    np.testing.assert_array_equal(batch.target[0, -len(target) :], target)
 
 
 def test_the_future_changes_nothing_that_is_seen() -> None:

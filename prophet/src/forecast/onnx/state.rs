@@ -231,3 +231,68 @@ fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Ve
     }
     (time, target)
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use embedder::{AcceleratorKind, Resources, Shape};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::forecast::onnx::Source;
+    use crate::forecast::sample;
+    use crate::record::BucketTick;
+
+    /// Arrivals are pods of half a node; `models/tests/test_data.py` has the same series.
+    fn made_up(at: u64) -> Tick {
+        let demand = 7_919 * at % 1_013 % 9;
+        let demand_max = demand + u64::from(at % 4 == 0) + 6 * u64::from(at % 97 == 0);
+        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
+        let shape = (0, Shape::new(half, AcceleratorKind::default()));
+        Tick {
+            time: DateTime::from_timestamp(1_700_000_040 + 60 * at.cast_signed(), 0).unwrap(),
+            buckets: vec![BucketTick { demand, demand_max, ..BucketTick::default() }],
+            room: vec![(0, at % 7)],
+            first_seen: if at == 0 { vec![shape] } else { vec![] },
+            arrivals: vec![(0, at % 3)],
+        }
+    }
+
+    /// What `models/data.py` makes of the same ticks is held to the same file.
+    #[test]
+    fn a_network_is_fed_what_it_was_trained_with() {
+        let file = include_str!("../../../../models/tests/features.json");
+        let moments: Value = serde_json::from_str(file).unwrap();
+        let spec = Source::Pretrained
+            .load()
+            .map_err(|faults| format!("{faults:?}"))
+            .unwrap()
+            .spec()
+            .as_ref()
+            .clone();
+        for moment in moments["moments"].as_array().unwrap() {
+            let ticks = moment["lead_ticks"].as_i64().unwrap();
+            let mut state = State::new(&sample::catalog(), Lead { seconds: 60 * ticks, tick_seconds: 60 });
+            let mut history = History::default();
+            for at in 0..=moment["now"].as_u64().unwrap() {
+                history.record(made_up(at));
+                state.note(&history);
+            }
+            let inputs = state.inputs(&spec, &[0], &history);
+            let check = |name: &str, found: f32, expected: &Value| match expected.as_f64() {
+                Some(expected) => assert!(
+                    (f64::from(found) - expected).abs() <= 1e-5 * expected.abs().max(0.1),
+                    "{name}: {found}, expected {expected} in {moment}"
+                ),
+                None => assert!(found.is_nan(), "{name}: {found}, expected nothing in {moment}"),
+            };
+            for (name, found) in spec.state.iter().zip(&inputs.state) {
+                check(name, *found, &moment["state"][name]);
+            }
+            let last = moment["target"].as_array().unwrap();
+            for (found, expected) in inputs.target[inputs.target.len() - last.len()..].iter().zip(last) {
+                check("target", *found, expected);
+            }
+        }
+    }
+}
