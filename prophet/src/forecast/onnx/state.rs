@@ -246,7 +246,7 @@ mod tests {
     /// Arrivals are pods of half a node; `models/tests/test_data.py` has the same series.
     fn made_up(at: u64) -> Tick {
         let demand = 7_919 * at % 1_013 % 9;
-        let demand_max = demand + u64::from(at % 4 == 0) + 6 * u64::from(at % 97 == 0);
+        let demand_max = demand + u64::from(at.is_multiple_of(4)) + 6 * u64::from(at.is_multiple_of(97));
         let half = Resources { cpu_millis: 4_000, ..Resources::default() };
         let shape = (0, Shape::new(half, AcceleratorKind::default()));
         Tick {
