@@ -213,17 +213,23 @@ fn a_backtest_judges_forecasts_and_decisions() {
 fn the_papers_table_has_its_rows() {
     let folder = folder();
     let log = log(folder.path());
-    let network = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
-    let table = ["--paper", "--forecasters", "increments", "--network", network];
+    let lstm = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/paper/lstm.onnx");
+    let quantile = concat!("mine=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
+    let table = ["--paper", "--forecasters", "increments", "--network", lstm, "--network", quantile];
     let (code, out, error) = run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
     assert_eq!(code, 0, "{error}");
-    for (model, ours) in
-        [("Transformer", "-"), ("LSTM", "lstm"), ("Static", "static-max"), ("-", "increments")]
-    {
-        let row = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let row = row.filter(|cells| cells.len() == 6).find(|cells| cells[0] == model && cells[3] == ours);
-        assert!(row.is_some(), "{model} is not in\n{out}");
+    let row = |model: &str, ours: &str| {
+        let rows = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = rows.filter(|cells| cells.len() == 6).find(|cells| cells[0] == model && cells[3] == ours);
+        row.unwrap_or_else(|| panic!("{model} is not in\n{out}"))
+    };
+    for (model, ours) in [("Transformer", "-"), ("Static", "static-max"), ("-", "increments")] {
+        row(model, ours);
     }
+    // Each is judged by its own word.
+    let errors = [row("LSTM", "lstm")[4], row("-", "mine")[4], row("-", "last-value")[4]];
+    assert!(errors[0] != errors[1] && errors[1] != errors[2] && errors[0] != errors[2], "{errors:?}");
+    assert!(out.contains("lstm: prophet.spec.horizon"), "{out}");
     assert!(out.contains("too few for intervals by day"), "{out}");
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use crate::forecast::Method;
 use crate::simulate::Contender;
 
@@ -20,7 +22,7 @@ pub enum Entrant {
 }
 
 /// A network to be judged under a name of its own: `NAME=FILE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedNetwork {
     /// No other entrant has it.
     pub name: String,

@@ -32,6 +32,8 @@ pub struct Errors {
     /// When the first judged day begins, in Unix seconds.
     pub(super) since: i64,
     pub(super) telling: Telling,
+    /// What is wrong with the networks that have names.
+    pub(super) faults: Vec<String>,
 }
 
 /// The blend learns for so long before ticks are judged.
@@ -160,7 +162,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(self, seed: u64) -> Errors {
-        let Self { moments, lineup, tallies, carriers, telling, .. } = self;
+        let Self { moments, passes, lineup, tallies, carriers, telling, .. } = self;
         let last_value = lineup.iter().position(|entrant| *entrant == Entrant::LastValue).unwrap_or(0);
         let mut scores = Vec::new();
         for (entrant, tallies_of) in lineup.iter().zip(&tallies) {
@@ -176,6 +178,7 @@ impl<'a> Run<'a> {
             carriers,
             since: moments.tick_time(moments.judged.start),
             telling,
+            faults: passes.iter().filter_map(|pass| lock(pass).fault()).collect(),
         }
     }
 }

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 use embedder::Catalog;
-use placeholders::Objective;
+use placeholders::{Objective, Reason};
 
 use super::answer::Answer;
 use super::entrant::{Entrant, NamedNetwork};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::decide::{forecast, learn};
-use crate::forecast::{KnownFuture, Learners, Method};
+use crate::forecast::onnx::{Onnx, Source};
+use crate::forecast::{Forecaster, KnownFuture, Learners, Method};
 use crate::simulate::{Contender, Settings};
 
 /// A forecaster, and what it has learnt.
@@ -41,12 +42,12 @@ impl Pass {
         from: DateTime<Utc>,
         asked_from: usize,
     ) -> Self {
-        let forecaster = match &entrant {
+        let forecaster: Option<Box<dyn Forecaster>> = match &entrant {
             Entrant::Zero | Entrant::LastValue => None,
             Entrant::Policy(contender) => contender.forecaster(settings, catalog, from),
             Entrant::Network(NamedNetwork { file, .. }) => {
-                let settings = Settings { model: Some(file.clone()), ..settings.clone() };
-                Contender::Forecast(Method::Onnx, None).forecaster(&settings, catalog, from)
+                let network = Onnx::new(Source::File(file.into()), catalog, settings.lead());
+                Some(Box::new(network.verbatim()))
             }
         };
         let objective = settings.policy.objective;
@@ -65,6 +66,13 @@ impl Pass {
             }
         }
         said
+    }
+
+    /// Of a named network, what is wrong with it at the last tick.
+    pub(super) fn fault(&self) -> Option<String> {
+        let Entrant::Network(NamedNetwork { name, .. }) = &self.entrant else { return None };
+        let fault = self.learners.as_ref()?.faults().into_iter().next()?;
+        Some(format!("{name}: {fault}; there is no row where it says nothing."))
     }
 
     fn say(&self, moments: &Moments, at: usize) -> Said {
@@ -111,6 +119,10 @@ impl Pass {
         let rise = if knows { moments.rise(at).to_vec() } else { Vec::new() };
         let now = moments.tick(at).time;
         let outlook = forecast(learners, &moments.demand(at), &KnownFuture { rise }, now);
+        let is_network = matches!(self.entrant, Entrant::Network(_));
+        if is_network && outlook.buckets.iter().all(|bucket| bucket.basis == Reason::TooLittleHistory) {
+            return Vec::new();
+        }
         let answer = |&id: &usize| {
             let bucket = &outlook.buckets[id];
             carriers.extend(bucket.carrier.map(|carrier| carrier.method));

@@ -20,7 +20,8 @@ Examples:
   prophet backtest --trace jobs.csv.gz --from 14d         fourteen days warm up, the rest is judged
   prophet backtest --trace log.swf --from 126d --until 140d --forecasters ensemble,state,onnx --seeds 5
   prophet backtest --trace log.swf --from 14d --no-decisions --tick 5m
-  prophet backtest --trace philly.csv.gz --paper          the paper's table 4 in its own protocol
+  prophet backtest --trace philly.csv.gz --paper          the paper's table 4 in its own protocol; its networks:
+    --network transformer=models/paper/transformer.onnx --network lstm=models/paper/lstm.onnx
   prophet backtest --trace jobs.csv.gz --from 14d --network one=1.onnx --network two=2.onnx
                                                           two trainings, side by side
   prophet backtest --trace jobs.csv.gz --from 14d --out report/ --output json
@@ -35,8 +36,9 @@ What is judged:
   Decisions are those of `prophet simulate`, replayed --seeds times.
 
 Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml and what else
-`prophet simulate --help` lists of them; onnx is the network that is shipped, or --model. A network is taken as it
-is: to judge seeds of a training, train it with each and name each file by --network.";
+`prophet simulate --help` lists of them; onnx is the network that is shipped, or --model; its word on demand ahead is
+mixed with the last value, as far as past ones came true. One that is named by --network is judged by its own word: to judge
+seeds of a training, train it with each and name each file.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,7 +48,7 @@ pub(super) struct Args {
     /// The methods to judge [default: those of the settings, else all but onnx]
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
     forecasters: Vec<Contender>,
-    /// Judge the forecasts of a network, too, under a name of its own; may be repeated
+    /// Judge a network by itself, too, under a name of its own: forecasts alone; may be repeated
     #[arg(long = "network", value_name = "NAME=FILE")]
     networks: Vec<NamedNetwork>,
     /// Replays of the decisions with moved submissions, for standard errors; no network is trained anew [default: 1]
@@ -163,5 +165,6 @@ fn judge(
         .then(|| compare(workload, catalog, settings, *window, args.out.is_some(), &progress))
         .transpose();
     bar.finish_and_clear();
-    Ok(Backtest { errors, decisions: decisions.context(interrupted)?, paper: args.paper })
+    let networks = args.networks.clone();
+    Ok(Backtest { errors, decisions: decisions.context(interrupted)?, paper: args.paper, networks })
 }

@@ -68,7 +68,7 @@ pub(super) fn taken_by_others(
     let by_others = |node: &&String| {
         let Some(slot) = index.nodes().by_name(node) else { return false };
         let is_batch = |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
-        !slot.pods.is_empty() && !slot.pods.iter().any(|(id, _)| is_batch(*id))
+        !slot.pods.is_empty() && !slot.pods.iter().any(|pods| is_batch(pods.class))
     };
     ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
 }

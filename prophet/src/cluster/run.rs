@@ -20,7 +20,7 @@ use crate::control::{Control, GIVE_UP, Now, lead};
 use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
 use crate::forecast::{Basis, Method, onnx};
 use crate::observe::{Daemon, Key, Launching, PodClass, Preempted, Shared, View};
-use crate::record::{Appended, Journal, Launch, Launches};
+use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
 
 /// One policy's state between turns. All of it can be made anew from the history and the cluster.
 #[derive(Default)]
@@ -219,7 +219,12 @@ impl Run {
         let world = around.shared.world();
         let stands = Stands::of(&world, key, uid);
         let places = stands.places(&key.namespace, offers);
-        let ended = self.launching.ended(&world.index, &places, (offers, &settings.workloads), GIVE_UP, now);
+        let mut ended =
+            self.launching.ended(&world.index, &places, (offers, &settings.workloads), GIVE_UP, now);
+        if settings.placeholders.kind == Kind::CapacityBuffer {
+            // Of the nodes that buffers had up in time nothing is told: those that were waited for would seem to be all.
+            ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
+        }
         for launch in &ended {
             self.launches.learn(launch);
         }

@@ -206,7 +206,6 @@ impl Learners {
         self.forecaster.demand_ahead(&self.history, ticks)
     }
 
-    #[cfg(feature = "kubernetes")]
     pub(crate) fn faults(&self) -> Vec<ModelFault> {
         self.forecaster.faults()
     }

@@ -7,10 +7,10 @@ use embedder::{Ask, BucketId, BucketSet, Cluster, Gang, Room, Shape, Unfit};
 use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
 
 use super::Key;
-use super::class::{ClassId, PodClass};
+use super::class::PodClass;
 use super::constraints::Constraints;
 use super::index::{Index, PlaceholderPod};
-use super::nodes::{NodeFacts, less};
+use super::nodes::{NodeFacts, OnNode, less};
 use super::schedule::Schedule;
 use super::workloads::{HeldBack, Standing, Workloads};
 use crate::catalog::Offers;
@@ -116,7 +116,7 @@ impl View {
     }
 
     fn occupancy(&self, index: &Index, offers: &Offers, batch: &[bool], seen: &mut Seen) {
-        let is_batch = |&(class, _): &(ClassId, u32)| batch.get(class as usize).copied().unwrap_or(false);
+        let is_batch = |pods: &OnNode| batch.get(pods.class as usize).copied().unwrap_or(false);
         seen.cluster.occupied = vec![0; offers.catalog.len()];
         let mut free = Vec::new();
         for (id, slot, facts) in index.nodes().iter() {

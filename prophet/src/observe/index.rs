@@ -13,7 +13,7 @@ use super::announced::{Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Role};
 use super::constraints::Constraints;
 use super::nodes::{NodeId, Nodes, time};
-use super::objects::{DaemonSet, Node, Pod, is_true};
+use super::objects::{DaemonSet, Node, Pod, is_true, since};
 use super::requests::requests;
 
 /// What is known of pods, nodes, and pods to be.
@@ -205,7 +205,6 @@ impl Index {
         let Pod { metadata, spec, status } = pod;
         let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ReplicaSet");
         let lifted = metadata.annotations.as_ref().and_then(|all| all.get(LIFTED_AT));
-        let scheduled = status.conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True");
         let placeholder = PlaceholderPod {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             replica_set: owner.map(|owner| owner.name.clone()).unwrap_or_default(),
@@ -214,7 +213,7 @@ impl Index {
             node: spec.node_name.clone().filter(|name| !name.is_empty()),
             deleting: metadata.deletion_timestamp.is_some(),
             lifted_at: lifted.and_then(|text| text.parse().ok()),
-            scheduled_at: scheduled.and_then(|c| c.last_transition_time.as_ref()).and_then(time),
+            scheduled_at: since(&status.conditions, "PodScheduled"),
         };
         let known = self.placeholders.insert(name(pod), (self.generation, placeholder.clone()));
         if known.is_none_or(|(_, known)| known != placeholder) {

@@ -1,5 +1,6 @@
 //! Launches that ended. Our placeholders tell of theirs: from the moment their gate was lifted until they stood on a node
-//! that was not there before, or until nobody waits for it any more. Of others a node tells on which a pod is that is older than it.
+//! that was not there before, or until nobody waits for it any more. Other launches are told by their node: a pod on it was
+//! made before the node was ready, and waited for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +9,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Map;
 
 use super::announced::Key;
-use super::class::ClassId;
 use super::gather::{Places, by_type, place, selected};
 use super::index::{Index, PlaceholderPod};
 use super::workloads::Workloads;
@@ -19,8 +19,9 @@ use crate::record::{Launch, LaunchEnd};
 #[derive(Clone, Debug, Default)]
 pub struct Launching {
     told: BTreeMap<Key, Told>,
+    /// Nodes whose launch a pod has told of, or on which a placeholder was seen.
     nodes: BTreeSet<Arc<str>>,
-    /// The first look: of older nodes it is not known who came first.
+    /// The first look: what was before was told of by whoever looked then.
     since: Option<DateTime<Utc>>,
 }
 
@@ -43,6 +44,7 @@ impl Launching {
         give_up: TimeDelta,
         now: DateTime<Utc>,
     ) -> Vec<Launch> {
+        let since = *self.since.get_or_insert(now);
         let mut launches = Vec::new();
         let mut alive = BTreeMap::new();
         for (key, pod) in index.placeholders() {
@@ -52,31 +54,35 @@ impl Launching {
             };
             let told = self.told.get(key).copied();
             let (end, told) = end(index, pod, requested, give_up, now, told);
+            let is_known = pod.scheduled_at.is_some_and(|at| at < since)
+                || pod.node.as_deref().is_some_and(|node| self.nodes.contains(node));
+            let end = end.filter(|_| !is_known);
             alive.extend(told.map(|told| (key.clone(), told)));
             launches.extend(end.map(|end| launch(offers, at, requested, end)));
         }
         self.told = alive;
-        launches.extend(self.waited_for(index, offers, workloads, now));
+        launches.extend(self.waited_for(index, offers, workloads, since, now));
         launches
     }
 
-    /// Of nodes that were made since the first look, those on which a pod is that is older: it waited for one.
+    /// Of nodes that were made since the first look, those on which a pod is that was made before they were ready.
     fn waited_for(
         &mut self,
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
+        since: DateTime<Utc>,
         now: DateTime<Utc>,
     ) -> Vec<Launch> {
-        let since = *self.since.get_or_insert(now);
         let batch = selected(index, workloads);
         let by_type = by_type(offers);
         let (mut launches, mut told) = (Vec::new(), BTreeSet::new());
         for (_, slot, facts) in index.nodes().iter() {
             let Some(created) = facts.created.filter(|created| *created >= since) else { continue };
+            let ready = facts.ready_since.unwrap_or(created);
             let is_told = slot.placeholders > 0 || self.nodes.contains(&slot.name);
-            let is_batch = |(class, _): &(ClassId, u32)| batch.get(*class as usize) == Some(&true);
-            let waited = slot.oldest.filter(|oldest| *oldest <= created && slot.pods.iter().any(is_batch));
+            let ours = slot.pods.iter().filter(|pods| batch.get(pods.class as usize) == Some(&true));
+            let waited = ours.filter_map(|pods| pods.oldest).min().filter(|oldest| *oldest <= ready);
             if !is_told
                 && let Some(requested) = waited
                 && let Some(at) = place(facts, offers, &by_type)
@@ -122,5 +128,146 @@ fn end(
         }
         (None, None) if now - requested >= give_up => (Some(LaunchEnd::Failed(now)), Some(Told::Failed)),
         (None, _) => (None, told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::catalog::{CatalogFile, InstanceTypeEntry, Offer};
+
+    fn offers() -> Offers {
+        let entry =
+            InstanceTypeEntry { name: "one".into(), cpu_millis: Some(8_000), ..InstanceTypeEntry::default() };
+        let offer = Offer {
+            instance_type: "one".into(),
+            members: vec![],
+            labels: BTreeMap::new(),
+            taints: vec![],
+            pins: BTreeMap::new(),
+        };
+        let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
+        Offers { catalog, groups: vec![vec![offer]], problems: vec![] }
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+    }
+
+    fn conditions(type_: &str, since: i64) -> Value {
+        json!([{"type": type_, "status": "True", "lastTransitionTime": at(since)}])
+    }
+
+    struct World {
+        index: Index,
+        launching: Launching,
+    }
+
+    impl World {
+        /// First looked at, at 100.
+        fn new() -> Self {
+            let mut world = Self { index: Index::default(), launching: Launching::default() };
+            assert_eq!(world.look(100), []);
+            world
+        }
+
+        fn node(&mut self, made: i64, ready: i64) {
+            let node = json!({
+                "metadata": {"name": "n", "creationTimestamp": at(made), "labels": {"node.kubernetes.io/instance-type": "one"}},
+                "status": {"conditions": conditions("Ready", ready)},
+            });
+            self.index.apply_node(&serde_json::from_value(node).unwrap());
+        }
+
+        fn pod(&mut self, namespace: &str, made: i64) {
+            let name = format!("{namespace}-{made}");
+            let pod = json!({
+                "metadata": {"name": name, "namespace": namespace, "creationTimestamp": at(made)},
+                "spec": {"nodeName": "n"},
+            });
+            self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+        }
+
+        fn placeholder(&mut self, lifted: i64, scheduled: i64) {
+            let pod = json!({
+                "metadata": {
+                    "name": "p", "namespace": "prophet", "labels": {placeholders::POLICY_LABEL: "batch"},
+                    "annotations": {placeholders::LIFTED_AT: at(lifted)},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
+                },
+                "spec": {"nodeName": "n"},
+                "status": {"conditions": conditions("PodScheduled", scheduled)},
+            });
+            self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+        }
+
+        fn look(&mut self, now: i64) -> Vec<LaunchEnd> {
+            let set = Key { namespace: "prophet".into(), name: "set".into() };
+            let workloads = Workloads {
+                namespaces: vec!["jobs".into()],
+                priority_min: i32::MIN,
+                priority_max: i32::MAX,
+                ..Workloads::default()
+            };
+            let places = Places::from([(set, (0, 0))]);
+            let give_up = TimeDelta::minutes(15);
+            let ended = self.launching.ended(&self.index, &places, (&offers(), &workloads), give_up, at(now));
+            ended.into_iter().map(|launch| launch.end).collect()
+        }
+    }
+
+    /// A node made and ready at these times, and a pod on it.
+    #[track_caller]
+    fn check((made, ready): (i64, i64), pod: i64, waited: bool) {
+        let mut world = World::new();
+        world.node(made, ready);
+        assert_eq!(world.look(200), []);
+        world.pod("jobs", pod);
+        let expected = if waited { vec![LaunchEnd::WaitedFor(at(210))] } else { vec![] };
+        assert_eq!(world.look(210), expected);
+        world.pod("jobs", pod - 1);
+        assert_eq!(world.look(220), [], "told once");
+    }
+
+    #[test]
+    fn who_was_made_before_a_node_was_ready_waited_for_it() {
+        check((150, 180), 120, true);
+        check((150, 180), 170, true);
+        check((150, 180), 190, false);
+        check((90, 180), 80, false);
+    }
+
+    #[test]
+    fn pods_of_others_tell_nothing() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.pod("web", 120);
+        world.pod("jobs", 190);
+        assert_eq!(world.look(200), []);
+    }
+
+    #[test]
+    fn a_node_on_which_a_placeholder_stood_is_hidden_and_told_once() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.placeholder(120, 181);
+        assert_eq!(world.look(190), [LaunchEnd::Ready(at(181))]);
+        world.pod("jobs", 130);
+        assert_eq!(world.look(200), []);
+        // Another process looks at the same.
+        world.launching = Launching::default();
+        assert_eq!(world.look(300), []);
+    }
+
+    #[test]
+    fn a_node_for_which_a_pod_waited_is_not_hidden_from_anybody() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.pod("jobs", 120);
+        assert_eq!(world.look(190), [LaunchEnd::WaitedFor(at(190))]);
+        world.placeholder(140, 195);
+        assert_eq!(world.look(200), []);
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use embedder::{AcceleratorKind, Resources};
 
 use super::class::{ClassId, PodClass, Role};
-use super::objects::{Node, is_true};
+use super::objects::{Node, is_true, since};
 use super::requests::{kind_in, resources};
 use crate::catalog::Taint;
 
@@ -31,6 +31,8 @@ pub struct NodeFacts {
     pub schedulable: bool,
     /// When it was made.
     pub created: Option<DateTime<Utc>>,
+    /// Since when its kubelet says that it is ready.
+    pub ready_since: Option<DateTime<Utc>>,
 }
 
 impl NodeFacts {
@@ -53,6 +55,7 @@ impl NodeFacts {
             ready,
             schedulable: ready && !spec.unschedulable && !going,
             created: metadata.creation_timestamp.as_ref().and_then(time),
+            ready_since: since(&status.conditions, "Ready"),
         }
     }
 }
@@ -67,6 +70,17 @@ pub(crate) fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) 
     DateTime::from_timestamp(at.as_second(), u32::try_from(at.subsec_nanosecond()).unwrap_or(0))
 }
 
+/// A workload's pods of one class on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnNode {
+    /// Which.
+    pub class: ClassId,
+    /// How many, one at least.
+    pub count: u32,
+    /// When the oldest of those that came since the first one was made.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
 /// A node with what runs on it. Pods may be bound before the node is seen.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
@@ -79,9 +93,7 @@ pub struct Slot {
     /// What static pods take of it.
     pub static_used: Resources,
     /// Workloads' pods on it or nominated to it, by class.
-    pub pods: Vec<(ClassId, u32)>,
-    /// When the oldest pod of a workload that ever was on it was made.
-    pub oldest: Option<DateTime<Utc>>,
+    pub pods: Vec<OnNode>,
     /// Placeholders on it.
     pub placeholders: u32,
     /// All pods counted above.
@@ -136,7 +148,10 @@ impl Nodes {
     /// A node that is gone.
     pub fn delete(&mut self, name: &str) {
         let Some(&id) = self.ids.get(name) else { return };
-        self.slots[id as usize].facts = None;
+        let slot = &mut self.slots[id as usize];
+        slot.facts = None;
+        // Should one of its name come again, what is still bound to this one did not wait for that.
+        slot.pods.iter_mut().for_each(|pods| pods.oldest = None);
         self.version += 1;
         self.let_go(id);
     }
@@ -178,11 +193,12 @@ impl Nodes {
             }
             Role::Daemon => slot.used = slot.used.give_back(class.asks),
             Role::Workload => {
-                slot.oldest = slot.oldest.into_iter().chain(created).min();
                 slot.used = slot.used.give_back(class.asks);
-                match slot.pods.iter_mut().find(|(id, _)| *id == class_id) {
-                    Some((_, count)) => *count += 1,
-                    None => slot.pods.push((class_id, 1)),
+                if let Some(pods) = slot.pods.iter_mut().find(|pods| pods.class == class_id) {
+                    pods.count += 1;
+                    pods.oldest = pods.oldest.into_iter().chain(created).min();
+                } else {
+                    slot.pods.push(OnNode { class: class_id, count: 1, oldest: created });
                 }
             }
         }
@@ -201,9 +217,9 @@ impl Nodes {
             Role::Daemon => slot.used = less(slot.used, class.asks),
             Role::Workload => {
                 slot.used = less(slot.used, class.asks);
-                if let Some(at) = slot.pods.iter().position(|(id, _)| *id == class_id) {
-                    slot.pods[at].1 -= 1;
-                    if slot.pods[at].1 == 0 {
+                if let Some(at) = slot.pods.iter().position(|pods| pods.class == class_id) {
+                    slot.pods[at].count -= 1;
+                    if slot.pods[at].count == 0 {
                         slot.pods.swap_remove(at);
                     }
                 }

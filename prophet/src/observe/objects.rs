@@ -7,10 +7,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
+
+use super::nodes::time;
 
 /// Annotations that are kept; the first one ends the initial list of a watch.
 const ANNOTATIONS: [&str; 5] = ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
@@ -243,6 +246,13 @@ pub struct Condition {
 /// Whether one of the conditions is true.
 pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Since when one of the conditions is true.
+pub(crate) fn since(conditions: &[Condition], type_: &str) -> Option<DateTime<Utc>> {
+    let mut conditions = conditions.iter();
+    let found = conditions.find(|condition| condition.type_ == type_ && condition.status == "True")?;
+    found.last_transition_time.as_ref().and_then(time)
 }
 
 /// A node.

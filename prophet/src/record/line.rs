@@ -75,7 +75,7 @@ pub struct Launch {
     pub bucket: String,
     /// The group's name.
     pub group: String,
-    /// When the node was asked for.
+    /// When the node was asked for: a placeholder's gate was lifted, or the pod that waited was made.
     #[serde(deserialize_with = "to_the_microsecond")]
     pub requested: DateTime<Utc>,
     /// How it ended.
@@ -92,7 +92,7 @@ pub struct Launch {
 pub enum LaunchEnd {
     /// A placeholder was put on the node: no pod had waited for it.
     Ready(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
-    /// A pod was put on the node that had waited for it, since `requested`.
+    /// A pod is on the node that had waited for it; when that was seen.
     WaitedFor(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
     /// It was given up.
     Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),

@@ -1,6 +1,6 @@
 //! Intervals of a ratio of losses, by resampling days.
 //!
-//! Errors of one day hang together, those of different days much less: days are drawn with replacement, the same for
+//! Losses of one day hang together, those of different days much less: days are drawn with replacement, the same for
 //! both losses, and the ratio of the sums is taken each time.
 
 use rand::{RngExt, SeedableRng};

@@ -119,7 +119,8 @@ pub fn compare(
     let wait_to_idle = settings.policy.objective.wait_to_idle();
     let reactive: Vec<Figures> = policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
     let default = run.iter().position(|c| *c == Contender::DEFAULT);
-    let costs = default.map(|default| policies[default].costs.clone());
+    let costs = default.filter(|_| contenders.contains(&Contender::DEFAULT));
+    let costs = costs.map(|default| policies[default].costs.clone());
     let mut best = None;
     if let Some(default) = default.filter(|_| searched) {
         best = arena.best_constant(pending(&policies[default].figures), pending(&reactive))?;

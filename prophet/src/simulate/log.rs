@@ -25,7 +25,7 @@ pub(super) fn add_by_day(days: &mut [i64], (from, until): (i64, i64), since: i64
     }
 }
 
-/// A day of a window begins where the window does.
+/// Seconds of a day. A day of a window begins where the window does.
 pub(crate) const DAY_SECONDS: i64 = 86_400;
 
 /// What happened in a run, for all that counts.

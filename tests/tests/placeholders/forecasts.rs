@@ -92,4 +92,7 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
         Ok(world.prophet.as_ref().unwrap().metrics().await?.contains(waited_for))
     });
     told.await.unwrap();
+    world.launched_after_scans(3).await;
+    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    assert!(metrics.contains(waited_for), "each is told once: {metrics}");
 }

@@ -19,7 +19,7 @@ use crate::trace::Trace;
 
 /// The page.
 pub(super) fn page(backtest: &Backtest, settings: &Settings, trace: &Trace, catalog: &Catalog) -> String {
-    let Backtest { errors, decisions, paper } = backtest;
+    let Backtest { errors, decisions, paper, .. } = backtest;
     let mut body =
         format!("<h1>How far off were the forecasts?</h1><p class=\"lead\">{}</p>", escape(&trace.source));
     bands(&mut body, errors, settings, catalog);

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 pub use table::write_table;
 
 use super::answer::LEVELS;
+use super::entrant::NamedNetwork;
 use super::errors::Errors;
 use super::table4;
 use crate::simulate::{Comparison, DAYS_MIN, Settings};
@@ -30,17 +31,20 @@ pub struct Backtest {
     pub decisions: Option<Comparison>,
     /// Whether it is the paper's protocol.
     pub paper: bool,
+    /// The networks that were judged under names of their own.
+    pub networks: Vec<NamedNetwork>,
 }
 
 impl Backtest {
     /// As one object: `{"trace", "settings", "forecast", "decisions"}`, and more.
     pub fn document(&self, settings: &Settings, trace: &Trace) -> Value {
-        let Self { errors, decisions, paper } = self;
+        let Self { errors, decisions, paper, networks } = self;
         let decisions = decisions.as_ref().map(|comparison| comparison.document(settings, trace));
         let decisions = decisions.and_then(|mut object| object.get_mut("policies").map(Value::take));
         let mut object = json!({
             "trace": trace.source,
             "settings": settings,
+            "networks": networks,
             "forecast": errors.scores,
             "decisions": decisions.unwrap_or_else(|| json!([])),
             "judged": {
@@ -79,6 +83,7 @@ impl Backtest {
         } else {
             "Intervals: 95 % of resamples by day, paired with last-value; one that covers 1 is a tie.".into()
         });
+        notes.extend(self.errors.faults.clone());
         notes
     }
 }

@@ -80,7 +80,7 @@ pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
     [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
 
 /// Who stands for the paper's networks.
-const PAPER_NOTE: &str = "The paper's networks, trained anew, are named by --network transformer=FILE and --network lstm=FILE; onnx is the one that is shipped, or --model.\n";
+const PAPER_NOTE: &str = "The paper's networks, trained anew, are named by --network transformer=FILE and --network lstm=FILE, and judged by their own word; onnx is the one that is shipped, or --model, mixed with the last value.\n";
 
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");

@@ -65,6 +65,7 @@ pub struct Onnx {
     /// The time of that tick, and demand by bucket.
     asked: (DateTime<Utc>, Vec<u64>),
     trust: Trust,
+    verbatim: bool,
 }
 
 /// What a network said.
@@ -88,7 +89,14 @@ impl Onnx {
             expected: OnceLock::new(),
             asked: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
+            verbatim: false,
         }
+    }
+
+    /// Tells of demand ahead what the network says, however wrong it was, and nothing where it says nothing: to be judged by itself.
+    #[must_use]
+    pub fn verbatim(self) -> Self {
+        Self { verbatim: true, ..self }
     }
 
     /// Before the last tick is learnt from: takes in the one before it, with what was said then.
@@ -197,13 +205,18 @@ impl Forecaster for Onnx {
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        let mut all = unchanged(history);
         let expected = self.expected.get_or_init(|| self.expect(history));
-        let Some((spec, buckets, answer)) = &expected.answer else { return all };
-        let said = outlook::ahead(spec, answer, ticks, self.lead.tick_seconds).unwrap_or_default();
-        for (id, said) in buckets.iter().zip(said) {
-            let present = all[*id].mean;
-            all[*id] = Ahead { mean: self.trust.believed(*id, ticks, present, said.mean), ..said };
+        let said = expected.answer.as_ref().and_then(|(spec, buckets, answer)| {
+            Some(buckets.iter().zip(outlook::ahead(spec, answer, ticks, self.lead.tick_seconds)?))
+        });
+        if self.verbatim && said.is_none() {
+            return Vec::new();
+        }
+        let mut all = unchanged(history);
+        for (id, said) in said.into_iter().flatten() {
+            let believed = || self.trust.believed(*id, ticks, all[*id].mean, said.mean);
+            let mean = if self.verbatim { said.mean } else { believed() };
+            all[*id] = Ahead { mean, ..said };
         }
         all
     }
