@@ -259,7 +259,7 @@ fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>>
 }
 
 /// By class: whether its pods are batch demand.
-pub(super) fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
+fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     let mut batch = vec![false; index.classes().len()];
     for (id, class) in index.classes().iter() {
         batch[id as usize] = workloads.select(class);

@@ -9,8 +9,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Map;
 
 use super::announced::Key;
-use super::gather::{Places, by_type, place, selected};
+use super::gather::{Places, by_type, place};
 use super::index::{Index, PlaceholderPod};
+use super::nodes::OnNode;
 use super::workloads::Workloads;
 use crate::catalog::Offers;
 use crate::record::{Launch, LaunchEnd};
@@ -74,18 +75,17 @@ impl Launching {
         since: DateTime<Utc>,
         now: DateTime<Utc>,
     ) -> Vec<Launch> {
-        let batch = selected(index, workloads);
-        let by_type = by_type(offers);
+        let is_batch =
+            |pods: &&OnNode| index.classes().get(pods.class).is_some_and(|class| workloads.select(class));
         let (mut launches, mut told) = (Vec::new(), BTreeSet::new());
         for (_, slot, facts) in index.nodes().iter() {
             let Some(created) = facts.created.filter(|created| *created >= since) else { continue };
             let ready = facts.ready_since.unwrap_or(created);
             let is_told = slot.placeholders > 0 || self.nodes.contains(&slot.name);
-            let ours = slot.pods.iter().filter(|pods| batch.get(pods.class as usize) == Some(&true));
-            let waited = ours.filter_map(|pods| pods.oldest).min().filter(|oldest| *oldest <= ready);
-            if !is_told
-                && let Some(requested) = waited
-                && let Some(at) = place(facts, offers, &by_type)
+            let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
+            let waited = if is_told { None } else { oldest().filter(|oldest| *oldest <= ready) };
+            if let Some(requested) = waited
+                && let Some(at) = place(facts, offers, &by_type(offers))
             {
                 launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(now)));
             }
