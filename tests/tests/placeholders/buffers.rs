@@ -1,17 +1,12 @@
 //! CapacityBuffers instead of pods.
 
 use serde_json::json;
-use std::time::Duration;
 use tests::autoscaler::Settings;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
-use tests::wait;
 
 use super::world::{Plan, job};
-
-/// Long enough for a machine that does something else, too.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 const TWO_BUFFERED: &str = "{mode: Act, tick: 10s, placeholders: {kind: CapacityBuffer},
     forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
@@ -25,7 +20,7 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
         ..Plan::of([NodeGroup::new("small", "m5.xlarge")])
     };
     let world = plan.start(&policy("batch", TWO_BUFFERED)).await;
-    wait::until_true("two nodes", DEADLINE, async || Ok(world.nodes().await.len() == 2)).await.unwrap();
+    world.wait_for_nodes(2).await;
     world.wait_for_buffered(1, 2).await;
     world.wait_for_placeholders([0, 0, 0]).await;
     world.apply(&job("first", 2)).await;

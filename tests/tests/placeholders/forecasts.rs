@@ -84,6 +84,10 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     world.patch_policy("batch", json!({"objective": {"serviceLevel": 1}})).await;
     world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
 
+    // What was launched in the burst's place must be gone: else the next job finds it.
+    world.wait_for_placeholders([0, 0, 0]).await;
+    world.launched_after_scans(1).await;
+    world.wait_for_nodes(2).await;
     // What its pods wait for is recorded as that.
     world.apply(&job("surprise", 2)).await;
     world.wait_for_job("surprise", 2).await;
@@ -91,7 +95,9 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     let told = wait::until_true(waited_for, DEADLINE, async || {
         Ok(world.prophet.as_ref().unwrap().metrics().await?.contains(waited_for))
     });
-    told.await.unwrap();
+    if let Err(error) = told.await {
+        panic!("{error:#}\n{}", world.told());
+    }
     world.launched_after_scans(3).await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
     assert!(metrics.contains(waited_for), "each is told once: {metrics}");

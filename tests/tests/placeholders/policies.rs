@@ -63,7 +63,7 @@ async fn a_policy_that_is_deleted_leaves_nothing() {
     world.delete_policy("batch").await;
     world.wait_for_placeholders([0, 0, 0]).await;
     wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty())).await.unwrap();
-    wait::until_true("no node", DEADLINE, async || Ok(world.nodes().await.is_empty())).await.unwrap();
+    world.wait_for_nodes(0).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 }
 

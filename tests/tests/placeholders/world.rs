@@ -276,6 +276,21 @@ impl World {
         list.unwrap_or_else(|error| panic!("{error:#}")).items
     }
 
+    /// Waits until so many nodes are left, and no others are on their way.
+    pub(crate) async fn wait_for_nodes(&self, expected: usize) {
+        let mut last = (0, 0);
+        let what = format!("{expected} nodes");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            let counters = self.autoscaler.counters();
+            let gone = counters.removed.len() + counters.given_up.len();
+            last = (self.nodes().await.len(), counters.launched().saturating_sub(gone));
+            Ok(last == (expected, expected))
+        });
+        if let Err(error) = waited.await {
+            panic!("{error:#}; nodes, and instances asked for: {last:?}\n{}", self.told());
+        }
+    }
+
     /// Nodes asked for so far; so many scans from now, it must still be that many.
     pub(crate) async fn launched_after_scans(&self, scans: u32) -> usize {
         let waited = self.autoscaler.wait_for_scans(scans).await;
