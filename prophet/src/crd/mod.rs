@@ -190,7 +190,8 @@ pub enum Capacity {
     {"rule": "!has(self.serviceLevel) || !has(self.waitCost)", "message": "give serviceLevel, or waitCost and idleCost, not both"}
 ]))]
 pub struct ObjectiveSpec {
-    /// The share of node launches to hide from jobs, in per cent, above 0 and below 100.
+    /// The share of node launches to hide from jobs, in per cent, above 0 and below 100. What is held follows how many of the launches
+    /// so far were hidden; with placeholders of kind CapacityBuffer nobody tells, and it follows what past demand would have come to.
     #[schemars(range(min = 0.1, max = 99.99))]
     pub service_level: Option<f64>,
     /// What a pod's waiting costs, in dollars an hour.

@@ -21,8 +21,11 @@ pub(super) const STRIDE: usize = 3;
 /// Closed windows that make a forecast, in ticks: two hours of one-minute ticks.
 pub(super) const WINDOWS_MIN: usize = 120;
 
-/// Arrivals of the last ten minutes say how busy it is.
-pub(super) const ACTIVITY_SECONDS: i64 = 600;
+/// Arrivals of the last minute say whether a burst is on, those of the last ten how busy it is.
+pub(super) const ACTIVITY_SECONDS: [i64; 2] = [60, 600];
+
+/// How much a difference in each of them counts.
+pub(super) const ACTIVITY_WEIGHTS: [f64; 2] = [1.0, 0.5];
 
 /// Where ln(1 + room) differs by this much, a window counts a third (1/e).
 pub(super) const ROOM_SCALE: f64 = 0.5;

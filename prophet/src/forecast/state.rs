@@ -47,7 +47,7 @@ impl State {
             changes: Changes::new(lead),
             frequent: Arc::new([]),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
-            level: 0,
+            level: Level::default(),
         }
     }
 

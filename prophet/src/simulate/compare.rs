@@ -7,7 +7,7 @@ use embedder::Catalog;
 
 use super::bootstrap::Ratio;
 use super::contender::Contender;
-use super::figures::{Figures, costs_by_day};
+use super::figures::{Figures, HiddenOverDays, costs_by_day, hidden_over_days, launches_by_day};
 use super::log::RunLog;
 use super::offered::{Series, offered};
 use super::settings::Settings;
@@ -39,6 +39,8 @@ pub struct PolicyResult {
     pub stderr: Option<Figures>,
     /// What waiting and idling cost, over what they cost with [`Contender::DEFAULT`], where that is among them; resampled by day.
     pub cost_ratio: Option<Ratio>,
+    /// Between which shares of launches are hidden over any two weeks of all replays, where more are counted.
+    pub hidden_over_14_days: Option<HiddenOverDays>,
     /// What happened, a log for each replay, where it was kept.
     pub logs: Vec<RunLog>,
 }
@@ -71,6 +73,8 @@ struct Runs {
     figures: Vec<Figures>,
     /// What waiting and idling cost, by day: means over replays.
     costs: Vec<f64>,
+    /// Launches, and those hidden, by day: sums over replays.
+    launches: Vec<[u64; 2]>,
     /// Where they are kept.
     logs: Vec<RunLog>,
 }
@@ -132,11 +136,12 @@ pub fn compare(
     let result = |contender: &Contender| {
         let at = run.iter().position(|c| c == contender)?;
         // Logs are moved: of a long run they are what fills memory.
-        let Runs { figures, costs: ours, logs } = std::mem::take(&mut policies[at]);
+        let Runs { figures, costs: ours, launches, logs } = std::mem::take(&mut policies[at]);
         let (figures, stderr) = summary(&figures, &reactive, wait_to_idle);
         let costs = costs.as_ref().filter(|_| *contender != Contender::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
-        Some(PolicyResult { contender: *contender, figures, stderr, cost_ratio, logs })
+        let hidden_over_14_days = hidden_over_days(&launches);
+        Some(PolicyResult { contender: *contender, figures, stderr, cost_ratio, hidden_over_14_days, logs })
     };
     let results = contenders.iter().filter_map(result).collect();
     let mut comparison =
@@ -191,7 +196,7 @@ impl Arena<'_> {
             let log = simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
             (self.progress.done)(&contender.to_string());
             let costs = costs_by_day(&log, wait_to_idle);
-            (Figures::of(&log, self.catalog, scan), costs, keep.then_some(log))
+            (Figures::of(&log, self.catalog, scan), costs, launches_by_day(&log), keep.then_some(log))
         });
         if self.progress.stop.load(Ordering::Relaxed) {
             return Err(Stopped);
@@ -200,10 +205,13 @@ impl Arena<'_> {
         let share = 1.0 / self.replays.len() as f64;
         let policies = contenders.iter().map(|_| {
             let mut of_policy = Runs::default();
-            for (figures, costs, log) in runs.by_ref().take(self.replays.len()) {
+            for (figures, costs, launches, log) in runs.by_ref().take(self.replays.len()) {
                 of_policy.figures.push(figures);
                 of_policy.costs.resize(costs.len(), 0.0);
                 of_policy.costs.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += share * cost);
+                of_policy.launches.resize(launches.len(), [0, 0]);
+                let days = of_policy.launches.iter_mut().zip(launches);
+                days.for_each(|(sum, day)| *sum = [sum[0] + day[0], sum[1] + day[1]]);
                 of_policy.logs.extend(log);
             }
             of_policy

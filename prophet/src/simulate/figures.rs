@@ -3,7 +3,7 @@
 use embedder::Catalog;
 use serde::{Serialize, Serializer};
 
-use super::log::{DAY_SECONDS, NodeRecord, RunLog, add_by_day, within};
+use super::log::{DAY_SECONDS, NodeRecord, RunLog, add_by_day, days, within};
 
 /// The figures of one run, or the means of several; what cannot be computed is NaN, `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -193,6 +193,44 @@ pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
     costs
 }
 
+/// How many nodes were requested, and how many of them no pod waited for, by day of the window.
+pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
+    let mut launches = vec![[0, 0]; days(log.window)];
+    for node in &log.nodes {
+        let day = usize::try_from((node.requested - log.window.0).div_euclid(DAY_SECONDS)).ok();
+        if let Some([requested, hidden]) = day.and_then(|day| launches.get_mut(day)) {
+            *requested += 1;
+            *hidden += u64::from(!node.waited_for);
+        }
+    }
+    launches
+}
+
+/// The smallest and the largest share of launches hidden over any [`LEVEL_DAYS`] days; `None` where there are not more days
+/// than these. Days without a launch say nothing.
+pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> {
+    let shares = launches.windows(LEVEL_DAYS).filter_map(|days| {
+        let [requested, hidden] = days.iter().fold([0, 0], |sum, day| [sum[0] + day[0], sum[1] + day[1]]);
+        (requested > 0).then(|| hidden as f64 / requested as f64)
+    });
+    let shares: Vec<f64> = shares.filter(|_| launches.len() > LEVEL_DAYS).collect();
+    let least = shares.iter().copied().reduce(f64::min)?;
+    let most = shares.iter().copied().reduce(f64::max)?;
+    Some(HiddenOverDays { least, most })
+}
+
+/// A service level is promised over so many days.
+pub(crate) const LEVEL_DAYS: usize = 14;
+
+/// See [`hidden_over_days`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HiddenOverDays {
+    /// Over those days in which the smallest share was hidden.
+    pub least: f64,
+    /// Over those in which the largest was.
+    pub most: f64,
+}
+
 impl PendingMinutes {
     fn of(sorted_waits: &[i64]) -> Self {
         let minutes = |seconds: i64| seconds as f64 / 60.0;
@@ -243,5 +281,28 @@ mod tests {
             ..RunLog::default()
         };
         assert_eq!(costs_by_day(&log, 4.0), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
+    }
+    /// Of a window of 16 days, the nodes of the first are all hidden, and of each other day one of two.
+    #[test]
+    fn a_level_is_that_of_any_two_weeks() {
+        let node = |day: i64, waited_for| NodeRecord {
+            id: 0,
+            bucket: 0,
+            group: 0,
+            requested: 24 * HOUR * day + HOUR,
+            ready: None,
+            gone: None,
+            busy_seconds: 0,
+            waited_for,
+        };
+        let halves = (1..16).flat_map(|day| [node(day, true), node(day, false)]);
+        let nodes = [node(-1, true), node(0, false), node(0, false)].into_iter().chain(halves).collect();
+        let log = RunLog { window: (0, 16 * 24 * HOUR), nodes, ..RunLog::default() };
+        let launches = launches_by_day(&log);
+        assert_eq!((launches[0], launches[15], launches.len()), ([2, 2], [2, 1], 16));
+        let over = hidden_over_days(&launches).unwrap();
+        assert_eq!(over, HiddenOverDays { least: 0.5, most: 15.0 / 28.0 });
+        assert_eq!(hidden_over_days(&launches[..14]), None);
+        assert_eq!(hidden_over_days(&[[0, 0]; 20]), None);
     }
 }

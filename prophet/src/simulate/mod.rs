@@ -48,7 +48,7 @@ pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, Stopped, compare};
 pub use contender::Contender;
-pub use figures::{Figures, PendingMinutes};
+pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use log::DAY_SECONDS;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub(crate) use offered::LookAhead;

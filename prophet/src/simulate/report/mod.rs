@@ -75,6 +75,9 @@ impl Comparison {
             if let (Some(ratio), Some(object)) = (policy.cost_ratio, object.as_object_mut()) {
                 object.insert("cost_ratio".into(), json!(ratio));
             }
+            if let (Some(hidden), Some(object)) = (policy.hidden_over_14_days, object.as_object_mut()) {
+                object.insert("launches_hidden_over_14_days".into(), json!(hidden));
+            }
             if let (super::Contender::BestConstant, Some(n), Some(object)) =
                 (policy.contender, self.best_constant, object.as_object_mut())
             {

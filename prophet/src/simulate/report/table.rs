@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::simulate::compare::Comparison;
+use crate::forecast::Method;
+use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::contender::Contender;
-use crate::simulate::figures::Figures;
+use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::settings::Settings;
 use crate::trace::Trace;
 
@@ -123,8 +124,22 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
         "extra cost: what waiting and extra idling cost beyond reactive's waiting, as a share of it, with a pending pod-hour worth {} idle instance-hours.",
         settings.policy.objective.wait_to_idle()
     ));
+    notes.extend(levels(comparison));
     notes.extend(ties(comparison));
     notes
+}
+
+/// What was hidden over any two weeks by those of which a share was asked.
+fn levels(comparison: &Comparison) -> Option<String> {
+    let asked =
+        |policy: &&PolicyResult| matches!(policy.contender, Contender::Forecast(Method::Ensemble, Some(_)));
+    let level = |policy: &PolicyResult| {
+        let HiddenOverDays { least, most } = policy.hidden_over_14_days?;
+        Some(format!("{} {:.1} to {:.1}", policy.name(), 100.0 * least, 100.0 * most))
+    };
+    let levels: Vec<String> = comparison.policies.iter().filter(asked).filter_map(level).collect();
+    let all = levels.join("; ");
+    (!levels.is_empty()).then(|| format!("Launches hidden over any {LEVEL_DAYS} days, in %: {all}."))
 }
 
 /// Which policies days do not tell from the default by what they cost.
