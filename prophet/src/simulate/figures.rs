@@ -3,7 +3,7 @@
 use embedder::Catalog;
 use serde::{Serialize, Serializer};
 
-use super::log::{DAY_SECONDS, NodeRecord, RunLog, add_by_day, days, within};
+use super::log::{DAY_SECONDS, RunLog, add_by_day, days, within};
 
 /// The figures of one run, or the means of several; what cannot be computed is NaN, `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -89,11 +89,9 @@ impl Figures {
         waits.sort_unstable();
         let pending: u64 =
             log.jobs.iter().map(|job| (job.start - job.submit).unsigned_abs().saturating_mul(job.pods)).sum();
-        let (from, until) = log.window;
+        let (_, until) = log.window;
         let within = |start: i64, end: i64| within(log.window, start, end);
-        let requested = |node: &&NodeRecord| (from..until).contains(&node.requested);
-        let launches = log.nodes.iter().filter(requested).count();
-        let hidden = log.nodes.iter().filter(requested).filter(|node| !node.waited_for).count();
+        let [launches, hidden] = sum(&launches_by_day(log));
         let (mut alive, mut launching, mut busy, mut dollars) = (0_i64, 0_i64, 0_i64, 0.0);
         for node in &log.nodes {
             let gone = node.gone.unwrap_or(until);
@@ -195,9 +193,10 @@ pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
 
 /// How many nodes were requested, and how many of them no pod waited for, by day of the window.
 pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
+    let (from, until) = log.window;
     let mut launches = vec![[0, 0]; days(log.window)];
-    for node in &log.nodes {
-        let day = usize::try_from((node.requested - log.window.0).div_euclid(DAY_SECONDS)).ok();
+    for node in log.nodes.iter().filter(|node| (from..until).contains(&node.requested)) {
+        let day = usize::try_from((node.requested - from) / DAY_SECONDS).ok();
         if let Some([requested, hidden]) = day.and_then(|day| launches.get_mut(day)) {
             *requested += 1;
             *hidden += u64::from(!node.waited_for);
@@ -206,14 +205,22 @@ pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
     launches
 }
 
+/// Of both, over days.
+fn sum(launches: &[[u64; 2]]) -> [u64; 2] {
+    launches.iter().fold([0, 0], |sum, day| [sum[0] + day[0], sum[1] + day[1]])
+}
+
 /// The smallest and the largest share of launches hidden over any [`LEVEL_DAYS`] days; `None` where there are not more days
 /// than these. Days without a launch say nothing.
 pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> {
-    let shares = launches.windows(LEVEL_DAYS).filter_map(|days| {
-        let [requested, hidden] = days.iter().fold([0, 0], |sum, day| [sum[0] + day[0], sum[1] + day[1]]);
+    if launches.len() <= LEVEL_DAYS {
+        return None;
+    }
+    let share = |days| {
+        let [requested, hidden] = sum(days);
         (requested > 0).then(|| hidden as f64 / requested as f64)
-    });
-    let shares: Vec<f64> = shares.filter(|_| launches.len() > LEVEL_DAYS).collect();
+    };
+    let shares: Vec<f64> = launches.windows(LEVEL_DAYS).filter_map(share).collect();
     let least = shares.iter().copied().reduce(f64::min)?;
     let most = shares.iter().copied().reduce(f64::max)?;
     Some(HiddenOverDays { least, most })
@@ -249,7 +256,7 @@ fn hours(seconds: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::log::JobRecord;
+    use crate::simulate::log::{JobRecord, NodeRecord};
 
     const HOUR: i64 = 3_600;
 
@@ -282,6 +289,7 @@ mod tests {
         };
         assert_eq!(costs_by_day(&log, 4.0), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
     }
+
     /// Of a window of 16 days, the nodes of the first are all hidden, and of each other day one of two.
     #[test]
     fn a_level_is_that_of_any_two_weeks() {

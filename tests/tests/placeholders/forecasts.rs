@@ -80,8 +80,9 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     let status = tests::installed::status(&world.plane, "batch").await.unwrap();
     assert!(status["buckets"][0]["expert"].as_str().is_some_and(|expert| !expert.is_empty()), "{status:#}");
 
-    // Hardly any launch need be hidden: nothing is held.
-    world.patch_policy("batch", json!({"objective": {"serviceLevel": 1}})).await;
+    // Waiting costs next to nothing, so that nothing is held.
+    let prices = json!({"serviceLevel": null, "waitCost": 0.001, "idleCost": 1_000});
+    world.patch_policy("batch", json!({"objective": prices})).await;
     world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
 
     // What was launched in the burst's place must be gone: else the next job finds it.

@@ -8,10 +8,7 @@ use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::wait;
 
-use super::world::{Plan, is_bound};
-
-/// Long enough for a machine that does something else, too.
-const DEADLINE: Duration = Duration::from_mins(2);
+use super::world::{DEADLINE, Plan, is_bound};
 
 const THREE: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
 
