@@ -22,6 +22,9 @@ MODELS_PYTHON := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/models-python
 # Where the job logs lie that `make evaluate` runs.
 TRACES ?= traces
 
+# How many networks `make train` trains without each log, to be judged on it.
+SEEDS ?= 1
+
 # How often `make evaluate` repeats decisions, with moved submissions.
 REPLAYS ?= 10
 
@@ -61,14 +64,13 @@ test-models: $(MODELS_PYTHON) ## the tests of models/
 	cd models && $(MODELS_PYTHON)/bin/python -m pytest -q -p no:cacheprovider
 
 bench: control-plane $(MODELS_PYTHON) ## how fast packing, simulating, watching, reacting and networks are
-	cargo build --release --locked --all-features
 	cargo bench --workspace --all-features --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
 
 train: $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
 	cargo build --release --locked
-	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python
+	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python $(SEEDS)
 
 evaluate: $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
 	cargo build --release --locked

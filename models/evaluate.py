@@ -1,12 +1,13 @@
 """Judges networks on logs that they have not seen: `python models/evaluate.py --ticks DIR --networks DIR`.
 
-DIR of networks has a folder `without-LOG` for each log that was left out in training; it is judged on the test range of that
-log, in nodes of eight units, as the published reference figures have them. Beside it: the last value (nothing new is needed),
-the empirical quantile of the needs of the last eight days, and LightGBM, trained on what the network was trained on. Prints
-tables in Markdown.
+DIR of networks has a folder `without-LOG.SEED` for each log that was left out in training, and each seed; it is judged on the test
+range of that log, in nodes of eight units, as the published reference figures have them. Beside it: the last value (nothing new
+is needed), the empirical quantile of the needs of the last eight days, and LightGBM, trained on what the network was trained on.
+Prints tables in Markdown: means over the seeds that there are and, of losses and errors, behind ± the standard deviation of seeds.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,28 +34,30 @@ HORIZONS = (1, 3, 6)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ticks", type=Path, required=True, metavar="DIR", help="what training read")
-    parser.add_argument("--networks", type=Path, required=True, metavar="DIR", help="folders without-LOG, as train.py writes them")
+    parser.add_argument(
+        "--networks", type=Path, required=True, metavar="DIR", help="folders without-LOG.SEED, as train.py writes them"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     paths = sorted(arguments.ticks.glob("*.csv"))
     series = {path.name: read_ticks(path, path.name.split(".")[0]) for path in paths}
     needs, demand = [], []
-    for config in sorted(arguments.networks.glob("without-*/config.json")):
-        folder = config.parent
-        log = folder.name.removeprefix("without-")
+    folders = [config.parent for config in sorted(arguments.networks.glob("without-*.*/config.json"))]
+    for log in sorted({folder.stem.removeprefix("without-") for folder in folders}):
         corpus = Corpus(parts(series[f"{log}.{VARIANT}.csv"], "test", known_splits()), LEAD)
         at = np.concatenate(corpus.positions)[::EVERY]
         at = at[:: -(-len(at) // EXAMPLES_MAX)]
         batch = corpus.batch(at)
-        quantiles, headroom = forecast(networks.load(folder), batch)
+        seeds = [forecast(networks.load(folder), batch) for folder in folders if folder.stem == f"without-{log}"]
+        trees = trees_without([one for some in series.values() for one in some if one.log != log])
         methods = {
-            "last value": np.zeros_like(headroom),
-            "last 8 days": empirical(corpus, at),
-            "LightGBM": trees_without([one for some in series.values() for one in some if one.log != log]).predict(batch),
-            "network": headroom,
+            "last value": [np.zeros((len(at), len(LEVELS)), np.float32)],
+            "last 8 days": [empirical(corpus, at)],
+            "LightGBM": [trees.predict(batch)],
+            "network": [headroom for _, headroom in seeds],
         }
         needs += [need_row(log, name, batch.need, values) for name, values in methods.items()]
-        demand.append(demand_row(log, batch, quantiles, float(np.nanmax(corpus.maxima))))
+        demand.append(demand_row(log, batch, [quantiles for quantiles, _ in seeds], float(np.nanmax(corpus.maxima))))
     print("| log | method | pinball of D, nodes | P(D < q95), P(D <= q95) | q95, mean nodes |\n| --- | --- | --- | --- | --- |")
     print("\n".join(needs))
     heads = [f"h = {horizon}: last value, network" for horizon in HORIZONS]
@@ -96,22 +99,31 @@ def trees_without(series: list[Series]) -> Gbm:
     return trees
 
 
-def need_row(log: str, name: str, need: Floats, quantiles: Floats) -> str:
+def need_row(log: str, name: str, need: Floats, seeds: list[Floats]) -> str:
     """Pinball loss over all levels; coverage and size of the quantile 0.95, in whole nodes."""
-    levels, below = np.array(LEVELS), need[:, None] - quantiles
-    pinball = np.maximum(levels * below, (levels - 1) * below).mean()
-    held = np.round(quantiles[:, LEVELS.index(0.95)])
-    return f"| {log} | {name} | {pinball:.4f} | {(need < held).mean():.3f}, {(need <= held).mean():.3f} | {held.mean():.2f} |"
+    levels = np.array(LEVELS)
+    below = [need[:, None] - quantiles for quantiles in seeds]
+    pinball = [np.maximum(levels * one, (levels - 1) * one).mean() for one in below]
+    held = np.round([quantiles[:, LEVELS.index(0.95)] for quantiles in seeds])
+    covered = f"{(need < held).mean():.3f}, {(need <= held).mean():.3f}"
+    return f"| {log} | {name} | {spread(pinball, '.4f')} | {covered} | {held.mean():.2f} |"
 
 
-def demand_row(log: str, batch: Batch, quantiles: Floats, maximum: float) -> str:
+def demand_row(log: str, batch: Batch, seeds: list[Floats], maximum: float) -> str:
     """Squared errors of the median over the maximum squared; the last value is present demand."""
     cells = []
     for horizon in HORIZONS:
-        actual, median = batch.ahead[:, horizon - 1], quantiles[:, horizon - 1, LEVELS.index(0.5)]
-        last, network = (np.nanmean((actual - said) ** 2) / maximum**2 for said in (batch.state[:, 0], median))
-        cells.append(f"{last:.3g}, {network:.3g}")
+        actual = batch.ahead[:, horizon - 1]
+        medians = (quantiles[:, horizon - 1, LEVELS.index(0.5)] for quantiles in seeds)
+        last, *errors = (float(np.nanmean((actual - said) ** 2)) / maximum**2 for said in (batch.state[:, 0], *medians))
+        cells.append(f"{last:.3g}, {spread(errors, '.3g')}")
     return f"| {log} | {' | '.join(cells)} |"
+
+
+def spread(figures: Sequence[float], form: str) -> str:
+    """The mean, and the standard deviation where there are several."""
+    mean = format(np.mean(figures), form)
+    return mean if len(figures) == 1 else f"{mean} ± {format(np.std(figures, ddof=1), form)}"
 
 
 if __name__ == "__main__":

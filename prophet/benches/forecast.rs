@@ -9,7 +9,7 @@ use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::decide::{decide, forecast, learn};
 use prophet::forecast::onnx::Source;
-use prophet::forecast::{Basis, KnownFuture, Ladder, Lead, Learners, Method};
+use prophet::forecast::{Basis, Ladder, Lead, Learners, Method, Moment};
 use prophet::record::{BucketTick, ShapeId, Tick};
 
 const BUCKETS: u64 = 50;
@@ -79,9 +79,14 @@ fn turn(c: &mut Criterion) {
         let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
         learn(&mut learners, tick(0));
         (from.max(1)..MINUTES).for_each(|minute| learn(&mut learners, tick(minute)));
+        // Each turn sees other pods than the one before, so that none can rest on what that found.
+        let mut pods = 0;
         c.bench_function(&format!("turn/{}", method.name()), |b| {
             b.iter(|| {
-                let outlook = forecast(&learners, &demand, &KnownFuture::default(), time(MINUTES));
+                pods = pods % 64 + 1;
+                let arriving = [(0, pods)];
+                let now = Moment { arriving: &arriving, ..Moment::at_tick(time(MINUTES), &demand) };
+                let outlook = forecast(&learners, &now);
                 black_box(decide(
                     &outlook,
                     &demand,

@@ -7,7 +7,7 @@ use placeholders::{Objective, Plan, Policy, Steady};
 
 use crate::decide::{decide, forecast, learn};
 use crate::forecast::onnx::ModelFault;
-use crate::forecast::{Basis, KnownFuture, Lead, Learners, Outlook};
+use crate::forecast::{Basis, Lead, Learners, Moment, Outlook};
 use crate::observe::Seen;
 use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, launched, room_for};
 
@@ -108,7 +108,9 @@ impl Control {
         if let Some(tick) = &tick {
             learn(&mut self.learners, tick.clone());
         }
-        let outlook = forecast(&self.learners, &demand, &KnownFuture::default(), time);
+        let arriving = self.arrivals.since_tick();
+        let outlook =
+            forecast(&self.learners, &Moment { time, demand: &demand, arriving: &arriving, rise: &[] });
         let catalog = &self.basis.catalog;
         let (plan, steady) = decide(&outlook, &demand, &seen.standing, catalog, policy, &self.steady, time);
         self.steady = steady;
@@ -161,3 +163,41 @@ pub fn lead(latency_seconds: i64, tick_seconds: i64) -> Lead {
 
 /// After so long without a node, a launch has failed: cluster-autoscaler's `--max-node-provision-time`.
 pub const GIVE_UP: TimeDelta = TimeDelta::minutes(15);
+
+#[cfg(test)]
+mod tests {
+    use embedder::{AcceleratorKind, Cluster, Resources};
+    use placeholders::{GroupStanding, Standing};
+
+    use super::*;
+    use crate::forecast::{Method, sample};
+
+    /// For two days two pods of half a node come every ten minutes: where they just came, the next are far.
+    #[test]
+    fn a_turn_knows_the_pods_since_the_last_tick() {
+        let basis = sample::basis(Method::ScenarioArrivals, Objective::default());
+        let (mut control, policy) = (Control::new(basis, DateTime::UNIX_EPOCH), Policy::default());
+        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
+        let shape = Shape::new(half, AcceleratorKind::default());
+        let seen = Seen {
+            cluster: Cluster { occupied: vec![0], ..Cluster::default() },
+            standing: Standing { buckets: vec![vec![GroupStanding::default()]] },
+            ready: vec![vec![0]],
+            ..Seen::default()
+        };
+        let turn = |control: &mut Control, seconds| {
+            let time = DateTime::from_timestamp(seconds, 0).unwrap();
+            let now = Now { name: "batch", policy: &policy, tick_seconds: 60, launches: vec![], time };
+            control.turn(&seen, now).outlook.buckets[0].new_nodes.chance_of(1)
+        };
+        for minute in 0..2_880 {
+            if minute % 10 == 5 {
+                control.arrived(&shape, 2);
+            }
+            turn(&mut control, 60 * minute);
+        }
+        assert!(turn(&mut control, 2_879 * 60 + 20) > 0.25);
+        control.arrived(&shape, 2);
+        assert!(turn(&mut control, 2_879 * 60 + 40) < 0.2);
+    }
+}

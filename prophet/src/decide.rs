@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use placeholders::{Plan, Policy, Standing, Steady, Want, plan};
 
-use crate::forecast::{KnownFuture, Learners, Outlook};
+use crate::forecast::{Learners, Moment, Outlook};
 use crate::record::Tick;
 
 /// Learns from a tick.
@@ -14,8 +14,8 @@ pub fn learn(learners: &mut Learners, tick: Tick) {
 }
 
 /// What is expected, for the state of this moment.
-pub fn forecast(learners: &Learners, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
-    learners.forecast(demand, known, now)
+pub fn forecast(learners: &Learners, now: &Moment<'_>) -> Outlook {
+    learners.forecast(now)
 }
 
 /// How many placeholders ought to stand, and where. Headroom is measured from present demand.

@@ -37,5 +37,5 @@ mod tests;
 pub use entrant::{Entrant, NamedNetwork, default_forecasters, policies};
 pub use errors::{Errors, forecast_errors};
 pub use report::{Backtest, write_report, write_table};
-pub use score::Score;
+pub use score::{CoverageOverDays, Score};
 pub use table4::paper_catalog;

@@ -12,7 +12,7 @@ use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::decide::{forecast, learn};
 use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{Forecaster, KnownFuture, Learners, Method};
+use crate::forecast::{Forecaster, Learners, Method, Moment};
 use crate::simulate::{Contender, Settings};
 
 /// A forecaster, and what it has learnt.
@@ -116,9 +116,11 @@ impl Pass {
             return moments.used.iter().map(|_| Answer::certain(0)).collect();
         };
         let knows = self.entrant == Entrant::Policy(Contender::Oracle);
-        let rise = if knows { moments.rise(at).to_vec() } else { Vec::new() };
-        let now = moments.tick(at).time;
-        let outlook = forecast(learners, &moments.demand(at), &KnownFuture { rise }, now);
+        let rise = if knows { moments.rise(at) } else { &[] };
+        let demand = moments.demand(at);
+        // Judged at ticks: nothing has come since.
+        let now = Moment { rise, ..Moment::at_tick(moments.tick(at).time, &demand) };
+        let outlook = forecast(learners, &now);
         let is_network = matches!(self.entrant, Entrant::Network(_));
         if is_network && outlook.buckets.iter().all(|bucket| bucket.basis == Reason::TooLittleHistory) {
             return Vec::new();

@@ -6,14 +6,11 @@
 //! where the limit does, is followed (9). A sample is a tick's largest demand. What the limit exceeds present demand by is held: a
 //! point, whatever quantile is asked for.
 
-use chrono::{DateTime, Utc};
-use embedder::Demand;
-
 use super::hyperparameters::{
     MODEL_CHANGE, MODEL_COST_DECAY, MODEL_DECAYS, MODEL_LIMIT_CHANGE, MODEL_MARGINS, MODEL_OVERRUN,
     MODEL_UNDERRUN,
 };
-use super::{Ahead, Forecaster, KnownFuture, Outlook, each};
+use super::{Ahead, Forecaster, Moment, Outlook, each};
 use crate::record::History;
 
 /// See the module.
@@ -120,9 +117,9 @@ impl Forecaster for AutopilotMl {
         pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, &self.limits));
     }
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
-            self.buckets[id].limit.saturating_sub(demand.present.get(id).copied().unwrap_or(0))
+            self.buckets[id].limit.saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
         })
     }
 

@@ -16,14 +16,14 @@
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
+use embedder::Catalog;
 use placeholders::Reason;
 
 use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
 use super::needs::last_needs;
 use super::onnx::ModelFault;
 use super::shapes::Shapes;
-use super::{Ahead, BucketOutlook, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Forecaster, Lead, Moment, Outlook};
 use crate::record::History;
 
 /// See the module.
@@ -123,21 +123,15 @@ impl Forecaster for Calibrated {
             self.judge(&held, history);
         }
         let demand = self.shapes.demand(tick);
-        let outlook = self.forecast(history, &demand, &KnownFuture::default(), tick.time);
+        let outlook = self.forecast(history, &Moment::at_tick(tick.time, &demand));
         let held = |bucket: &BucketOutlook| {
             (bucket.basis == Reason::Forecast).then(|| bucket.new_nodes.quantile(self.level.quantile))
         };
         self.open.push_back(outlook.buckets.iter().map(held).collect());
     }
 
-    fn forecast(
-        &self,
-        history: &History,
-        demand: &Demand,
-        known: &KnownFuture,
-        now: DateTime<Utc>,
-    ) -> Outlook {
-        self.shifted(self.method.forecast(history, demand, known, now))
+    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+        self.shifted(self.method.forecast(history, now))
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
@@ -182,7 +176,7 @@ mod tests {
     impl Forecaster for Sanguine {
         fn learn(&mut self, _: &History) {}
 
-        fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+        fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
             let new_nodes = Distribution::weighted([(0, 0.95), (1, 0.05)].into_iter());
             Outlook { buckets: vec![BucketOutlook::new(new_nodes, Reason::Forecast)] }
         }

@@ -9,13 +9,12 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use chrono::{DateTime, Utc};
-use embedder::{BucketId, Demand};
+use embedder::BucketId;
 use placeholders::Reason;
 
 use super::ahead::Changes;
 use super::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook};
 use crate::record::{History, Tick};
 
 /// Growing weights are scaled back before they lose precision.
@@ -105,7 +104,7 @@ impl Forecaster for Increments {
         }
     }
 
-    fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
         Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
     }
 
@@ -178,6 +177,7 @@ fn normal_cdf(z: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::record::BucketTick;
+    use chrono::DateTime;
 
     const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 

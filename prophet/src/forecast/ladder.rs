@@ -1,11 +1,10 @@
 //! A step function of running cores and nodes: the paper's initial stage, in the format that operators know from
 //! cluster-proportional-autoscaler.
 
-use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
+use embedder::Catalog;
 use serde::{Deserialize, Serialize};
 
-use super::{Forecaster, KnownFuture, Outlook, each};
+use super::{Forecaster, Moment, Outlook, each};
 use crate::record::History;
 
 /// Steps of (at least so many cores or nodes, placeholders); the larger of the two counts.
@@ -58,9 +57,9 @@ impl LadderForecaster {
 impl Forecaster for LadderForecaster {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
         each(self.cores.len(), |id| {
-            let nodes = demand.present[id];
+            let nodes = now.demand.present[id];
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)
         })
     }

@@ -54,7 +54,7 @@ mod paths;
 mod properties;
 mod reference;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod scenario;
 mod seasonal;
 mod shapes;
@@ -83,7 +83,7 @@ pub use seasonal::Seasonal;
 pub use state::State;
 
 use self::onnx::ModelFault;
-use crate::record::{BucketTick, History, Tick};
+use crate::record::{BucketTick, History, ShapeId, Tick};
 
 /// What is expected, per bucket of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,12 +122,25 @@ impl BucketOutlook {
     }
 }
 
-/// What is known of the future.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownFuture {
+/// What is known at a moment, beside the history.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// When.
+    pub time: DateTime<Utc>,
+    /// Present demand.
+    pub demand: &'a Demand,
+    /// Pods that arrived since the last tick, by shape.
+    pub arriving: &'a [(ShapeId, u64)],
     /// By how much offered demand will rise within the lead, per bucket. Only a replay knows it, and only the
     /// [`Oracle`] may look.
-    pub rise: Vec<u64>,
+    pub rise: &'a [u64],
+}
+
+impl<'a> Moment<'a> {
+    /// At a tick: nothing has arrived since.
+    pub fn at_tick(time: DateTime<Utc>, demand: &'a Demand) -> Self {
+        Self { time, demand, arriving: &[], rise: &[] }
+    }
 }
 
 /// A method of forecasting. Deterministic; bounded in memory.
@@ -135,14 +148,8 @@ pub trait Forecaster: Send {
     /// Learns from the last tick of `history`, which is new.
     fn learn(&mut self, history: &History);
 
-    /// What is expected now. `history` is what was learnt from; `demand` is present demand; nothing after `now` may be used, but for what `known` says.
-    fn forecast(
-        &self,
-        history: &History,
-        demand: &Demand,
-        known: &KnownFuture,
-        now: DateTime<Utc>,
-    ) -> Outlook;
+    /// What is expected now. `history` is what was learnt from; nothing after `now` may be used, but for the rise that it tells.
+    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook;
 
     /// Demand so many ticks after the last of `history`, per bucket: what forecast errors are judged by. No decision rests on
     /// it. A method that has no opinion says that nothing changes.
@@ -198,8 +205,8 @@ impl Learners {
         }
     }
 
-    pub(crate) fn forecast(&self, demand: &Demand, known: &KnownFuture, now: DateTime<Utc>) -> Outlook {
-        self.forecaster.forecast(&self.history, demand, known, now)
+    pub(crate) fn forecast(&self, now: &Moment<'_>) -> Outlook {
+        self.forecaster.forecast(&self.history, now)
     }
 
     pub(crate) fn demand_ahead(&self, ticks: usize) -> Vec<Ahead> {

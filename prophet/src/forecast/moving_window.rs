@@ -6,11 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use chrono::{DateTime, Utc};
-use embedder::Demand;
-
 use super::hyperparameters::{LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE};
-use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook, each};
+use super::{Ahead, Forecaster, Lead, Moment, Outlook, each};
 use crate::record::History;
 
 /// See the module.
@@ -83,9 +80,9 @@ impl Forecaster for MovingWindow {
         pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, self.keep, self.hold));
     }
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
-            self.buckets[id].limit().saturating_sub(demand.present.get(id).copied().unwrap_or(0))
+            self.buckets[id].limit().saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
         })
     }
 

@@ -1,12 +1,12 @@
 //! What holds of every method: what is to come changes no answer, and quantiles rise.
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta};
 use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Ahead, Forecaster, KnownFuture, Learners, Method, Outlook, sample};
-use crate::record::{BucketTick, Tick};
+use super::{Ahead, Forecaster, Learners, Method, Moment, Outlook, sample};
+use crate::record::{BucketTick, ShapeId, Tick};
 
 const METHODS: [Method; 14] = [
     Method::Ensemble,
@@ -44,7 +44,7 @@ fn methods() -> impl Iterator<Item = (Method, Objective)> {
     METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
-/// What is expected after each of the minutes, and of demand three minutes later.
+/// What is expected 20 s after each of the minutes, with more pods since, and of demand three minutes later.
 fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
@@ -55,7 +55,10 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
         let buckets = vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
         learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
-        (learners.forecast(&demand, &KnownFuture::default(), time), learners.demand_ahead(3))
+        let now = time + TimeDelta::seconds(20);
+        let arriving = [(0, above)];
+        let now = Moment { arriving: &arriving, ..Moment::at_tick(now, &demand) };
+        (learners.forecast(&now), learners.demand_ahead(3))
     };
     (0..).zip(minutes).map(answer).collect()
 }
@@ -87,4 +90,39 @@ proptest! {
             }
         }
     }
+}
+
+/// For two days two pods come every ten minutes, and demand rises for the minute after. Says what is expected half a minute after a tick at
+/// which nothing had come, with these pods since.
+fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
+    let half = Resources { cpu_millis: 4_000, ..Resources::default() };
+    let shape = Shape::new(half, AcceleratorKind::default());
+    let mut learners = Learners::new(forecaster(method, Objective::default()));
+    for minute in 0..2_880 {
+        let demand_max = if minute % 10 == 6 { 4 } else { 3 };
+        let mut tick =
+            sample::tick(minute, vec![BucketTick { demand: 3, demand_max, ..BucketTick::default() }]);
+        tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
+        tick.arrivals = if minute % 10 == 5 { vec![(0, 2)] } else { vec![] };
+        learners.learn(tick);
+    }
+    let demand = Demand { present: vec![3], announced: vec![0], ..Demand::default() };
+    let time = DateTime::from_timestamp(2_879 * 60 + 30, 0).unwrap();
+    let now = Moment { arriving, ..Moment::at_tick(time, &demand) };
+    let quiet = learners.forecast(&Moment { arriving: &[], ..now });
+    let outlook = learners.forecast(&now);
+    assert_eq!(learners.forecast(&Moment { arriving: &[], ..now }), quiet, "{method:?}");
+    outlook
+}
+
+/// Pods that just came are followed by none, says `scenario+arrivals`, and by a rise, says `state`; a quiet minute makes others count e^-2.9 of
+/// that.
+#[test]
+fn a_burst_tells_of_itself_before_its_tick() {
+    let chance = |method, arriving: &[_]| after(method, arriving).buckets[0].new_nodes.chance_of(1);
+    assert!(chance(Method::ScenarioArrivals, &[]) > 0.25);
+    assert!(chance(Method::ScenarioArrivals, &[(0, 2)]) < 0.2);
+    assert!(chance(Method::State, &[]) < 0.4);
+    assert!(chance(Method::State, &[(0, 2)]) > 0.6);
+    assert_eq!(after(Method::Scenario, &[(0, 2)]), after(Method::Scenario, &[]));
 }

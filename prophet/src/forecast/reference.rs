@@ -1,9 +1,8 @@
 //! What a table of policies needs beside forecasts: constant, static maximum, oracle.
 
 use chrono::{DateTime, Utc};
-use embedder::Demand;
 
-use super::{Forecaster, KnownFuture, Outlook, each};
+use super::{Forecaster, Moment, Outlook, each};
 use crate::record::History;
 
 /// So many placeholders of each bucket at all times, as static overprovisioners hold.
@@ -13,8 +12,8 @@ pub struct Constant(pub u64);
 impl Forecaster for Constant {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        each(demand.present.len(), |_| self.0)
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+        each(now.demand.present.len(), |_| self.0)
     }
 }
 
@@ -42,8 +41,8 @@ impl Forecaster for StaticMax {
         }
     }
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        each(self.most.len(), |id| self.most[id].saturating_sub(demand.present[id]))
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+        each(self.most.len(), |id| self.most[id].saturating_sub(now.demand.present[id]))
     }
 }
 
@@ -54,7 +53,7 @@ pub struct Oracle;
 impl Forecaster for Oracle {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, demand: &Demand, known: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        each(demand.present.len(), |id| known.rise.get(id).copied().unwrap_or(0))
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+        each(now.demand.present.len(), |id| now.rise.get(id).copied().unwrap_or(0))
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
 }
 
 /// A method over that catalog, with the network that is shipped.
-pub(super) fn basis(method: Method, objective: Objective) -> Basis {
+pub(crate) fn basis(method: Method, objective: Objective) -> Basis {
     Basis {
         catalog: catalog(),
         method,

@@ -6,17 +6,17 @@
 //! Each is packed by the embedder onto the room that is free now; the distribution of the new nodes is the forecast.
 //! Ends of running jobs are left out.
 
-use std::sync::{Arc, OnceLock};
+use std::cell::RefCell;
+use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand, FreeRoom};
+use embedder::{Catalog, FreeRoom};
 use placeholders::Reason;
 
 use super::activity::{Activity, Level};
 use super::ahead::Changes;
 use super::past::{Window, Windows};
 use super::shapes::{Arrivals, Shapes};
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -26,9 +26,10 @@ pub struct Scenario {
     activity: Activity,
     /// With what arrived just before them, and within them.
     windows: Windows<Level, Merged>,
-    /// What arrived just now.
+    /// What had arrived just before the last tick.
     level: Level,
-    drawn: OnceLock<Drawn>,
+    /// The last draw, and the level for which it was made.
+    drawn: RefCell<Option<(Level, Drawn)>>,
     changes: Changes,
 }
 
@@ -51,19 +52,19 @@ impl Scenario {
             activity: Activity::new(lead),
             windows: Windows::new(lead),
             level: Level::default(),
-            drawn: OnceLock::new(),
+            drawn: RefCell::new(None),
             changes: Changes::new(lead),
         }
     }
 
-    fn likeness(&self, window: &Window<Level, Merged>) -> f64 {
-        if self.like_arrivals { self.activity.likeness(self.level, window.note) } else { 1.0 }
+    fn likeness(&self, window: &Window<Level, Merged>, level: Level) -> f64 {
+        if self.like_arrivals { self.activity.likeness(level, window.note) } else { 1.0 }
     }
 
-    fn draw(&self) -> Drawn {
+    fn draw(&self, level: Level) -> Drawn {
         let mut drawn = Drawn { quiet: 0, busy: Vec::new() };
         self.windows.draw(
-            |window| self.likeness(window),
+            |window| self.likeness(window, level),
             |window, times| match &window.seen {
                 arrivals if arrivals.is_empty() => drawn.quiet += times,
                 arrivals => drawn.busy.push((Arc::clone(arrivals), times)),
@@ -97,17 +98,23 @@ impl Forecaster for Scenario {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
         self.shapes.note(tick);
-        self.level = self.activity.level(history, &self.shapes);
+        self.level = self.activity.at_tick(history, &self.shapes);
         let ticks = self.windows.ticks();
         let merged = || merged(history, ticks, &self.shapes);
         self.windows.learn(history, || self.level, merged);
-        self.drawn = OnceLock::new();
+        self.drawn = RefCell::new(None);
     }
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
-        let drawn = self.drawn.get_or_init(|| self.draw());
+    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+        let level =
+            if self.like_arrivals { self.activity.now(history, &self.shapes, now) } else { self.level };
+        let mut last = self.drawn.borrow_mut();
+        let (_, drawn) = match last.take_if(|(of, _)| *of == level) {
+            Some(same) => last.insert(same),
+            None => last.insert((level, self.draw(level))),
+        };
         let catalog = self.shapes.catalog();
-        let mut room = FreeRoom::new(&demand.rooms);
+        let mut room = FreeRoom::new(&now.demand.rooms);
         let mut counts: Vec<Vec<u32>> = vec![vec![drawn.quiet]; catalog.len()];
         for (arrivals, times) in &drawn.busy {
             let pods = arrivals.iter().filter_map(|&(id, count)| Some((&self.shapes.get(id)?.packs, count)));
@@ -128,7 +135,8 @@ impl Forecaster for Scenario {
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        self.changes.ahead(history, ticks, || self.windows.moments(|window| self.likeness(window)))
+        self.changes
+            .ahead(history, ticks, || self.windows.moments(|window| self.likeness(window, self.level)))
     }
 }
 
@@ -137,7 +145,7 @@ const NODES_MAX: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Resources, Room, Shape};
+    use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
 
     use super::*;
     use crate::forecast::sample;
@@ -169,7 +177,7 @@ mod tests {
         };
         let demand = Demand { present: vec![9], rooms: free.iter().map(room).collect(), ..Demand::default() };
         let now = history.last().unwrap().time;
-        let outlook = scenario.forecast(&history, &demand, &KnownFuture::default(), now);
+        let outlook = scenario.forecast(&history, &Moment::at_tick(now, &demand));
         let chance = outlook.buckets[0].new_nodes.chance_of(1);
         assert!(chance_of_one.contains(&chance), "{chance}");
         assert!(outlook.buckets[0].new_nodes.most() <= 1);

@@ -4,12 +4,9 @@
 //! distribution of D is the forecast. Demand itself has a weak season where long jobs run; its increments follow arrivals,
 //! which have a strong one.
 
-use chrono::{DateTime, Utc};
-use embedder::Demand;
-
 use super::ahead::Changes;
 use super::needs::Needs;
-use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, Lead, Moment, Outlook};
 use crate::record::History;
 
 /// See the module.
@@ -30,7 +27,7 @@ impl Forecaster for Seasonal {
         self.needs.learn(history, || ());
     }
 
-    fn forecast(&self, _: &History, _: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
         self.needs.outlook(|()| 1.0)
     }
 
@@ -44,6 +41,7 @@ mod tests {
     use super::*;
     use crate::forecast::sample;
     use crate::record::BucketTick;
+    use embedder::Demand;
 
     /// For six days, demand rises by 2 every ten minutes from 8 to 16 o'clock, and never else.
     #[track_caller]
@@ -59,7 +57,7 @@ mod tests {
             seasonal.learn(&history);
         }
         let now = history.last().unwrap().time;
-        let outlook = seasonal.forecast(&history, &Demand::default(), &KnownFuture::default(), now);
+        let outlook = seasonal.forecast(&history, &Moment::at_tick(now, &Demand::default()));
         let chance = outlook.buckets[0].new_nodes.chance_of(2);
         assert!(expected.contains(&chance), "{chance}");
     }

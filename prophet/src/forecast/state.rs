@@ -6,33 +6,32 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
+use embedder::Catalog;
 
 use super::activity::{Activity, Level};
 use super::ahead::Changes;
 use super::hyperparameters::ROOM_SCALE;
 use super::needs::Needs;
 use super::shapes::Shapes;
-use super::{Ahead, Forecaster, KnownFuture, Lead, Outlook};
+use super::{Ahead, Forecaster, Lead, Moment, Outlook};
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// See the module.
 pub struct State {
     shapes: Shapes,
     activity: Activity,
-    needs: Needs<Moment>,
+    needs: Needs<Start>,
     changes: Changes,
     /// The shapes of the last tick's room.
     frequent: Arc<[ShapeId]>,
     /// By steps of distance.
     likeness: Vec<f64>,
-    /// What arrived just now.
+    /// What had arrived just before the last tick.
     level: Level,
 }
 
 /// What a window started with.
-struct Moment {
+struct Start {
     level: Level,
     room: Roominess,
 }
@@ -63,9 +62,9 @@ impl State {
         Roominess { shapes, logs }
     }
 
-    /// How alike a moment is to now, with this room.
-    fn alike(&self, moment: &Moment, room: &Roominess) -> f64 {
-        self.activity.likeness(self.level, moment.level) * self.likeness(room, &moment.room)
+    /// How alike a start is to a moment of this level and this room.
+    fn alike(&self, start: &Start, level: Level, room: &Roominess) -> f64 {
+        self.activity.likeness(level, start.level) * self.likeness(room, &start.room)
     }
 
     /// How alike two rooms are, over the shapes that both tell of; 1 where they share none.
@@ -93,24 +92,26 @@ impl Forecaster for State {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
         self.shapes.note(tick);
-        let level = self.activity.level(history, &self.shapes);
+        let level = self.activity.at_tick(history, &self.shapes);
         self.level = level;
         let room = self.roominess(&tick.room);
         self.frequent = Arc::clone(&room.shapes);
-        self.needs.learn(history, || Moment { level, room });
+        self.needs.learn(history, || Start { level, room });
     }
 
-    fn forecast(&self, history: &History, demand: &Demand, _: &KnownFuture, _: DateTime<Utc>) -> Outlook {
+    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+        let level = self.activity.now(history, &self.shapes, now);
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
         let room: Vec<(ShapeId, u64)> =
-            frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &demand.rooms))).collect();
+            frequent.iter().map(|(id, _)| (*id, self.shapes.room(*id, &now.demand.rooms))).collect();
         let room = self.roominess(&room);
-        self.needs.outlook(|moment| self.alike(moment, &room))
+        self.needs.outlook(|start| self.alike(start, level, &room))
     }
 
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
         let room = self.roominess(history.last().map_or(&[][..], |tick| &tick.room));
-        self.changes.ahead(history, ticks, || self.needs.moments(|moment| self.alike(moment, &room)))
+        self.changes
+            .ahead(history, ticks, || self.needs.moments(|start| self.alike(start, self.level, &room)))
     }
 }
 
@@ -127,7 +128,7 @@ const STEPS: usize = 128;
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Resources, Room, Shape};
+    use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
 
     use super::*;
     use crate::forecast::sample;
@@ -161,7 +162,7 @@ mod tests {
         let demand =
             Demand { present: vec![3], rooms: vec![Room { bucket: 0, free, nodes: 1 }], ..Demand::default() };
         let now = history.last().unwrap().time;
-        let outlook = state.forecast(&history, &demand, &KnownFuture::default(), now);
+        let outlook = state.forecast(&history, &Moment::at_tick(now, &demand));
         let chance = outlook.buckets[0].new_nodes.chance_of(1);
         assert!(chance_of_one.contains(&chance), "{chance}");
     }

@@ -50,6 +50,11 @@ impl Arrivals {
         &self.frequent
     }
 
+    /// The pods since the last tick, by shape.
+    pub fn since_tick(&self) -> Vec<(ShapeId, u64)> {
+        self.since_tick.iter().map(|(shape, count)| (*shape, *count)).collect()
+    }
+
     /// At a tick: the pods since the last one by shape, and the shapes among them that are new.
     pub fn take(&mut self) -> (Vec<(ShapeId, u64)>, Vec<ShapeId>) {
         (std::mem::take(&mut self.since_tick).into_iter().collect(), std::mem::take(&mut self.first_seen))

@@ -14,7 +14,7 @@ use super::rates::Rates;
 use super::workload::Workload;
 use super::world::World;
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::{Forecaster, KnownFuture, Learners};
+use crate::forecast::{Forecaster, Learners, Moment};
 use crate::record::{Arrivals, BucketTick, ShapeId, Tick, room_for};
 
 /// The policy under test, and what it has seen.
@@ -117,8 +117,9 @@ impl<'a> Control<'a> {
         if at < self.decides_from {
             return None;
         }
-        let rise = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
-        let outlook = forecast(learners, demand, &KnownFuture { rise }, now);
+        let rise: Vec<u64> = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
+        let arriving = self.arrivals.since_tick();
+        let outlook = forecast(learners, &Moment { time: now, demand, arriving: &arriving, rise: &rise });
         self.headroom.iter_mut().zip(&outlook.buckets).for_each(|(headroom, bucket)| {
             *headroom = bucket.headroom(self.policy.objective);
         });

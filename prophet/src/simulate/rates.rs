@@ -5,12 +5,11 @@
 //! is and will be, and what comes then; what it cannot know is what comes just now. A method that learns rates from the past can
 //! hardly hold the same for less; one that foresees jobs can.
 
-use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand, FreeRoom, PackShape};
+use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
 use super::workload::Workload;
-use crate::forecast::{BucketOutlook, Distribution, Forecaster, KnownFuture, Outlook};
+use crate::forecast::{BucketOutlook, Distribution, Forecaster, Moment, Outlook};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -72,12 +71,12 @@ impl Rates {
 impl Forecaster for Rates {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, demand: &Demand, _: &KnownFuture, now: DateTime<Utc>) -> Outlook {
-        let (now, lead) = (now.timestamp(), self.lead_seconds);
+    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+        let (at, lead) = (now.time.timestamp(), self.lead_seconds);
         let around = AROUND_SECONDS.max(AROUND_LEADS * lead);
-        let before = (now - around..=now - lead).step_by(STEP_SECONDS);
-        let after = (now + lead..=now + around - lead).step_by(STEP_SECONDS);
-        let mut room = FreeRoom::new(&demand.rooms);
+        let before = (at - around..=at - lead).step_by(STEP_SECONDS);
+        let after = (at + lead..=at + around - lead).step_by(STEP_SECONDS);
+        let mut room = FreeRoom::new(&now.demand.rooms);
         let mut needs: Vec<Vec<u64>> = vec![Vec::new(); self.catalog.len()];
         for start in before.chain(after) {
             let pods = self.window(start);
@@ -96,7 +95,8 @@ impl Forecaster for Rates {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Resources};
+    use chrono::DateTime;
+    use embedder::{AcceleratorKind, Demand, Resources};
 
     use super::*;
     use crate::catalog::{CatalogFile, InstanceTypeEntry};
@@ -118,7 +118,7 @@ mod tests {
         let rates = Rates::new(&Workload::new(&jobs, &catalog), &catalog, 300);
         let demand = Demand { present: vec![0], ..Demand::default() };
         let now = DateTime::from_timestamp(NOW, 0).unwrap();
-        let outlook = rates.forecast(&History::default(), &demand, &KnownFuture::default(), now);
+        let outlook = rates.forecast(&History::default(), &Moment::at_tick(now, &demand));
         let found = outlook.buckets[0].new_nodes.chance_of(1);
         assert!((found - chance).abs() < 1e-12, "{found}");
     }

@@ -11,6 +11,7 @@ mod table;
 use std::io;
 
 use embedder::Catalog;
+use placeholders::Objective;
 use serde_json::{Value, json};
 
 pub use table::write_table;
@@ -18,7 +19,10 @@ pub use table::write_table;
 use super::answer::LEVELS;
 use super::entrant::NamedNetwork;
 use super::errors::Errors;
+use super::horizon::Horizon;
+use super::score::{COVERAGE_DAYS, CoverageOverDays, Score};
 use super::table4;
+use crate::forecast::Method;
 use crate::simulate::{Comparison, DAYS_MIN, Settings};
 use crate::trace::Trace;
 
@@ -83,9 +87,29 @@ impl Backtest {
         } else {
             "Intervals: 95 % of resamples by day, paired with last-value; one that covers 1 is a tie.".into()
         });
+        notes.extend(coverage_note(&self.errors.scores, settings.policy.objective));
         notes.extend(self.errors.faults.clone());
         notes
     }
+}
+
+/// Where a quantile was asked for, how far its coverage strays, by the methods that calibrate it.
+fn coverage_note(scores: &[Score], objective: Objective) -> Option<String> {
+    let Objective::Quantile(quantile) = objective else { return None };
+    let calibrated = Method::QUANTILES.map(Method::name);
+    let told = scores.iter().filter_map(|score| {
+        let over = score.coverage_over_7_days.filter(|_| score.horizon == Horizon::Lead)?;
+        let CoverageOverDays { most_below, least_at_most } = over;
+        let is_told = score.name != Method::Ensemble.name() && calibrated.contains(&score.name.as_str());
+        is_told.then(|| format!("{} {:.1}, {:.1}", score.name, 100.0 * most_below, 100.0 * least_at_most))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "Coverage of D over any {COVERAGE_DAYS} days, in %, the quantile {quantile}: the largest share below it, the smallest at most it: {}.",
+            told.join("; ")
+        )
+    })
 }
 
 /// Writes all files of a report.
@@ -103,4 +127,34 @@ pub fn write_report(
     write("figures.json", &mut |to| serde_json::to_writer_pretty(to, &document).map_err(io::Error::from))?;
     let page = html::page(backtest, settings, trace, catalog);
     write("backtest.html", &mut |to| to.write_all(page.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backtest::answer::Answer;
+    use crate::backtest::tally::Tally;
+
+    #[track_caller]
+    fn check(name: &str, days: usize, objective: Objective, expected: Option<&str>) {
+        let mut tally = Tally::default();
+        for day in 0..days {
+            tally.add(day, &Answer::certain(2), 2, 4.0);
+            tally.add(day, &Answer::certain(2), if day == 0 { 3 } else { 1 }, 4.0);
+        }
+        let score = Score::of(name.to_owned(), Horizon::Lead, &tally, &tally, 1);
+        assert_eq!(coverage_note(&[score], objective).as_deref(), expected);
+    }
+
+    /// Each day one of two is met; the other is exceeded on the first day and not reached on the others.
+    #[test]
+    fn coverage_is_told_of_quantiles_that_are_asked_for() {
+        let asked = Objective::Quantile(0.9);
+        let told = "Coverage of D over any 7 days, in %, the quantile 0.9: the largest share below it, the smallest at most it: state 50.0, 92.9.";
+        check("state", 8, asked, Some(told));
+        check("state", 7, asked, None);
+        check("state", 8, Objective::default(), None);
+        check("ensemble", 8, asked, None);
+        check("zero", 8, asked, None);
+    }
 }

@@ -21,7 +21,7 @@ mod share;
 mod stock;
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Catalog, Demand};
+use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Reason};
 
 pub use self::blend::Blend;
@@ -31,7 +31,7 @@ use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use super::onnx::{ModelFault, Onnx};
 use super::shapes::Shapes;
 use super::{
-    BucketOutlook, Forecaster, Increments, KnownFuture, Ladder, LadderForecaster, LastValue, Lead, Outlook,
+    BucketOutlook, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, Moment, Outlook,
     Scenario, State,
 };
 use crate::record::History;
@@ -132,14 +132,10 @@ impl Ensemble {
         &self,
         asked: impl Fn(usize) -> bool,
         history: &History,
-        demand: &Demand,
-        known: &KnownFuture,
-        now: DateTime<Utc>,
+        now: &Moment<'_>,
     ) -> Vec<Option<Outlook>> {
         let methods = self.methods.iter().enumerate();
-        methods
-            .map(|(at, (_, method))| asked(at).then(|| method.forecast(history, demand, known, now)))
-            .collect()
+        methods.map(|(at, (_, method))| asked(at).then(|| method.forecast(history, now))).collect()
     }
 
     fn is_heard(&self, method: usize) -> bool {
@@ -206,7 +202,7 @@ impl Forecaster for Ensemble {
             return;
         }
         let demand = self.shapes.demand(tick);
-        let outlooks = self.ask(|_| true, history, &demand, &KnownFuture::default(), tick.time);
+        let outlooks = self.ask(|_| true, history, &Moment::at_tick(tick.time, &demand));
         for bucket in 0..self.judges.len() {
             let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].basis);
             if cold != Some(Reason::Forecast)
@@ -222,14 +218,8 @@ impl Forecaster for Ensemble {
         }
     }
 
-    fn forecast(
-        &self,
-        history: &History,
-        demand: &Demand,
-        known: &KnownFuture,
-        now: DateTime<Utc>,
-    ) -> Outlook {
-        let outlooks = self.ask(|method| self.is_heard(method), history, demand, known, now);
+    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+        let outlooks = self.ask(|method| self.is_heard(method), history, now);
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
     }
@@ -245,6 +235,7 @@ mod tests {
     use crate::forecast::onnx::Source;
     use crate::forecast::sample;
     use crate::record::BucketTick;
+    use embedder::Demand;
 
     #[track_caller]
     fn check(wants: &[u64], shares: &[f64], expected: usize) {
@@ -281,7 +272,7 @@ mod tests {
         }
         let demand = Demand { present: vec![1], ..Demand::default() };
         let now = history.last().unwrap().time;
-        ensemble.forecast(&history, &demand, &KnownFuture::default(), now).buckets[0].clone()
+        ensemble.forecast(&history, &Moment::at_tick(now, &demand)).buckets[0].clone()
     }
 
     #[test]
