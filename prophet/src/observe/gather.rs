@@ -1,6 +1,6 @@
 //! What a policy sees at a moment: the input of the stages that follow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use embedder::{Ask, BucketId, BucketSet, Cluster, Gang, Room, Shape, Unfit};
@@ -40,6 +40,8 @@ pub struct View {
     places: Vec<Option<(BucketId, usize)>>,
     /// When CronJobs fire next, in Unix seconds.
     firings: HashMap<Key, (Schedule, Option<i64>)>,
+    /// PodGroups that wait, and had all pods that start together: of these the last few may wait alone.
+    whole: BTreeSet<Key>,
 }
 
 /// Seconds after its firing within which a CronJob's pods may not be there yet.
@@ -147,7 +149,7 @@ impl View {
         batch: &[bool],
         seen: &mut Seen,
     ) {
-        let mut gangs: BTreeMap<Key, Vec<Ask>> = BTreeMap::new();
+        let mut gangs: BTreeMap<(Key, u64), Vec<Ask>> = BTreeMap::new();
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
             if pending + gated == 0 || !batch[id as usize] {
@@ -172,10 +174,24 @@ impl View {
                 }
             }
         }
-        let gangs = gangs.into_values().map(|asks| Gang { asks, one_placement_group: true });
-        seen.cluster.gangs.extend(gangs);
+        self.gangs(gangs, seen);
         seen.cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
         seen.unfit.sort();
+    }
+
+    /// Gangs by PodGroup and the fewest pods that start. A Job's pods are created one by one, and the first of a gang would
+    /// get a place where the gang has none: they count once the fewest are there.
+    fn gangs(&mut self, gangs: BTreeMap<(Key, u64), Vec<Ask>>, seen: &mut Seen) {
+        let before = std::mem::take(&mut self.whole);
+        for ((group, fewest), asks) in gangs {
+            let pods = asks.iter().fold(0, |sum: u64, ask| sum.saturating_add(ask.count));
+            if pods >= fewest || before.contains(&group) {
+                self.whole.insert(group);
+                seen.cluster.gangs.push(Gang { asks, one_placement_group: true });
+            } else {
+                *seen.held_back.entry(HeldBack::PartOfGang).or_default() += pods;
+            }
+        }
     }
 
     fn announced(
@@ -214,10 +230,11 @@ impl View {
     }
 }
 
-/// The gang that pods of a class are of.
-fn gang(index: &Index, class: &PodClass) -> Option<Key> {
+/// The gang that pods of a class are of, and the fewest of its pods that start.
+fn gang(index: &Index, class: &PodClass) -> Option<(Key, u64)> {
     let gang = Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? };
-    index.is_gang(&gang).then_some(gang)
+    let fewest = index.gang_min(&gang)?;
+    Some((gang, fewest))
 }
 
 fn standing(

@@ -356,9 +356,9 @@ impl Index {
         &mut self.gangs[kind.min(GANG_KINDS - 1)]
     }
 
-    /// Whether a PodGroup is a gang.
-    pub fn is_gang(&self, group: &Key) -> bool {
-        self.gangs.iter().any(|gangs| gangs.contains_key(group))
+    /// The fewest pods of a PodGroup that start; `None` where it is no gang.
+    pub fn gang_min(&self, group: &Key) -> Option<u64> {
+        self.gangs.iter().find_map(|gangs| gangs.get(group).copied())
     }
 
     /// Labels of pods that are kept.

@@ -44,6 +44,8 @@ pub enum HeldBack {
     NoQuota,
     /// A suspended job that the policy does not name.
     Suspended,
+    /// A PodGroup fewer of whose pods are there than start together.
+    PartOfGang,
 }
 
 impl HeldBack {
@@ -53,6 +55,7 @@ impl HeldBack {
             Self::UnknownGate => "unknown_gate",
             Self::NoQuota => "no_quota",
             Self::Suspended => "suspended",
+            Self::PartOfGang => "part_of_gang",
         }
     }
 }

@@ -74,11 +74,15 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
     let plan = Plan { before: vec![crds::POD_GROUP], ..Plan::of(groups) };
     let world = plan.start(&policy("batch", spec)).await;
     let group = "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {minMember: 3}}\n---\n";
-    let pods = job("ring", 3).replace(
-        "template: {spec: {",
-        "template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: ring}}, spec: {schedulingGates: [{name: example.com/data}], ",
-    );
-    world.apply(&[group, &pods].concat()).await;
+    let pods = |name, count| {
+        job(name, count).replace(
+            "template: {spec: {",
+            "template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: ring}}, spec: {schedulingGates: [{name: example.com/data}], ",
+        )
+    };
+    world.apply(&[group, &pods("ring", 2)].concat()).await;
+    world.wait_for_status("batch", "part of a gang", |status| status["heldBack"]["part_of_gang"] == 2).await;
+    world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
 }
