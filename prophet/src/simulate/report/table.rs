@@ -95,7 +95,7 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
     }
     if has(Contender::Paper) {
         notes.push(
-            "paper(last-value): the paper's rule; until a network forecasts for it, it equals reactive."
+            "paper(last-value): the paper's rule with the last value for its forecast; it equals reactive."
                 .into(),
         );
     }
