@@ -9,7 +9,7 @@ use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::decide::{decide, forecast, learn};
 use prophet::forecast::onnx::Source;
-use prophet::forecast::{Basis, Ladder, Lead, Learners, Method, Moment};
+use prophet::forecast::{Basis, Ladder, Lead, Learners, Method, Present};
 use prophet::record::{BucketTick, ShapeId, Tick};
 
 const BUCKETS: u64 = 50;
@@ -85,7 +85,7 @@ fn turn(c: &mut Criterion) {
             b.iter(|| {
                 pods = pods % 64 + 1;
                 let arriving = [(0, pods)];
-                let now = Moment { arriving: &arriving, ..Moment::at_tick(time(MINUTES), &demand) };
+                let now = Present { arriving: &arriving, ..Present::at_tick(time(MINUTES), &demand) };
                 let outlook = forecast(&learners, &now);
                 black_box(decide(
                     &outlook,

@@ -7,7 +7,7 @@ use placeholders::{Objective, Plan, Policy, Steady};
 
 use crate::decide::{decide, forecast, learn};
 use crate::forecast::onnx::ModelFault;
-use crate::forecast::{Basis, Lead, Learners, Moment, Outlook};
+use crate::forecast::{Basis, Lead, Learners, Outlook, Present};
 use crate::observe::Seen;
 use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, launched, room_for};
 
@@ -110,7 +110,7 @@ impl Control {
         }
         let arriving = self.arrivals.since_tick();
         let outlook =
-            forecast(&self.learners, &Moment { time, demand: &demand, arriving: &arriving, rise: &[] });
+            forecast(&self.learners, &Present { time, demand: &demand, arriving: &arriving, rise: &[] });
         let catalog = &self.basis.catalog;
         let (plan, steady) = decide(&outlook, &demand, &seen.standing, catalog, policy, &self.steady, time);
         self.steady = steady;

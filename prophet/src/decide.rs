@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use placeholders::{Plan, Policy, Standing, Steady, Want, plan};
 
-use crate::forecast::{Learners, Moment, Outlook};
+use crate::forecast::{Learners, Outlook, Present};
 use crate::record::Tick;
 
 /// Learns from a tick.
@@ -14,7 +14,7 @@ pub fn learn(learners: &mut Learners, tick: Tick) {
 }
 
 /// What is expected, for the state of this moment.
-pub fn forecast(learners: &Learners, now: &Moment<'_>) -> Outlook {
+pub fn forecast(learners: &Learners, now: &Present<'_>) -> Outlook {
     learners.forecast(now)
 }
 

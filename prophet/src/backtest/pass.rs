@@ -12,7 +12,7 @@ use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::decide::{forecast, learn};
 use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{Forecaster, Learners, Method, Moment};
+use crate::forecast::{Forecaster, Learners, Method, Present};
 use crate::simulate::{Contender, Settings};
 
 /// A forecaster, and what it has learnt.
@@ -119,7 +119,7 @@ impl Pass {
         let rise = if knows { moments.rise(at) } else { &[] };
         let demand = moments.demand(at);
         // Judged at ticks: nothing has come since.
-        let now = Moment { rise, ..Moment::at_tick(moments.tick(at).time, &demand) };
+        let now = Present { rise, ..Present::at_tick(moments.tick(at).time, &demand) };
         let outlook = forecast(learners, &now);
         let is_network = matches!(self.entrant, Entrant::Network(_));
         if is_network && outlook.buckets.iter().all(|bucket| bucket.basis == Reason::TooLittleHistory) {

@@ -5,7 +5,7 @@
 
 use super::hyperparameters::{ACTIVITY_SECONDS, ACTIVITY_WEIGHTS};
 use super::shapes::Shapes;
-use super::{Lead, Moment};
+use super::{Lead, Present};
 use crate::record::History;
 
 /// The square roots of what arrived, in steps of an eighth: up to 128 nodes are told apart.
@@ -38,7 +38,7 @@ impl Activity {
 
     /// The level now: with what arrived since the last tick, and without as much of the oldest as is past. A shape that was never seen
     /// before counts from the next tick on.
-    pub(super) fn now(&self, history: &History, shapes: &Shapes, now: &Moment<'_>) -> Level {
+    pub(super) fn now(&self, history: &History, shapes: &Shapes, now: &Present<'_>) -> Level {
         let since = history.last().map_or(0, |tick| (now.time - tick.time).num_seconds());
         let past = since.clamp(0, self.tick_seconds) as f64 / self.tick_seconds as f64;
         let arriving = shapes.eighths(now.arriving);
@@ -100,10 +100,10 @@ mod tests {
             history.record(tick);
         }
         let demand = Demand::default();
-        let tick = Moment::at_tick(history.last().unwrap().time, &demand);
+        let tick = Present::at_tick(history.last().unwrap().time, &demand);
         assert_eq!(activity.now(&history, &shapes, &tick), activity.at_tick(&history, &shapes));
         let time = tick.time + TimeDelta::seconds(seconds);
-        let now = Moment { time, arriving: &[(0, 4)], ..tick };
+        let now = Present { time, arriving: &[(0, 4)], ..tick };
         assert_eq!(activity.now(&history, &shapes, &now), eighths.map(level));
     }
 

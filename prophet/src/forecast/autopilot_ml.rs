@@ -10,7 +10,7 @@ use super::hyperparameters::{
     MODEL_CHANGE, MODEL_COST_DECAY, MODEL_DECAYS, MODEL_LIMIT_CHANGE, MODEL_MARGINS, MODEL_OVERRUN,
     MODEL_UNDERRUN,
 };
-use super::{Ahead, Forecaster, Moment, Outlook, each};
+use super::{Ahead, Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// See the module.
@@ -117,7 +117,7 @@ impl Forecaster for AutopilotMl {
         pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, &self.limits));
     }
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
             self.buckets[id].limit.saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
         })

@@ -23,7 +23,7 @@ use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
 use super::needs::last_needs;
 use super::onnx::ModelFault;
 use super::shapes::Shapes;
-use super::{Ahead, BucketOutlook, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, BucketOutlook, Forecaster, Lead, Outlook, Present};
 use crate::record::History;
 
 /// See the module.
@@ -123,14 +123,14 @@ impl Forecaster for Calibrated {
             self.judge(&held, history);
         }
         let demand = self.shapes.demand(tick);
-        let outlook = self.forecast(history, &Moment::at_tick(tick.time, &demand));
+        let outlook = self.forecast(history, &Present::at_tick(tick.time, &demand));
         let held = |bucket: &BucketOutlook| {
             (bucket.basis == Reason::Forecast).then(|| bucket.new_nodes.quantile(self.level.quantile))
         };
         self.open.push_back(outlook.buckets.iter().map(held).collect());
     }
 
-    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         self.shifted(self.method.forecast(history, now))
     }
 
@@ -176,7 +176,7 @@ mod tests {
     impl Forecaster for Sanguine {
         fn learn(&mut self, _: &History) {}
 
-        fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
+        fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
             let new_nodes = Distribution::weighted([(0, 0.95), (1, 0.05)].into_iter());
             Outlook { buckets: vec![BucketOutlook::new(new_nodes, Reason::Forecast)] }
         }

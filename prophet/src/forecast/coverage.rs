@@ -8,7 +8,7 @@ use placeholders::Objective;
 
 use super::needs::last_needs;
 use super::shapes::Shapes;
-use super::{Basis, Method, Moment, sample};
+use super::{Basis, Method, Present, sample};
 use crate::record::History;
 use crate::simulate::{Settings, Workload, ticks};
 use crate::trace::{self, Job, Recipe, generate};
@@ -54,7 +54,7 @@ fn outcomes(
         forecaster.learn(&history);
         if day >= judged.start {
             let demand = shapes.demand(tick);
-            let outlook = forecaster.forecast(&history, &Moment::at_tick(tick.time, &demand));
+            let outlook = forecaster.forecast(&history, &Present::at_tick(tick.time, &demand));
             held.push_back(outlook.buckets.iter().map(|bucket| bucket.headroom(objective)).collect());
         }
     };

@@ -14,7 +14,7 @@ use placeholders::Reason;
 
 use super::ahead::Changes;
 use super::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Outlook, Present};
 use crate::record::{History, Tick};
 
 /// Growing weights are scaled back before they lose precision.
@@ -104,7 +104,7 @@ impl Forecaster for Increments {
         }
     }
 
-    fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
         Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
     }
 
@@ -175,9 +175,10 @@ fn normal_cdf(z: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
     use crate::record::BucketTick;
-    use chrono::DateTime;
 
     const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 

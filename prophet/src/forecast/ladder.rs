@@ -4,7 +4,7 @@
 use embedder::Catalog;
 use serde::{Deserialize, Serialize};
 
-use super::{Forecaster, Moment, Outlook, each};
+use super::{Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// Steps of (at least so many cores or nodes, placeholders); the larger of the two counts.
@@ -57,7 +57,7 @@ impl LadderForecaster {
 impl Forecaster for LadderForecaster {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.cores.len(), |id| {
             let nodes = now.demand.present[id];
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)

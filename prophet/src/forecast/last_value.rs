@@ -5,7 +5,7 @@
 //! queued jobs that are to be released, and pods behind gates, is held by every method as soon as it is more than the forecast; where
 //! nothing is forecast, that is all that is held.
 
-use super::{Forecaster, Moment, Outlook, each};
+use super::{Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// Expects no new node, ever.
@@ -15,7 +15,7 @@ pub struct LastValue;
 impl Forecaster for LastValue {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(now.demand.present.len(), |_| 0)
     }
 }
@@ -36,7 +36,7 @@ mod tests {
         let forecaster = sample::basis(method, Objective::default()).forecaster();
         let demand = Demand { present: vec![5], announced: vec![announced], ..Demand::default() };
         let now = DateTime::UNIX_EPOCH;
-        let outlook = forecaster.forecast(&History::default(), &Moment::at_tick(now, &demand));
+        let outlook = forecaster.forecast(&History::default(), &Present::at_tick(now, &demand));
         let standing = Standing { buckets: vec![vec![GroupStanding::default()]] };
         let (policy, steady) = (Policy::default(), Steady::default());
         let (plan, _) = decide(&outlook, &demand, &standing, &catalog, &policy, &steady, now);

@@ -124,7 +124,7 @@ impl BucketOutlook {
 
 /// What is known at a moment, beside the history.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
+pub struct Present<'a> {
     /// When.
     pub time: DateTime<Utc>,
     /// Present demand.
@@ -136,7 +136,7 @@ pub struct Moment<'a> {
     pub rise: &'a [u64],
 }
 
-impl<'a> Moment<'a> {
+impl<'a> Present<'a> {
     /// At a tick: nothing has arrived since.
     pub fn at_tick(time: DateTime<Utc>, demand: &'a Demand) -> Self {
         Self { time, demand, arriving: &[], rise: &[] }
@@ -149,7 +149,7 @@ pub trait Forecaster: Send {
     fn learn(&mut self, history: &History);
 
     /// What is expected now. `history` is what was learnt from; nothing after `now` may be used, but for the rise that it tells.
-    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook;
+    fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook;
 
     /// Demand so many ticks after the last of `history`, per bucket: what forecast errors are judged by. No decision rests on
     /// it. A method that has no opinion says that nothing changes.
@@ -205,7 +205,7 @@ impl Learners {
         }
     }
 
-    pub(crate) fn forecast(&self, now: &Moment<'_>) -> Outlook {
+    pub(crate) fn forecast(&self, now: &Present<'_>) -> Outlook {
         self.forecaster.forecast(&self.history, now)
     }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::hyperparameters::{LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE};
-use super::{Ahead, Forecaster, Lead, Moment, Outlook, each};
+use super::{Ahead, Forecaster, Lead, Outlook, Present, each};
 use crate::record::History;
 
 /// See the module.
@@ -80,7 +80,7 @@ impl Forecaster for MovingWindow {
         pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, self.keep, self.hold));
     }
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
             self.buckets[id].limit().saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
         })

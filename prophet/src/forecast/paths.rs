@@ -13,7 +13,7 @@ use placeholders::Reason;
 use super::errors::Errors;
 use super::hyperparameters::{AHEAD_TICKS, WINDOWS_MIN};
 use super::needs::last_needs;
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Outlook, Present};
 use crate::record::{BucketTick, History, Tick};
 
 /// A model of one bucket's demand.
@@ -122,7 +122,7 @@ impl<P: Path> Forecaster for Paths<P> {
         }
     }
 
-    fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
         let outlook = |bucket: &Option<Bucket<P>>| {
             bucket.as_ref().map_or_else(BucketOutlook::nothing, |bucket| bucket.outlook.clone())
         };
@@ -137,9 +137,10 @@ impl<P: Path> Forecaster for Paths<P> {
 
 #[cfg(test)]
 mod tests {
+    use embedder::Demand;
+
     use super::*;
     use crate::forecast::sample;
-    use embedder::Demand;
 
     /// Expects that demand rises by a half each tick.
     struct Rising(f64);
@@ -174,7 +175,7 @@ mod tests {
     fn errors_make_good_for_the_path() {
         let (paths, history) = learnt(200);
         let now = history.last().unwrap().time;
-        let outlook = paths.forecast(&history, &Moment::at_tick(now, &Demand::default()));
+        let outlook = paths.forecast(&history, &Present::at_tick(now, &Demand::default()));
         assert_eq!(outlook.buckets[0], BucketOutlook::new(Distribution::certain(1), Reason::Forecast));
         assert_eq!(outlook.buckets[1], BucketOutlook::nothing());
         let few = learnt(50).0.buckets[0].as_ref().unwrap().outlook.clone();

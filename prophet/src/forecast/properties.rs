@@ -5,7 +5,7 @@ use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Ahead, Forecaster, Learners, Method, Moment, Outlook, sample};
+use super::{Ahead, Forecaster, Learners, Method, Outlook, Present, sample};
 use crate::record::{BucketTick, ShapeId, Tick};
 
 const METHODS: [Method; 14] = [
@@ -57,7 +57,7 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
         let now = time + TimeDelta::seconds(20);
         let arriving = [(0, above)];
-        let now = Moment { arriving: &arriving, ..Moment::at_tick(now, &demand) };
+        let now = Present { arriving: &arriving, ..Present::at_tick(now, &demand) };
         (learners.forecast(&now), learners.demand_ahead(3))
     };
     (0..).zip(minutes).map(answer).collect()
@@ -108,10 +108,10 @@ fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     }
     let demand = Demand { present: vec![3], announced: vec![0], ..Demand::default() };
     let time = DateTime::from_timestamp(2_879 * 60 + 30, 0).unwrap();
-    let now = Moment { arriving, ..Moment::at_tick(time, &demand) };
-    let quiet = learners.forecast(&Moment { arriving: &[], ..now });
+    let now = Present { arriving, ..Present::at_tick(time, &demand) };
+    let quiet = learners.forecast(&Present { arriving: &[], ..now });
     let outlook = learners.forecast(&now);
-    assert_eq!(learners.forecast(&Moment { arriving: &[], ..now }), quiet, "{method:?}");
+    assert_eq!(learners.forecast(&Present { arriving: &[], ..now }), quiet, "{method:?}");
     outlook
 }
 

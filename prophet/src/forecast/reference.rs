@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Forecaster, Moment, Outlook, each};
+use super::{Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// So many placeholders of each bucket at all times, as static overprovisioners hold.
@@ -12,7 +12,7 @@ pub struct Constant(pub u64);
 impl Forecaster for Constant {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(now.demand.present.len(), |_| self.0)
     }
 }
@@ -41,7 +41,7 @@ impl Forecaster for StaticMax {
         }
     }
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.most.len(), |id| self.most[id].saturating_sub(now.demand.present[id]))
     }
 }
@@ -53,7 +53,7 @@ pub struct Oracle;
 impl Forecaster for Oracle {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(now.demand.present.len(), |id| now.rise.get(id).copied().unwrap_or(0))
     }
 }

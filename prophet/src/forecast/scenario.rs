@@ -16,7 +16,7 @@ use super::activity::{Activity, Level};
 use super::ahead::Changes;
 use super::past::{Window, Windows};
 use super::shapes::{Arrivals, Shapes};
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Outlook, Present};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -105,7 +105,7 @@ impl Forecaster for Scenario {
         self.drawn = RefCell::new(None);
     }
 
-    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let level =
             if self.like_arrivals { self.activity.now(history, &self.shapes, now) } else { self.level };
         let mut last = self.drawn.borrow_mut();
@@ -177,7 +177,7 @@ mod tests {
         };
         let demand = Demand { present: vec![9], rooms: free.iter().map(room).collect(), ..Demand::default() };
         let now = history.last().unwrap().time;
-        let outlook = scenario.forecast(&history, &Moment::at_tick(now, &demand));
+        let outlook = scenario.forecast(&history, &Present::at_tick(now, &demand));
         let chance = outlook.buckets[0].new_nodes.chance_of(1);
         assert!(chance_of_one.contains(&chance), "{chance}");
         assert!(outlook.buckets[0].new_nodes.most() <= 1);

@@ -6,7 +6,7 @@
 
 use super::ahead::Changes;
 use super::needs::Needs;
-use super::{Ahead, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, Forecaster, Lead, Outlook, Present};
 use crate::record::History;
 
 /// See the module.
@@ -27,7 +27,7 @@ impl Forecaster for Seasonal {
         self.needs.learn(history, || ());
     }
 
-    fn forecast(&self, _: &History, _: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
         self.needs.outlook(|()| 1.0)
     }
 
@@ -38,10 +38,11 @@ impl Forecaster for Seasonal {
 
 #[cfg(test)]
 mod tests {
+    use embedder::Demand;
+
     use super::*;
     use crate::forecast::sample;
     use crate::record::BucketTick;
-    use embedder::Demand;
 
     /// For six days, demand rises by 2 every ten minutes from 8 to 16 o'clock, and never else.
     #[track_caller]
@@ -57,7 +58,7 @@ mod tests {
             seasonal.learn(&history);
         }
         let now = history.last().unwrap().time;
-        let outlook = seasonal.forecast(&history, &Moment::at_tick(now, &Demand::default()));
+        let outlook = seasonal.forecast(&history, &Present::at_tick(now, &Demand::default()));
         let chance = outlook.buckets[0].new_nodes.chance_of(2);
         assert!(expected.contains(&chance), "{chance}");
     }

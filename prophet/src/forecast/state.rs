@@ -13,7 +13,7 @@ use super::ahead::Changes;
 use super::hyperparameters::ROOM_SCALE;
 use super::needs::Needs;
 use super::shapes::Shapes;
-use super::{Ahead, Forecaster, Lead, Moment, Outlook};
+use super::{Ahead, Forecaster, Lead, Outlook, Present};
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// See the module.
@@ -99,7 +99,7 @@ impl Forecaster for State {
         self.needs.learn(history, || Start { level, room });
     }
 
-    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let level = self.activity.now(history, &self.shapes, now);
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
         let room: Vec<(ShapeId, u64)> =
@@ -162,7 +162,7 @@ mod tests {
         let demand =
             Demand { present: vec![3], rooms: vec![Room { bucket: 0, free, nodes: 1 }], ..Demand::default() };
         let now = history.last().unwrap().time;
-        let outlook = state.forecast(&history, &Moment::at_tick(now, &demand));
+        let outlook = state.forecast(&history, &Present::at_tick(now, &demand));
         let chance = outlook.buckets[0].new_nodes.chance_of(1);
         assert!(chance_of_one.contains(&chance), "{chance}");
     }

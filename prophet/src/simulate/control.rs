@@ -14,7 +14,7 @@ use super::rates::Rates;
 use super::workload::Workload;
 use super::world::World;
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::{Forecaster, Learners, Moment};
+use crate::forecast::{Forecaster, Learners, Present};
 use crate::record::{Arrivals, BucketTick, ShapeId, Tick, room_for};
 
 /// The policy under test, and what it has seen.
@@ -119,7 +119,7 @@ impl<'a> Control<'a> {
         }
         let rise: Vec<u64> = self.ahead.iter_mut().flatten().map(|ahead| ahead.rise(at, lead)).collect();
         let arriving = self.arrivals.since_tick();
-        let outlook = forecast(learners, &Moment { time: now, demand, arriving: &arriving, rise: &rise });
+        let outlook = forecast(learners, &Present { time: now, demand, arriving: &arriving, rise: &rise });
         self.headroom.iter_mut().zip(&outlook.buckets).for_each(|(headroom, bucket)| {
             *headroom = bucket.headroom(self.policy.objective);
         });

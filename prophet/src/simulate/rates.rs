@@ -9,7 +9,7 @@ use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
 use super::workload::Workload;
-use crate::forecast::{BucketOutlook, Distribution, Forecaster, Moment, Outlook};
+use crate::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
 use crate::record::{History, ShapeId};
 
 /// See the module.
@@ -71,7 +71,7 @@ impl Rates {
 impl Forecaster for Rates {
     fn learn(&mut self, _: &History) {}
 
-    fn forecast(&self, _: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         let (at, lead) = (now.time.timestamp(), self.lead_seconds);
         let around = AROUND_SECONDS.max(AROUND_LEADS * lead);
         let before = (at - around..=at - lead).step_by(STEP_SECONDS);
@@ -118,7 +118,7 @@ mod tests {
         let rates = Rates::new(&Workload::new(&jobs, &catalog), &catalog, 300);
         let demand = Demand { present: vec![0], ..Demand::default() };
         let now = DateTime::from_timestamp(NOW, 0).unwrap();
-        let outlook = rates.forecast(&History::default(), &Moment::at_tick(now, &demand));
+        let outlook = rates.forecast(&History::default(), &Present::at_tick(now, &demand));
         let found = outlook.buckets[0].new_nodes.chance_of(1);
         assert!((found - chance).abs() < 1e-12, "{found}");
     }

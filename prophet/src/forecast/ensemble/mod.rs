@@ -31,7 +31,7 @@ use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use super::onnx::{ModelFault, Onnx};
 use super::shapes::Shapes;
 use super::{
-    BucketOutlook, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, Moment, Outlook,
+    BucketOutlook, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, Outlook, Present,
     Scenario, State,
 };
 use crate::record::History;
@@ -132,7 +132,7 @@ impl Ensemble {
         &self,
         asked: impl Fn(usize) -> bool,
         history: &History,
-        now: &Moment<'_>,
+        now: &Present<'_>,
     ) -> Vec<Option<Outlook>> {
         let methods = self.methods.iter().enumerate();
         methods.map(|(at, (_, method))| asked(at).then(|| method.forecast(history, now))).collect()
@@ -202,7 +202,7 @@ impl Forecaster for Ensemble {
             return;
         }
         let demand = self.shapes.demand(tick);
-        let outlooks = self.ask(|_| true, history, &Moment::at_tick(tick.time, &demand));
+        let outlooks = self.ask(|_| true, history, &Present::at_tick(tick.time, &demand));
         for bucket in 0..self.judges.len() {
             let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].basis);
             if cold != Some(Reason::Forecast)
@@ -218,7 +218,7 @@ impl Forecaster for Ensemble {
         }
     }
 
-    fn forecast(&self, history: &History, now: &Moment<'_>) -> Outlook {
+    fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let outlooks = self.ask(|method| self.is_heard(method), history, now);
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
@@ -231,11 +231,12 @@ impl Forecaster for Ensemble {
 
 #[cfg(test)]
 mod tests {
+    use embedder::Demand;
+
     use super::*;
     use crate::forecast::onnx::Source;
     use crate::forecast::sample;
     use crate::record::BucketTick;
-    use embedder::Demand;
 
     #[track_caller]
     fn check(wants: &[u64], shares: &[f64], expected: usize) {
@@ -272,7 +273,7 @@ mod tests {
         }
         let demand = Demand { present: vec![1], ..Demand::default() };
         let now = history.last().unwrap().time;
-        ensemble.forecast(&history, &Moment::at_tick(now, &demand)).buckets[0].clone()
+        ensemble.forecast(&history, &Present::at_tick(now, &demand)).buckets[0].clone()
     }
 
     #[test]

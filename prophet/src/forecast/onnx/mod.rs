@@ -48,7 +48,7 @@ pub use worker::Source;
 use self::state::State;
 use self::trust::Trust;
 use self::worker::Worker;
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Moment, Outlook, unchanged};
+use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Outlook, Present, unchanged};
 use crate::record::{History, Tick};
 
 /// The network that is shipped: `models/pretrained/README.md` is its card.
@@ -190,7 +190,7 @@ impl Forecaster for Onnx {
         }
     }
 
-    fn forecast(&self, history: &History, _: &Moment<'_>) -> Outlook {
+    fn forecast(&self, history: &History, _: &Present<'_>) -> Outlook {
         let no_opinion = BucketOutlook {
             new_nodes: Distribution::certain(0),
             basis: Reason::TooLittleHistory,

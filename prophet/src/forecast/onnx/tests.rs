@@ -29,7 +29,7 @@ fn learnt(source: Source, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outloo
         onnx.learn(&history);
     }
     let now = history.last().unwrap().time;
-    let outlook = onnx.forecast(&history, &Moment::at_tick(now, &Demand::default()));
+    let outlook = onnx.forecast(&history, &Present::at_tick(now, &Demand::default()));
     (onnx, outlook)
 }
 
@@ -75,7 +75,7 @@ fn its_word_stands_while_nothing_happens() {
         history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals });
         onnx.learn(&history);
         assert_eq!(onnx.expected.get().is_none(), asks, "minute {minute}");
-        onnx.forecast(&history, &Moment::at_tick(time, &Demand::default()));
+        onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
     }
 }
 
