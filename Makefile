@@ -1,43 +1,43 @@
-# Every recipe of the project. CI runs `make test` and nothing else.
+# All recipes of the project. CI runs only `make test`.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Tools that are built from source, pinned.
+# Tools that are built from source, at pinned versions.
 CARGO_DENY_VERSION := 0.20.2
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 
-# The parts of a real cluster that the tests run: Go programs, Python packages, manifests, all pinned.
-# The tests look for them beside their own binaries, in the target folder.
+# The parts of a real cluster that the tests run: Go programs, Python packages and manifests, at pinned
+# versions. The tests find them in the target folder, because their own binaries are there.
 CONTROL_PLANE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/control-plane
 MODULES := tests/control-plane
 KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
 PROGRAMS := $(addprefix $(CONTROL_PLANE)/bin/,$(KUBERNETES) kwok karpenter helm)
 
-# What models/ runs in: Python packages, pinned, of 4 GB.
+# The Python environment of models/: packages at pinned versions, 4 GB in total.
 MODELS_PYTHON := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/models-python
 
-# Where the job logs lie that `make evaluate` runs.
+# The folder of the job logs for `make train` and `make evaluate`.
 TRACES ?= traces
 
-# How many networks `make train` trains without each log, to be judged on it.
+# The number of models that `make train` trains without each log, in order to score them on that log.
 SEEDS ?= 1
 
-# How often `make evaluate` repeats decisions, with moved submissions.
+# The number of replays of the decisions in `make evaluate`, with shifted submissions.
 REPLAYS ?= 10
 
 .PHONY: help build test check check-models test-models bench train evaluate control-plane
 .NOTPARALLEL:
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## the release binary, target/release/prophet
+build: ## build the release binary, target/release/prophet
 	cargo build --release --locked --features full
 
-test: ## check, then all tests; prints the minutes of each part
+test: ## run the checks, then all tests; prints the minutes of each part
 	@part() { local start=$$SECONDS; "$${@:2}"; times+="$$(awk -v part="$$1" -v s="$$((SECONDS - start))" 'BEGIN { printf "\n  %-8s %5.1f min", part, s / 60 }')"; }; \
 	times=; \
 	part tools $(MAKE) --no-print-directory $(DENY); \
@@ -49,37 +49,38 @@ test: ## check, then all tests; prints the minutes of each part
 	part models $(MAKE) --no-print-directory test-models; \
 	echo "minutes:$$times"
 
-check: $(DENY) check-models ## format, clippy, licences, bans and sources of dependencies
+check: $(DENY) check-models ## check the format, clippy, and the licences, bans and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check licenses bans sources
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
-	else echo "advisories: not checked, their database cannot be had from here"; fi
+	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
-check-models: $(MODELS_PYTHON) ## format, lints and types of models/
+check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/
 	cd models && $(MODELS_PYTHON)/bin/ruff format --no-cache --check . && $(MODELS_PYTHON)/bin/ruff check --no-cache .
 	cd models && $(MODELS_PYTHON)/bin/mypy --cache-dir $(MODELS_PYTHON)/mypy-cache *.py
 
-test-models: $(MODELS_PYTHON) ## the tests of models/
+test-models: $(MODELS_PYTHON) ## run the tests of models/
 	cd models && $(MODELS_PYTHON)/bin/python -m pytest -q -p no:cacheprovider
 
-bench: control-plane $(MODELS_PYTHON) ## how fast packing, simulating, watching, reacting and networks are
+bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation, watches, reaction time and models
 	cargo bench --workspace --all-features --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
 
-train: $(MODELS_PYTHON) ## the shipped network and its figures, from the public logs in TRACES=dir: target/models
+train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
 	cargo build --release --locked
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_PYTHON)/bin/python $(SEEDS)
 
-evaluate: $(MODELS_PYTHON) ## docs/evaluation.md: all policies and forecasters over the public logs in TRACES=dir, REPLAYS times
+evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies and forecasters on the public logs in TRACES=dir, REPLAYS times
 	cargo build --release --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_PYTHON)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) docs
 
-control-plane: $(PROGRAMS) $(CONTROL_PLANE)/stages $(CONTROL_PLANE)/crds $(CONTROL_PLANE)/python ## the cluster parts that the tests run, built once (KUBEBUILDER_ASSETS=dir: taken from there)
+control-plane: $(PROGRAMS) $(CONTROL_PLANE)/stages $(CONTROL_PLANE)/crds $(CONTROL_PLANE)/python ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 
-# $(call program,MODULE,PACKAGE): taken from KUBEBUILDER_ASSETS where that has it, else built by Go.
+# $(call program,MODULE,PACKAGE,LDFLAGS): links the program from KUBEBUILDER_ASSETS if it is there;
+# otherwise builds it with Go.
 define program
 @mkdir -p $(@D)
 @if [[ -x "$${KUBEBUILDER_ASSETS:-/none}/$(@F)" ]]; then ln -sf "$$(realpath "$$KUBEBUILDER_ASSETS")/$(@F)" $@; \
@@ -87,10 +88,11 @@ else $(need_go); echo "building $(@F)"; \
 (cd $(MODULES)/$(1) && go build -trimpath -ldflags="-s -w $(3)" -o $@.new $(2)) && touch $@.new && mv $@.new $@; fi
 endef
 
-# Kubernetes says which version it is only where it is told: helm asks.
+# The linker flag that sets the version of the Kubernetes binaries. Without it they have no version,
+# and helm reads the version of the API server.
 kubernetes_version = -X k8s.io/component-base/version.gitVersion=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 
-# $(call module_files,MODULE,GO MODULE,FILES...): a folder of files as they lie in a Go module.
+# $(call module_files,MODULE,GO MODULE,FILES...): copies files of a Go module into a folder.
 define module_files
 @rm -rf $@ && mkdir -p $@ && $(need_go)
 @cd $(MODULES)/$(1) && go mod download $(2) && folder="$$(go list -m -f '{{.Dir}}' $(2))" && \

@@ -1,9 +1,10 @@
 //! Base-instance selection (the paper's section 4.4 and Figure 7).
 
-/// The first instance type of an ascending series that earns its place.
+/// Returns the index of the first instance type, in an ascending series, that lowers the cost.
 ///
-/// The smallest one is dropped as long as the cost of the rest is no higher without it. `total_cost(first)` is what the
-/// workload costs on the types `first..types`; at least one type remains.
+/// The smallest remaining type is dropped while the total cost without it is no higher than the
+/// cost with it. `total_cost(first)` is the cost of the workload on the types `first..types`. At
+/// least one type remains.
 pub fn base(types: usize, mut total_cost: impl FnMut(usize) -> u64) -> usize {
     let mut first = 0;
     if types < 2 {
@@ -30,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_is_dropped_while_it_does_not_contribute() {
+    fn the_smallest_type_is_dropped_while_the_cost_does_not_rise() {
         check(&[], 0);
         check(&[5], 0);
         check(&[5, 6], 0);

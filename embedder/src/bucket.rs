@@ -1,19 +1,21 @@
-//! Buckets (instance types with their capacity type), their groups, and the shapes of pods that go into them.
+//! Buckets (instance types with their capacity type), their groups, and the shapes of pods.
 //!
-//! A [`Catalog`] is sorted ascending and checked once; nothing downstream checks it again.
+//! A [`Catalog`] is sorted in ascending order and validated once, so no later stage validates it
+//! again.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pack::Unfit;
 use crate::resources::{Resource, Resources};
 
-/// The place of a bucket in its [`Catalog`], ascending.
+/// The index of a bucket in its [`Catalog`], ascending.
 pub type BucketId = usize;
 
-/// The extended resource that an accelerator is asked for by, such as `nvidia.com/gpu`. Kinds do not mix.
+/// The name of an accelerator's extended resource, such as `nvidia.com/gpu`.
+///
+/// A pod that requests one kind never runs on accelerators of another kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AcceleratorKind(Arc<str>);
 
@@ -25,7 +27,7 @@ impl AcceleratorKind {
     /// AWS Trainium and Inferentia.
     pub const NEURON: &'static str = "aws.amazon.com/neuron";
 
-    /// The kind of this resource name.
+    /// Returns the kind with this resource name.
     pub fn new(resource_name: &str) -> Self {
         Self(resource_name.into())
     }
@@ -48,67 +50,78 @@ impl fmt::Display for AcceleratorKind {
     }
 }
 
-/// Millionths of a dollar: exact where prices are, and an hour of a million nodes fits.
+/// An amount in millionths of a dollar.
+///
+/// Prices are exact in this unit, and the price of a million nodes for an hour fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MicroDollars(pub u64);
 
 impl MicroDollars {
-    /// The nearest amount to `dollars`; `None` when it is negative, not a number or above a billion.
+    /// Returns the amount nearest to `dollars`, or `None` if `dollars` is negative, not a number or
+    /// above a billion.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked"
+        )]
         (0.0..=1e9).contains(&dollars).then(|| Self((dollars * 1e6).round() as u64))
     }
 
-    /// In dollars.
+    /// Returns the amount in dollars.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// `n` times this, saturating.
+    /// Returns the amount multiplied by `n`, saturating.
     #[must_use]
     pub fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
 }
 
-/// How an instance is bought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The capacity type of an instance.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {
-    /// Paid by the second, kept until given back.
+    /// An instance billed by the second, which runs until it is terminated.
     #[default]
     OnDemand,
-    /// Cheaper, and may be taken away.
+    /// An instance with a lower price, which the cloud provider may reclaim.
     Spot,
 }
 
-/// One Auto Scaling group, or the nodes that carry one value of the placement-group label, of one bucket.
+/// An Auto Scaling group of one bucket, or the nodes of one bucket that carry one value of the
+/// placement-group label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name, unique in the catalog.
+    /// The name, unique in the catalog.
     pub name: String,
-    /// The placement group that its instances start in.
+    /// The placement group in which its instances start.
     pub placement_group: Option<String>,
-    /// The fewest instances that it keeps.
+    /// The minimum number of instances.
     pub min: u64,
-    /// The most instances that it may have.
+    /// The maximum number of instances.
     pub max: u64,
 }
 
 /// An instance type with its capacity type and kind of accelerator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name: the instance type, with `/spot` where it is bought so.
+    /// The name: the instance type, followed by `/spot` for spot capacity.
     pub name: String,
-    /// How it is bought.
+    /// The capacity type of its instances.
     pub capacity_type: CapacityType,
-    /// The kind of its accelerators, where it has any.
+    /// The kind of its accelerators, if it has any.
     pub accelerator_kind: AcceleratorKind,
-    /// What pods can have of one instance, [`crate::UNLIMITED`] where nothing limits them.
+    /// The allocatable resources of one instance, [`crate::UNLIMITED`] in components without a
+    /// limit.
     pub allocatable: Resources,
-    /// The price of an instance for an hour.
+    /// The price of one instance for one hour.
     pub hourly: MicroDollars,
-    /// Where its instances can be started: at least one group.
+    /// The groups in which its instances can be launched: at least one.
     pub groups: Vec<Group>,
 }
 
@@ -118,34 +131,37 @@ pub struct Catalog {
     buckets: Vec<Bucket>,
 }
 
-/// Why a list of buckets is no catalog.
+/// Why a list of buckets is not a valid catalog.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// There is no bucket at all.
+    /// The list is empty.
     #[error("a catalog needs at least one instance type")]
     Empty,
-    /// Two buckets have one name.
+    /// Two buckets have the same name.
     #[error("instance type {0} is listed twice")]
     BucketTwice(String),
-    /// Two groups have one name.
+    /// Two groups have the same name.
     #[error("group {0} is listed twice")]
     GroupTwice(String),
-    /// A bucket without a group.
+    /// A bucket has no group.
     #[error("instance type {0} has no group")]
     NoGroup(String),
-    /// A group whose minimum is above its maximum.
+    /// A group has a minimum above its maximum.
     #[error("group {0} has min {1} above max {2}")]
     MinAboveMax(String, u64, u64),
 }
 
 impl Catalog {
-    /// Sorts and checks the buckets.
+    /// Sorts and validates the buckets.
     ///
     /// # Errors
-    /// No bucket, a bucket without a group, a name given twice, or a minimum above its maximum.
+    /// The list has no bucket, a bucket has no group, a name is given twice, or a minimum is above
+    /// its maximum.
     pub fn new(mut buckets: Vec<Bucket>) -> Result<Self, CatalogError> {
         buckets.sort_by(|a, b| {
-            (a.allocatable, a.hourly).cmp(&(b.allocatable, b.hourly)).then_with(|| a.name.cmp(&b.name))
+            (a.allocatable, a.hourly)
+                .cmp(&(b.allocatable, b.hourly))
+                .then_with(|| a.name.cmp(&b.name))
         });
         if buckets.is_empty() {
             return Err(CatalogError::Empty);
@@ -172,20 +188,21 @@ impl Catalog {
         &self.buckets
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     pub fn len(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Never: a catalog has at least one bucket.
+    /// Always false, because a catalog has at least one bucket.
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
-    /// The buckets that a pod of this shape may use and fits on when they are empty.
+    /// Returns the buckets that admit a pod of this shape and that it fits on while they are empty.
     ///
     /// # Errors
-    /// Why there is none: nothing admits it, or the resource that keeps it off the bucket that comes closest.
+    /// No bucket admits the shape, or every bucket that admits it is too small. The second error
+    /// carries the missing resource of the bucket that comes closest.
     pub fn buckets_for(&self, shape: &Shape) -> Result<BucketSet, Unfit> {
         let mut fitting = BucketSet::none();
         let mut shortage: Option<Resource> = None;
@@ -195,9 +212,10 @@ impl Catalog {
                 continue;
             }
             admitted = true;
-            match bucket.allocatable.shortage(shape.asks) {
+            match bucket.allocatable.shortage(shape.requests) {
                 None => fitting.insert(id),
-                // The bucket that has enough of the dearest resources comes closest.
+                // The bucket that comes closest has enough of the resources with the highest cost
+                // factors.
                 Some(lacks) => shortage = shortage.max(Some(lacks)),
             }
         }
@@ -218,29 +236,29 @@ fn twice<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketSet {
     words: Vec<u64>,
-    /// Whether the buckets beyond `words` are in it.
+    /// Whether the buckets beyond `words` are in the set.
     beyond: bool,
 }
 
 impl BucketSet {
-    /// Every bucket.
+    /// The set of all buckets.
     pub fn all() -> Self {
         Self { words: Vec::new(), beyond: true }
     }
 
-    /// No bucket.
+    /// The empty set.
     pub fn none() -> Self {
         Self { words: Vec::new(), beyond: false }
     }
 
-    /// These buckets.
+    /// The set of these buckets.
     pub fn only(ids: impl IntoIterator<Item = BucketId>) -> Self {
         let mut set = Self::none();
         ids.into_iter().for_each(|id| set.insert(id));
         set
     }
 
-    /// Adds a bucket.
+    /// Adds a bucket to the set.
     pub fn insert(&mut self, id: BucketId) {
         if self.contains(id) {
             return;
@@ -251,50 +269,81 @@ impl BucketSet {
         self.words[id / 64] |= 1 << (id % 64);
     }
 
-    /// Whether the bucket is in it.
+    /// Whether the set contains the bucket.
     pub fn contains(&self, id: BucketId) -> bool {
         self.words.get(id / 64).map_or(self.beyond, |word| word >> (id % 64) & 1 == 1)
     }
 
-    /// The first bucket in it, ascending.
+    /// The first bucket of the set, ascending.
     pub fn first(&self) -> Option<BucketId> {
         let set = self.words.iter().enumerate().find(|&(_, &word)| word != 0);
         let bit = set.map(|(at, word)| at * 64 + word.trailing_zeros() as usize);
         bit.or_else(|| self.beyond.then_some(self.words.len() * 64))
     }
 
-    /// Whether it holds no bucket.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         !self.beyond && self.words.iter().all(|&word| word == 0)
     }
 
-    /// The buckets modulo 64 as bits: two sets whose masks do not meet have no bucket in common.
+    /// The buckets modulo 64, as bits. Two sets whose masks have no common bit have no common
+    /// bucket.
     pub(crate) fn mask(&self) -> u64 {
         if self.beyond { u64::MAX } else { self.words.iter().fold(0, |mask, word| mask | word) }
     }
 }
 
-/// What a pod asks for and where it may go. Pods of one shape are interchangeable.
+/// The requests of a pod and the buckets that admit it. Pods of one shape are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
-    /// What one pod asks for, with `pods: 1`.
-    pub asks: Resources,
-    /// The kind of the accelerators that it asks for; without a meaning when it asks for none.
+    /// The requests of one pod, with `pods: 1`.
+    pub requests: Resources,
+    /// The kind of the requested accelerators. It has no meaning if the pod requests none.
     pub accelerator_kind: AcceleratorKind,
-    /// The buckets that its selectors, affinity, tolerations and architecture admit.
+    /// The buckets that the pod's selectors, affinity, tolerations and architecture admit.
     pub admits: BucketSet,
 }
 
 impl Shape {
-    /// A shape that every bucket admits, taking one pod slot.
-    pub fn new(asks: Resources, accelerator_kind: AcceleratorKind) -> Self {
-        Self { asks: Resources { pods: 1, ..asks }, accelerator_kind, admits: BucketSet::all() }
+    /// Returns a shape that every bucket admits and that takes one pod slot.
+    pub fn new(requests: Resources, accelerator_kind: AcceleratorKind) -> Self {
+        Self {
+            requests: Resources { pods: 1, ..requests },
+            accelerator_kind,
+            admits: BucketSet::all(),
+        }
     }
 
-    /// Whether the bucket admits it, by policy and by kind of accelerator; not whether it fits.
+    /// Whether the bucket admits the shape, by `admits` and by the kind of accelerator. The size is
+    /// not compared.
     pub fn admitted_by(&self, id: BucketId, bucket: &Bucket) -> bool {
-        let right_kind = self.asks.accelerators == 0
-            || (bucket.allocatable.accelerators > 0 && self.accelerator_kind == bucket.accelerator_kind);
+        let right_kind = self.requests.accelerators == 0
+            || (bucket.allocatable.accelerators > 0
+                && self.accelerator_kind == bucket.accelerator_kind);
         right_kind && self.admits.contains(id)
+    }
+}
+
+/// Why pods fit nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unfit {
+    /// No bucket admits them, because of selectors, taints, architecture or kind of accelerator.
+    NoBucketAdmits,
+    /// Every bucket that admits them is too small. The bucket that comes closest lacks this
+    /// resource.
+    TooLarge(Resource),
+}
+
+impl Unfit {
+    /// The spelling of the reason in metrics, events, status and messages.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NoBucketAdmits => "no_bucket_admits",
+            Self::TooLarge(Resource::Accelerators) => "too_large: accelerators",
+            Self::TooLarge(Resource::Cpu) => "too_large: cpu_millis",
+            Self::TooLarge(Resource::Memory) => "too_large: memory_bytes",
+            Self::TooLarge(Resource::Ephemeral) => "too_large: ephemeral_bytes",
+            Self::TooLarge(Resource::Pods) => "too_large: pods",
+        }
     }
 }

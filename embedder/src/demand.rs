@@ -1,68 +1,73 @@
-//! Embed: a cluster as demand per bucket.
+//! Embed: turns the state of a cluster into demand per bucket.
 //!
-//! What is true beats what could be packed tighter: occupied nodes count as they are, and only pods that wait are
-//! packed, first onto the free room of occupied nodes.
+//! Occupied nodes count as they are, even if their pods could be packed onto fewer nodes. Only
+//! pending pods are packed, first onto the free room of occupied nodes.
 
 use crate::bucket::Catalog;
 use crate::gang::{Gang, VirtualInstance, virtual_instance};
-use crate::pack::{Ask, Order, Room, Unplaced, pack};
+use crate::pack::{Order, PodRequest, Room, Unplaced, pack};
 
-/// What embedding needs to know of a cluster, batch pods only.
+/// The state of a cluster that embedding needs, for batch pods only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// Nodes per bucket of the catalog on which batch pods run or are nominated.
+    /// The number of nodes on which batch pods run or are nominated, per bucket of the catalog.
     pub occupied: Vec<u64>,
-    /// The free room on those of them that are Ready and schedulable, in the order in which the scheduler fills it.
+    /// The free room on those of the occupied nodes that are Ready and schedulable, in the order in
+    /// which the scheduler fills them.
     pub rooms: Vec<Room>,
-    /// Ungated pending pods.
-    pub pending: Vec<Ask>,
+    /// Pending pods without a scheduling gate.
+    pub pending: Vec<PodRequest>,
     /// Pods that will be released within the launch latency.
-    pub announced: Vec<Ask>,
-    /// Pods among those to be released that start together.
+    pub announced: Vec<PodRequest>,
+    /// Gangs (pods that start together) that will be released within the launch latency.
     pub gangs: Vec<Gang>,
 }
 
-/// Instances that a cluster needs, per bucket of the catalog.
+/// The instances that a cluster needs, per bucket of the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Present: occupied nodes, and new ones for pods that wait.
+    /// Present demand: occupied nodes, and new nodes for pending pods.
     pub present: Vec<u64>,
-    /// Announced: further ones for pods that will be released within the launch latency.
+    /// Announced demand: further nodes for pods that will be released within the launch latency.
     pub announced: Vec<u64>,
-    /// What gangs that are larger than an instance add to it.
+    /// The virtual instances, counted in `announced`, of gangs that are larger than one instance.
     pub gangs: Vec<VirtualInstance>,
-    /// The free room on occupied nodes, and on new ones for pods that wait, once those are placed.
+    /// The free room that is left once pending pods are placed, on occupied nodes and on the new
+    /// nodes that pending pods need.
     pub rooms: Vec<Room>,
-    /// Pods that wait and fit nowhere, by their place in [`Cluster::pending`].
+    /// Pending pods that fit nowhere, by their index in [`Cluster::pending`].
     pub unplaced: Vec<Unplaced>,
 }
 
-/// The demand of a cluster, by first-fit-increasing.
+/// Computes the demand of a cluster, by first-fit-increasing.
 ///
-/// A gang that fits on one instance is packed with the others. A larger one takes its instances whole, whatever room is
-/// free: its pods start in one place.
+/// A gang that fits on one instance is packed with the other pods. A larger gang takes whole
+/// instances, even if occupied nodes have free room, because its pods start in one place.
 pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
     let Cluster { occupied, rooms, pending, announced, gangs } = cluster;
-    let mut demand =
-        Demand { present: occupied.clone(), announced: vec![0; catalog.len()], ..Demand::default() };
+    let mut demand = Demand {
+        present: occupied.clone(),
+        announced: vec![0; catalog.len()],
+        ..Demand::default()
+    };
     demand.present.resize(catalog.len(), 0);
     if pending.is_empty() && announced.is_empty() && gangs.is_empty() {
         demand.rooms.clone_from(rooms);
         return demand;
     }
-    let mut further: Vec<Ask> = announced.clone();
+    let mut further: Vec<PodRequest> = announced.clone();
     for gang in gangs {
         match virtual_instance(gang, catalog) {
             Ok(virtual_instance) if virtual_instance.instances > 1 => {
                 demand.announced[virtual_instance.bucket] += virtual_instance.instances;
                 demand.gangs.push(virtual_instance);
             }
-            _ => further.extend(gang.asks.iter().cloned()),
+            _ => further.extend(gang.requests.iter().cloned()),
         }
     }
     let packed = pack(pending, rooms, catalog, Order::Increasing);
     if !further.is_empty() {
-        let all: Vec<Ask> = pending.iter().cloned().chain(further).collect();
+        let all: Vec<PodRequest> = pending.iter().cloned().chain(further).collect();
         let with = pack(&all, rooms, catalog, Order::Increasing);
         for (id, (with, without)) in with.opened.iter().zip(&packed.opened).enumerate() {
             demand.announced[id] += with.saturating_sub(*without);

@@ -1,42 +1,52 @@
-//! Pods that start together, as virtual instances: k instances of one bucket, dealt to one placement group as a whole.
+//! Pods that start together, as virtual instances.
+//!
+//! A virtual instance is k instances of one bucket, which one placement group receives as a whole.
 
-use crate::bucket::{Bucket, BucketId, Catalog, Shape};
-use crate::pack::{Ask, Order, Unfit, pack};
+use crate::bucket::{Bucket, BucketId, Catalog, Shape, Unfit};
+use crate::pack::{Order, PodRequest, pack};
 use crate::resources::{Resource, Resources};
 
-/// How a job that is larger than an instance is cut into pods.
+/// How a job that is larger than an instance is split into pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Split {
-    /// Full instances and a remainder: 20 GPUs on 8-GPU instances are 8 + 8 + 4.
+    /// Pods as large as an instance, and a remainder: 20 GPUs on 8-GPU instances are 8 + 8 + 4.
     #[default]
     Full,
-    /// The same number of pods, as even as can be: 20 GPUs on 8-GPU instances are 7 + 7 + 6.
+    /// The same number of pods as [`Split::Full`], of sizes that differ by at most one unit: 20
+    /// GPUs on 8-GPU instances are 7 + 7 + 6.
     Even,
 }
 
 /// Pods that are placed all at once or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gang {
-    /// Its pods.
-    pub asks: Vec<Ask>,
-    /// Whether all of them must be in one placement group.
+    /// The pods of the gang.
+    pub requests: Vec<PodRequest>,
+    /// Whether all pods must run in one placement group.
     pub one_placement_group: bool,
 }
 
-/// Instances of one bucket that one gang takes together.
+/// The instances of one bucket that one gang takes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualInstance {
-    /// Their bucket.
+    /// The bucket of the instances.
     pub bucket: BucketId,
-    /// How many.
+    /// The number of instances.
     pub instances: u64,
-    /// Whether all of them must be in one placement group.
+    /// Whether all instances must be in one placement group.
     pub one_placement_group: bool,
 }
 
-/// Cuts `units` of `unit` into pods no larger than an instance of `bucket`, largest first, as (what one asks for,
-/// how many); `None` when not even one unit fits.
-pub fn split(units: u64, unit: Resources, bucket: &Bucket, how: Split) -> Option<Vec<(Resources, u64)>> {
+/// Splits `units` of `unit` into pods no larger than an instance of `bucket`, largest first.
+///
+/// Each element is (the requests of one pod, the number of such pods). Returns `None` if not even
+/// one unit fits, or if `units` is 0.
+pub fn split(
+    units: u64,
+    unit: Resources,
+    bucket: &Bucket,
+    how: Split,
+) -> Option<Vec<(Resources, u64)>> {
     let pod = |units: u64| Resources { pods: 1, ..unit.times(units) };
     let one = Resources { pods: 1, ..unit };
     if !bucket.allocatable.fits(one) || units == 0 {
@@ -48,28 +58,39 @@ pub fn split(units: u64, unit: Resources, bucket: &Bucket, how: Split) -> Option
         Split::Full => [(most, units / most), (units % most, 1)],
         Split::Even => [(units / pods + 1, units % pods), (units / pods, pods - units % pods)],
     };
-    Some(sizes.into_iter().filter(|&(units, pods)| units > 0 && pods > 0).map(|(u, n)| (pod(u), n)).collect())
+    Some(
+        sizes
+            .into_iter()
+            .filter(|&(units, pods)| units > 0 && pods > 0)
+            .map(|(u, n)| (pod(u), n))
+            .collect(),
+    )
 }
 
-/// The instances that a gang takes: one of the first bucket, ascending, that holds it whole, else as many as it needs
-/// of the bucket that needs the fewest, the cheapest of those.
+/// Returns the instances that a gang takes.
+///
+/// The result is one instance of the first bucket, ascending, that holds the whole gang. If no
+/// bucket does, the result is as many instances as the gang needs of the bucket that needs the
+/// fewest; of several such buckets, the one with the lowest cost is chosen.
 ///
 /// # Errors
-/// No single bucket takes every pod of the gang.
+/// No single bucket admits and fits every pod of the gang.
 pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstance, Unfit> {
     let mut best: Option<(u64, u64, BucketId)> = None;
     let mut reason = Unfit::NoBucketAdmits;
     for (id, bucket) in catalog.buckets().iter().enumerate() {
-        if let Some(unfit) = gang.asks.iter().find_map(|ask| unfit(&ask.shape, id, bucket)) {
+        if let Some(unfit) =
+            gang.requests.iter().find_map(|request| unfit(&request.shape, id, bucket))
+        {
             reason = closer(reason, unfit);
             continue;
         }
-        let on_this = |ask: &Ask| Ask {
-            shape: Shape { admits: crate::BucketSet::only([id]), ..ask.shape.clone() },
-            count: ask.count,
+        let on_this = |request: &PodRequest| PodRequest {
+            shape: Shape { admits: crate::BucketSet::only([id]), ..request.shape.clone() },
+            count: request.count,
         };
-        let asks: Vec<Ask> = gang.asks.iter().map(on_this).collect();
-        let instances = pack(&asks, &[], catalog, Order::Decreasing).opened[id];
+        let requests: Vec<PodRequest> = gang.requests.iter().map(on_this).collect();
+        let instances = pack(&requests, &[], catalog, Order::Decreasing).opened[id];
         let candidate = (instances, bucket.hourly.0.saturating_mul(instances), id);
         if best.is_none_or(|best| candidate < best) {
             best = Some(candidate);
@@ -87,7 +108,7 @@ fn unfit(shape: &Shape, id: BucketId, bucket: &Bucket) -> Option<Unfit> {
     if !shape.admitted_by(id, bucket) {
         return Some(Unfit::NoBucketAdmits);
     }
-    bucket.allocatable.shortage(shape.asks).map(Unfit::TooLarge)
+    bucket.allocatable.shortage(shape.requests).map(Unfit::TooLarge)
 }
 
 fn closer(a: Unfit, b: Unfit) -> Unfit {

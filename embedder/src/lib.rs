@@ -1,16 +1,17 @@
-//! How many instances does this need?
+//! Counts the instances that a set of pods needs.
 //!
-//! Packs the resource vectors of pods into instance-type buckets, exactly, in integers.
-//! Pure: no Kubernetes, no clock, no I/O; the same input gives the same output.
+//! This crate packs the resource vectors of pods into instance-type buckets, with exact integer
+//! arithmetic. It is pure: it has no Kubernetes client, no clock and no I/O, so the same input
+//! always gives the same output.
 //!
 //! ```text
 //! resources.rs   the resource vector: exact units, total order
-//! bucket.rs      instance types, their groups, the catalog, and what a pod asks for
+//! bucket.rs      instance types, their groups, the catalog, and the shapes of pods
 //! pack.rs        first-fit-increasing over shapes with counts
 //! share.rs       the paper's Algorithm 2: dominant shares
 //! gang.rs        pods that start together, as virtual instances
-//! base.rs        which small instance types earn their place
-//! demand.rs      a cluster as demand per bucket
+//! base.rs        selection of the smallest instance type that lowers the cost
+//! demand.rs      the state of a cluster as demand per bucket
 //! ```
 //!
 //! "The paper" is "A Predictive Autoscaler for Elastic Batch Jobs".
@@ -25,11 +26,13 @@ mod share;
 
 pub use base::base;
 pub use bucket::{
-    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group, MicroDollars,
-    Shape,
+    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group,
+    MicroDollars, Shape, Unfit,
 };
 pub use demand::{Cluster, Demand, embed};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};
-pub use pack::{Ask, FreeRoom, Order, PackShape, Packing, Placed, Room, Unfit, Unplaced, pack, pack_within};
+pub use pack::{
+    FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Room, Unplaced, pack, pack_within,
+};
 pub use resources::{Resource, Resources, UNLIMITED};
 pub use share::{Share, share};

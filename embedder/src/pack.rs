@@ -1,116 +1,104 @@
-//! First-fit-increasing: pods onto free room, then onto new instances of the smallest bucket that fits.
+//! First-fit-increasing: packs pods onto free room, then onto new instances of the smallest bucket
+//! that fits.
 //!
-//! Shapes come with counts, ascending. Each pod goes to the first given node with room, else to the first bin in
-//! the order of opening, else to a new bin of the first bucket, ascending, that admits it and fits. Pods of one shape
-//! are placed in runs, and nodes that are alike and adjacent are one run, so that the work grows with shapes and
-//! runs, not with pods. Where every pod differs, blocks of runs carry the roof of their free room, and a search skips
-//! those that cannot fit.
+//! The input is shapes with counts, which are packed in ascending order. Each pod goes to the first
+//! existing node with enough free room. If there is none, it goes to the first new bin, in the
+//! order of opening, with enough free room. If there is none either, it opens a new bin of the
+//! first bucket, ascending, that admits it and that it fits.
+//!
+//! Pods of one shape are placed in runs, and adjacent nodes with the same bucket and free room form
+//! one run, so the running time grows with the number of shapes and runs, not with the number of
+//! pods. Runs are grouped into blocks. Each block holds the component-wise maximum of its free
+//! room, so a search can skip blocks on which a shape cannot fit. This keeps packing fast even if
+//! every pod differs.
 
-use crate::bucket::{BucketId, BucketSet, Catalog, Shape};
-use crate::resources::{Resource, Resources};
+use crate::bucket::{BucketId, BucketSet, Catalog, Shape, Unfit};
+use crate::resources::Resources;
 
 /// Pods of one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// What each asks for.
+pub struct PodRequest {
+    /// The shape of each pod.
     pub shape: Shape,
-    /// How many there are.
+    /// The number of pods.
     pub count: u64,
 }
 
 /// Adjacent nodes with the same free room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Their bucket.
+    /// The bucket of the nodes.
     pub bucket: BucketId,
-    /// What is free on each.
+    /// The free room on each node.
     pub free: Resources,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u64,
 }
 
-/// In which order shapes are placed.
+/// The order in which shapes are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Smallest first: the paper's choice, so that small jobs open no large node.
+    /// Smallest first. This is the order of the paper: small jobs do not open large nodes.
     #[default]
     Increasing,
-    /// Largest first, as cluster-autoscaler's estimator counts.
+    /// Largest first, as in cluster-autoscaler's estimator.
     Decreasing,
-    /// As the caller lists them.
+    /// The order of the input.
     Given,
 }
 
-/// Pods of one ask on a run of nodes, the same number on each.
+/// Pods of one request on a run of nodes, with the same number of pods on each node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Placed {
-    /// The place of the ask in the input.
-    pub ask: usize,
-    /// The first node: given nodes are counted from 0 in their order, new bins follow in the order of opening.
+    /// The index of the request in the input.
+    pub request: usize,
+    /// The first node. Existing nodes are counted from 0 in their order; new bins follow in the
+    /// order of opening.
     pub node: u64,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u64,
-    /// How many pods on each.
+    /// The number of pods on each node.
     pub pods_each: u64,
 }
 
-/// Why pods fit nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unfit {
-    /// No bucket admits them: selectors, taints, architecture or kind of accelerator.
-    NoBucketAdmits,
-    /// Every bucket that admits them is too small; the one that comes closest lacks this.
-    TooLarge(Resource),
-}
-
-impl Unfit {
-    /// The reason as it is spelled everywhere.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::NoBucketAdmits => "no_bucket_admits",
-            Self::TooLarge(Resource::Accelerators) => "too_large: accelerators",
-            Self::TooLarge(Resource::Cpu) => "too_large: cpu_millis",
-            Self::TooLarge(Resource::Memory) => "too_large: memory_bytes",
-            Self::TooLarge(Resource::Ephemeral) => "too_large: ephemeral_bytes",
-            Self::TooLarge(Resource::Pods) => "too_large: pods",
-        }
-    }
-}
-
-/// Pods that no bucket takes.
+/// Pods that fit on no bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplaced {
-    /// The place of the ask in the input.
-    pub ask: usize,
-    /// How many pods.
+    /// The index of the request in the input.
+    pub request: usize,
+    /// The number of pods.
     pub count: u64,
-    /// Why.
+    /// The reason.
     pub reason: Unfit,
 }
 
-/// What a packing came to.
+/// The result of a packing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
-    /// New bins per bucket of the catalog.
+    /// The number of new bins per bucket of the catalog.
     pub opened: Vec<u64>,
-    /// What went where.
+    /// The placement of the pods.
     pub placed: Vec<Placed>,
-    /// What fits nowhere.
+    /// The pods that fit nowhere.
     pub unplaced: Vec<Unplaced>,
-    /// The free room that is left, on given nodes and on new ones, in the order of the nodes.
+    /// The free room that is left on existing nodes and on new bins, in the order of the nodes.
     pub rooms: Vec<Room>,
 }
 
-/// Packs `asks` onto the free room of `rooms`, then onto new instances of the catalog's buckets.
+/// Packs `requests` onto the free room of `rooms`, then onto new instances of the catalog's
+/// buckets.
 ///
-/// The order of shapes is total: what they ask for, then kind, then admitted buckets, then their place in the input.
-pub fn pack(asks: &[Ask], rooms: &[Room], catalog: &Catalog, order: Order) -> Packing {
-    pack_within(asks, rooms, catalog, &BucketSet::all(), order)
+/// The order of shapes is total: resource requests, then kind of accelerator, then admitted
+/// buckets, then the index in the input.
+pub fn pack(requests: &[PodRequest], rooms: &[Room], catalog: &Catalog, order: Order) -> Packing {
+    pack_within(requests, rooms, catalog, &BucketSet::all(), order)
 }
 
-/// The same, where new instances can be had only of `open` buckets. What would need another one fits nowhere.
+/// Packs like [`pack`], but opens new instances only of the buckets in `open`.
+///
+/// Pods that would need an instance of another bucket fit nowhere.
 pub fn pack_within(
-    asks: &[Ask],
+    requests: &[PodRequest],
     rooms: &[Room],
     catalog: &Catalog,
     open: &BucketSet,
@@ -118,74 +106,78 @@ pub fn pack_within(
 ) -> Packing {
     let mut packing = Packing { opened: vec![0; catalog.len()], ..Packing::default() };
     let mut runs = Runs::new(rooms);
-    for index in sorted(asks, order) {
-        let Ask { shape, count } = &asks[index];
+    for index in sorted(requests, order) {
+        let PodRequest { shape, count } = &requests[index];
         if *count == 0 {
             continue;
         }
         let shape = PackShape::within(shape, catalog, open);
         let Packing { opened, placed, unplaced, .. } = &mut packing;
         let left = runs.fill(&shape, *count, catalog, opened, &mut |node, nodes, pods_each| {
-            placed.push(Placed { ask: index, node, nodes, pods_each });
+            placed.push(Placed { request: index, node, nodes, pods_each });
         });
         if let (Err(reason), true) = (shape.opens, left > 0) {
-            unplaced.push(Unplaced { ask: index, count: left, reason });
+            unplaced.push(Unplaced { request: index, count: left, reason });
         }
     }
     packing.rooms = runs.rooms();
     packing
 }
 
-/// A shape made ready for a catalog, to be packed many times.
+/// A shape with its buckets resolved against a catalog, so that it can be packed many times.
 #[derive(Clone, Debug)]
 pub struct PackShape {
-    asks: Resources,
+    requests: Resources,
     admitted: BucketSet,
-    /// The bucket of which a new instance is opened for it.
+    /// The bucket of which a new instance is opened for the shape.
     opens: Result<BucketId, Unfit>,
 }
 
 impl PackShape {
-    /// Looks up where the shape may go.
+    /// Resolves the buckets of the shape.
     pub fn new(shape: &Shape, catalog: &Catalog) -> Self {
         Self::within(shape, catalog, &BucketSet::all())
     }
 
-    /// The same, where new instances can be had only of `open` buckets.
+    /// Resolves the buckets of the shape, with new instances only of the buckets in `open`.
     fn within(shape: &Shape, catalog: &Catalog, open: &BucketSet) -> Self {
         let buckets = catalog.buckets().iter().enumerate();
-        let admitted = buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id);
+        let admitted =
+            buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id);
         let opens = catalog.buckets_for(shape).and_then(|fitting| {
             let open = (0..catalog.len()).find(|&id| fitting.contains(id) && open.contains(id));
             open.ok_or(Unfit::NoBucketAdmits)
         });
-        Self { asks: shape.asks, admitted: BucketSet::only(admitted), opens }
+        Self { requests: shape.requests, admitted: BucketSet::only(admitted), opens }
     }
 
-    /// The bucket of which a new instance is opened for it, and what it asks for.
+    /// Returns the bucket of which a new instance is opened for the shape, and the requests of one
+    /// pod.
     pub fn opens(&self) -> Option<(BucketId, Resources)> {
-        self.opens.ok().map(|bucket| (bucket, self.asks))
+        self.opens.ok().map(|bucket| (bucket, self.requests))
     }
 }
 
-/// Free room that is packed onto again and again, each time anew.
+/// Free room onto which pods can be packed repeatedly, each time from the same initial state.
 pub struct FreeRoom {
     room: Runs,
-    /// A copy to pack onto. What was changed in it is copied anew each time: allocating would take longer than packing.
+    /// The copy onto which pods are packed. Only its changed blocks are restored after each
+    /// packing, because allocating a new copy would take longer than the packing itself.
     scratch: Runs,
     opened: Vec<u64>,
 }
 
 impl FreeRoom {
-    /// The free room of nodes, in the order in which they are filled.
+    /// Creates the free room of nodes, in the order in which they are filled.
     pub fn new(rooms: &[Room]) -> Self {
         let room = Runs::new(rooms);
         let scratch = Runs { is_tidy: false, ..room.clone() };
         Self { room, scratch, opened: Vec::new() }
     }
 
-    /// The new instances per bucket that pods need beyond this room, shapes in the order given. What fits nowhere is
-    /// passed over.
+    /// Returns the new instances per bucket that pods need beyond this free room.
+    ///
+    /// Shapes are packed in the given order. Pods that fit nowhere are ignored.
     pub fn opened<'a>(
         &mut self,
         pods: impl Iterator<Item = (&'a PackShape, u64)>,
@@ -202,25 +194,28 @@ impl FreeRoom {
     }
 }
 
-fn sorted(asks: &[Ask], order: Order) -> Vec<usize> {
-    let mut indices: Vec<usize> = (0..asks.len()).collect();
+fn sorted(requests: &[PodRequest], order: Order) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..requests.len()).collect();
     match order {
-        Order::Increasing => indices.sort_by(|&a, &b| asks[a].shape.cmp(&asks[b].shape)),
-        Order::Decreasing => indices.sort_by(|&a, &b| asks[b].shape.cmp(&asks[a].shape)),
+        Order::Increasing => indices.sort_by(|&a, &b| requests[a].shape.cmp(&requests[b].shape)),
+        Order::Decreasing => indices.sort_by(|&a, &b| requests[b].shape.cmp(&requests[a].shape)),
         Order::Given => {}
     }
     indices
 }
 
-/// A block is split when it outgrows this: long enough that few blocks are looked at, short enough to look through.
+/// The maximum number of runs in a block: 32. A block that exceeds it is split. The value keeps
+/// both the number of blocks and the search within one block small.
 const BLOCK_RUNS_MAX: usize = 32;
 
-/// Nodes in their order, in runs of the same bucket and free room, in blocks that can be skipped as a whole.
+/// Nodes in their order, as runs with the same bucket and free room. Runs are grouped into blocks
+/// that a search can skip.
 #[derive(Clone)]
 struct Runs {
     blocks: Vec<Block>,
     nodes: u64,
-    /// Whether blocks are split and measured once they have changed: it takes time, and saves more where much is packed.
+    /// Whether changed blocks are split and measured again. Both take time, which pays off only if
+    /// many pods are packed.
     is_tidy: bool,
 }
 
@@ -229,9 +224,9 @@ struct Block {
     runs: Vec<Run>,
     /// The component-wise maximum of the free room of all runs.
     roof: Resources,
-    /// The buckets of all runs, modulo 64.
+    /// The buckets of all runs, modulo 64, as bits.
     mask: u64,
-    /// Whether pods or nodes were added.
+    /// Whether pods or nodes were added since the last restore.
     is_changed: bool,
 }
 
@@ -274,20 +269,27 @@ impl Runs {
         }
     }
 
-    /// Makes this what it was a copy of.
+    /// Restores the state of `original`, of which `self` is a copy.
     fn restore(&mut self, original: &Self) {
         self.blocks.truncate(original.blocks.len());
-        for (block, original) in self.blocks.iter_mut().zip(&original.blocks).filter(|(b, _)| b.is_changed) {
+        for (block, original) in
+            self.blocks.iter_mut().zip(&original.blocks).filter(|(b, _)| b.is_changed)
+        {
             let Block { runs, roof, mask, is_changed: _ } = original;
             block.runs.clear();
             block.runs.extend_from_slice(runs);
-            *block =
-                Block { runs: std::mem::take(&mut block.runs), roof: *roof, mask: *mask, is_changed: false };
+            *block = Block {
+                runs: std::mem::take(&mut block.runs),
+                roof: *roof,
+                mask: *mask,
+                is_changed: false,
+            };
         }
         self.nodes = original.nodes;
     }
 
-    /// Places pods on what stands, then on new instances; returns how many fit nowhere.
+    /// Places pods on existing nodes and bins, then on new instances. Returns the number of pods
+    /// that fit nowhere.
     fn fill(
         &mut self,
         shape: &PackShape,
@@ -296,11 +298,12 @@ impl Runs {
         opened: &mut [u64],
         placed: &mut impl FnMut(u64, u64, u64),
     ) -> u64 {
-        // A node may be larger than its bucket says: free room is offered even to what no empty instance takes.
+        // A node may be larger than its bucket states, so pods that fit on no empty instance are
+        // tried on the free room, too.
         let left = self.place(shape, count, placed);
         match shape.opens {
             Ok(bucket) if left > 0 => {
-                let nodes = self.open(bucket, shape.asks, left, catalog, placed);
+                let nodes = self.open(bucket, shape.requests, left, catalog, placed);
                 opened[bucket] = opened[bucket].saturating_add(nodes);
                 0
             }
@@ -308,14 +311,20 @@ impl Runs {
         }
     }
 
-    /// Places up to `count` pods on what stands; returns how many are left over.
-    fn place(&mut self, shape: &PackShape, count: u64, placed: &mut impl FnMut(u64, u64, u64)) -> u64 {
+    /// Places up to `count` pods on existing nodes and bins. Returns the number of pods that are
+    /// left.
+    fn place(
+        &mut self,
+        shape: &PackShape,
+        count: u64,
+        placed: &mut impl FnMut(u64, u64, u64),
+    ) -> u64 {
         let mask = shape.admitted.mask();
         let mut left = count;
         let mut at = 0;
         while left > 0 && at < self.blocks.len() {
             let block = &mut self.blocks[at];
-            if block.mask & mask != 0 && block.roof.fits(shape.asks) {
+            if block.mask & mask != 0 && block.roof.fits(shape.requests) {
                 let before = left;
                 left = block.place(shape, left, placed);
                 if self.is_tidy && left < before {
@@ -324,7 +333,7 @@ impl Runs {
                 if self.is_tidy && block.runs.len() > BLOCK_RUNS_MAX {
                     let tail = block.split_off();
                     self.blocks.insert(at + 1, tail);
-                    // The tail was searched with its head.
+                    // The pods were already tried on the runs of the tail, before the split.
                     at += 1;
                 }
             }
@@ -333,22 +342,22 @@ impl Runs {
         left
     }
 
-    /// Opens as many instances of a bucket as `count` pods need; returns how many.
+    /// Opens as many instances of a bucket as `count` pods need. Returns the number of instances.
     fn open(
         &mut self,
         bucket: BucketId,
-        asks: Resources,
+        requests: Resources,
         count: u64,
         catalog: &Catalog,
         placed: &mut impl FnMut(u64, u64, u64),
     ) -> u64 {
         let allocatable = catalog.buckets()[bucket].allocatable;
-        let each = allocatable.holds(asks).min(count);
+        let each = allocatable.holds(requests).min(count);
         for (nodes, pods_each) in [(count / each, each), (1, count % each)] {
             if nodes == 0 || pods_each == 0 {
                 continue;
             }
-            let free = allocatable.take(asks.times(pods_each)).unwrap_or_default();
+            let free = allocatable.take(requests.times(pods_each)).unwrap_or_default();
             placed(self.nodes, nodes, pods_each);
             self.append(bucket, free, nodes);
         }
@@ -362,21 +371,26 @@ impl Runs {
 }
 
 impl Block {
-    fn place(&mut self, shape: &PackShape, count: u64, placed: &mut impl FnMut(u64, u64, u64)) -> u64 {
-        let asks = shape.asks;
+    fn place(
+        &mut self,
+        shape: &PackShape,
+        count: u64,
+        placed: &mut impl FnMut(u64, u64, u64),
+    ) -> u64 {
+        let requests = shape.requests;
         let mut left = count;
         let mut at = 0;
         while left > 0 && at < self.runs.len() {
             let run = self.runs[at];
-            if !(run.free.fits(asks) && shape.admitted.contains(run.bucket)) {
+            if !(run.free.fits(requests) && shape.admitted.contains(run.bucket)) {
                 at += 1;
                 continue;
             }
-            let each = run.free.holds(asks).min(left);
+            let each = run.free.holds(requests).min(left);
             let nodes = (left / each).min(run.nodes);
             placed(run.first, nodes, each);
             left -= nodes * each;
-            let free = run.free.take(asks.times(each)).unwrap_or_default();
+            let free = run.free.take(requests.times(each)).unwrap_or_default();
             self.runs[at] = Run { nodes, free, ..run };
             if nodes < run.nodes {
                 let rest = Run { first: run.first + nodes, nodes: run.nodes - nodes, ..run };

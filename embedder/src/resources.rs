@@ -1,11 +1,11 @@
 //! The resource vector: exact unsigned integers with a total order.
 //!
-//! The order compares, it never decides whether something fits: that is [`Resources::fits`], component by
-//! component. No operation here can overflow, underflow or panic.
+//! The order only compares vectors. [`Resources::fits`] decides whether a vector fits, component by
+//! component. No operation in this module can overflow, underflow or panic.
 
 use serde::{Deserialize, Serialize};
 
-/// A component of a capacity that has no limit; taking from it leaves it as it is.
+/// The value of a component that has no limit. Taking from it leaves it unchanged.
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// One component of [`Resources`], in the order of its cost factor.
@@ -24,10 +24,11 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// All components, dearest first.
-    pub const ALL: [Self; 5] = [Self::Accelerators, Self::Cpu, Self::Memory, Self::Ephemeral, Self::Pods];
+    /// All components, in descending order of their cost factor.
+    pub const ALL: [Self; 5] =
+        [Self::Accelerators, Self::Cpu, Self::Memory, Self::Ephemeral, Self::Pods];
 
-    /// The name with its unit, as in files and messages.
+    /// The name with its unit, as it is spelled in files and messages.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Accelerators => "accelerators",
@@ -39,13 +40,16 @@ impl Resource {
     }
 }
 
-/// What a pod asks for, what an instance has, or what is left of it.
+/// The requests of a pod, the capacity of an instance, or the capacity that is left.
 ///
-/// Ordered as the paper's Algorithm 1 means it (its prose: the first component that differs decides; as printed the
-/// loop walks on past a greater component): accelerators first, then CPU, memory, local disk, pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Ordered as the paper's Algorithm 1 describes it in its prose: the first component that differs
+/// decides. As printed, the loop of the algorithm continues past a greater component. The order of
+/// the components is accelerators, CPU, memory, local disk, pods.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Resources {
-    /// Whole accelerators; their kind stands beside the vector, see [`crate::AcceleratorKind`].
+    /// Whole accelerators. Their kind is stored outside the vector, as [`crate::AcceleratorKind`].
     pub accelerators: u64,
     /// CPU in thousandths of a core.
     pub cpu_millis: u64,
@@ -53,16 +57,18 @@ pub struct Resources {
     pub memory_bytes: u64,
     /// Local disk in bytes.
     pub ephemeral_bytes: u64,
-    /// Pod slots: 1 in what a pod asks for.
+    /// Pod slots: 1 in the requests of one pod.
     pub pods: u64,
 }
 
 impl Resources {
-    /// Nothing limits it.
+    /// A capacity without a limit in any component.
     pub const UNLIMITED: Self = Self::of([UNLIMITED; 5]);
 
-    /// From components in the order of [`Resource::ALL`].
-    pub const fn of([accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]: [u64; 5]) -> Self {
+    /// Builds a vector from components in the order of [`Resource::ALL`].
+    pub const fn of(
+        [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]: [u64; 5],
+    ) -> Self {
         Self { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods }
     }
 
@@ -72,28 +78,31 @@ impl Resources {
         [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]
     }
 
-    /// Whether `asks` fits, component by component.
-    pub const fn fits(self, asks: Self) -> bool {
-        self.accelerators >= asks.accelerators
-            && self.cpu_millis >= asks.cpu_millis
-            && self.memory_bytes >= asks.memory_bytes
-            && self.ephemeral_bytes >= asks.ephemeral_bytes
-            && self.pods >= asks.pods
+    /// Whether `requests` fits, component by component.
+    pub const fn fits(self, requests: Self) -> bool {
+        self.accelerators >= requests.accelerators
+            && self.cpu_millis >= requests.cpu_millis
+            && self.memory_bytes >= requests.memory_bytes
+            && self.ephemeral_bytes >= requests.ephemeral_bytes
+            && self.pods >= requests.pods
     }
 
-    /// What remains once `used` is taken, or `None` when it does not fit.
+    /// Returns the rest once `used` is taken, or `None` if `used` does not fit.
     pub fn take(self, used: Self) -> Option<Self> {
-        self.fits(used)
-            .then(|| self.zip(used, |have, take| if have == UNLIMITED { have } else { have - take }))
+        self.fits(used).then(|| {
+            self.zip(used, |have, take| if have == UNLIMITED { have } else { have - take })
+        })
     }
 
-    /// With `freed` given back. Saturates at unlimited, which only a caller that never took it can reach.
+    /// Returns the vector with `freed` added. The sum saturates at [`UNLIMITED`], which only a
+    /// caller that gives back more than it took can reach.
     #[must_use]
     pub fn give_back(self, freed: Self) -> Self {
         self.zip(freed, u64::saturating_add)
     }
 
-    /// `n` times this. Saturates at unlimited, which fits on nothing that has a limit.
+    /// Returns the vector multiplied by `n`. The product saturates at [`UNLIMITED`], which fits on
+    /// no capacity that has a limit.
     #[must_use]
     pub fn times(self, n: u64) -> Self {
         self.zip(Self::default(), |each, _| each.saturating_mul(n))
@@ -111,22 +120,28 @@ impl Resources {
         self.zip(other, u64::min)
     }
 
-    /// How many times `asks` fits; [`UNLIMITED`] when nothing that it asks for is limited.
-    pub fn holds(self, asks: Self) -> u64 {
-        let (have, asks) = (self.components(), asks.components());
+    /// Returns how many times `requests` fits, or [`UNLIMITED`] if no requested component is
+    /// limited.
+    pub fn holds(self, requests: Self) -> u64 {
+        let (have, requests) = (self.components(), requests.components());
         let mut most = UNLIMITED;
-        for (have, ask) in have.into_iter().zip(asks) {
-            if ask > 0 && have != UNLIMITED {
-                most = most.min(have / ask);
+        for (have, request) in have.into_iter().zip(requests) {
+            if request > 0 && have != UNLIMITED {
+                most = most.min(have / request);
             }
         }
         most
     }
 
-    /// The first component, dearest first, in which `asks` does not fit.
-    pub fn shortage(self, asks: Self) -> Option<Resource> {
-        let (have, asks) = (self.components(), asks.components());
-        Resource::ALL.into_iter().enumerate().find(|&(i, _)| have[i] < asks[i]).map(|(_, resource)| resource)
+    /// Returns the first component, in the order of [`Resource::ALL`], in which `requests` does not
+    /// fit.
+    pub fn shortage(self, requests: Self) -> Option<Resource> {
+        let (have, requests) = (self.components(), requests.components());
+        Resource::ALL
+            .into_iter()
+            .enumerate()
+            .find(|&(i, _)| have[i] < requests[i])
+            .map(|(_, resource)| resource)
     }
 
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
@@ -144,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_component_that_differs_orders() {
+    fn the_first_component_that_differs_decides_the_order() {
         assert!(r(0, 64_000, 256) < r(1, 4_000, 16));
         assert!(r(1, 2_000, 9) < r(1, 4_000, 1));
         assert!(r(1, 2_000, 8) < r(1, 2_000, 9));
     }
 
     #[test]
-    fn less_in_order_does_not_mean_that_it_fits() {
+    fn a_vector_that_is_less_in_order_does_not_always_fit() {
         let (small, large) = (r(0, 64_000, 256), r(1, 4_000, 16));
         assert!(small < large);
         assert!(!large.fits(small));
@@ -160,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_stays_unlimited() {
+    fn an_unlimited_component_stays_unlimited() {
         let node = Resources { cpu_millis: 8_000, ..Resources::UNLIMITED };
         let left = node.take(r(0, 3_000, 1 << 60)).unwrap();
         assert_eq!(left, Resources { cpu_millis: 5_000, ..Resources::UNLIMITED });
@@ -169,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overflows() {
+    fn operations_saturate_and_never_overflow() {
         let most = r(u64::MAX - 1, u64::MAX - 1, u64::MAX - 1);
         assert_eq!(most.times(3).cpu_millis, UNLIMITED);
         assert_eq!(most.give_back(most).cpu_millis, UNLIMITED);

@@ -1,10 +1,10 @@
-//! Gangs and shares: the paper's tables, and jobs larger than an instance.
+//! Tests of gangs and shares: the tables of the paper, and jobs that are larger than an instance.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    AcceleratorKind, Ask, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars, Resources,
-    Shape, Split, UNLIMITED, Unfit, share, split, virtual_instance,
+    AcceleratorKind, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars,
+    PodRequest, Resources, Shape, Split, UNLIMITED, Unfit, share, split, virtual_instance,
 };
 
 const GIB: u64 = 1 << 30;
@@ -26,32 +26,40 @@ fn bucket(name: &str, accelerators: u64, cpu: u64, gib: u64) -> Bucket {
     }
 }
 
-fn ask(count: u64, accelerators: u64, cpu: u64, gib: u64) -> Ask {
-    let asks =
-        Resources { accelerators, cpu_millis: cpu * 1_000, memory_bytes: gib * GIB, ..Resources::default() };
-    Ask { shape: Shape::new(asks, AcceleratorKind::default()), count }
+fn pods(count: u64, accelerators: u64, cpu: u64, gib: u64) -> PodRequest {
+    let requests = Resources {
+        accelerators,
+        cpu_millis: cpu * 1_000,
+        memory_bytes: gib * GIB,
+        ..Resources::default()
+    };
+    PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count }
 }
 
 fn gpus() -> Catalog {
-    Catalog::new(vec![bucket("gpu4", 4, 32, 128), bucket("gpu8", 8, 64, 256), bucket("cpu", 0, 16, 64)])
-        .unwrap()
+    Catalog::new(vec![
+        bucket("gpu4", 4, 32, 128),
+        bucket("gpu8", 8, 64, 256),
+        bucket("cpu", 0, 16, 64),
+    ])
+    .unwrap()
 }
 
-/// Tables 1 and 2, with the maximum of 2/1 and 3/2 where the paper prints 1.5.
+/// Tables 1 and 2 of the paper. The paper prints 1.5 where the maximum of 2/1 and 3/2 is 2.
 #[test]
-fn algorithm_2_counts_the_papers_tables() {
+fn algorithm_2_reproduces_the_tables_of_the_paper() {
     let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 4)]).unwrap();
-    let vectors = [ask(1, 0, 1, 1), ask(1, 0, 1, 2), ask(1, 1, 2, 4)];
+    let vectors = [pods(1, 0, 1, 1), pods(1, 0, 1, 2), pods(1, 1, 2, 4)];
     assert_eq!(share(&vectors, &catalog).instances, [2, 1]);
 }
 
 #[test]
-fn a_share_counts_only_where_the_vector_fits() {
+fn a_vector_counts_only_towards_a_bucket_that_it_fits() {
     let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 400)]).unwrap();
-    // Less than the small bucket in the order of vectors, and yet too large for it.
-    let sums = share(&[ask(3, 0, 0, 100)], &catalog);
+    // The vector is less than the small bucket in lexicographic order, but too large for it.
+    let sums = share(&[pods(3, 0, 0, 100)], &catalog);
     assert_eq!(sums.instances, [0, 1]);
-    assert_eq!(share(&[ask(1, 2, 0, 0)], &catalog).unplaced.len(), 1);
+    assert_eq!(share(&[pods(1, 2, 0, 0)], &catalog).unplaced.len(), 1);
 }
 
 #[track_caller]
@@ -79,8 +87,8 @@ fn a_unit_that_does_not_fit_cannot_be_split() {
 }
 
 #[track_caller]
-fn check(asks: &[Ask], expected: Result<(&str, u64), Unfit>) {
-    let gang = Gang { asks: asks.to_vec(), one_placement_group: true };
+fn check(requests: &[PodRequest], expected: Result<(&str, u64), Unfit>) {
+    let gang = Gang { requests: requests.to_vec(), one_placement_group: true };
     let got = virtual_instance(&gang, &gpus());
     assert!(got.as_ref().is_ok_and(|v| v.one_placement_group) || got.is_err());
     let catalog = gpus();
@@ -89,18 +97,18 @@ fn check(asks: &[Ask], expected: Result<(&str, u64), Unfit>) {
 
 #[test]
 fn a_gang_takes_instances_of_one_bucket() {
-    check(&[ask(2, 8, 0, 0), ask(1, 4, 0, 0)], Ok(("gpu8", 3)));
-    check(&[ask(4, 1, 0, 0)], Ok(("gpu4", 1)));
-    check(&[ask(5, 1, 0, 0)], Ok(("gpu8", 1)));
-    check(&[ask(6, 4, 0, 0)], Ok(("gpu8", 3)));
-    check(&[ask(2, 0, 16, 0)], Ok(("gpu4", 1)));
-    check(&[ask(1, 9, 0, 0)], Err(Unfit::TooLarge(embedder::Resource::Accelerators)));
+    check(&[pods(2, 8, 0, 0), pods(1, 4, 0, 0)], Ok(("gpu8", 3)));
+    check(&[pods(4, 1, 0, 0)], Ok(("gpu4", 1)));
+    check(&[pods(5, 1, 0, 0)], Ok(("gpu8", 1)));
+    check(&[pods(6, 4, 0, 0)], Ok(("gpu8", 3)));
+    check(&[pods(2, 0, 16, 0)], Ok(("gpu4", 1)));
+    check(&[pods(1, 9, 0, 0)], Err(Unfit::TooLarge(embedder::Resource::Accelerators)));
 }
 
 #[test]
-fn a_gang_goes_only_where_each_of_its_pods_is_admitted() {
-    let mut pinned = ask(3, 0, 16, 0);
+fn a_gang_is_placed_only_on_a_bucket_that_admits_each_of_its_pods() {
+    let mut pinned = pods(3, 0, 16, 0);
     pinned.shape.admits = BucketSet::only([0]);
     check(std::slice::from_ref(&pinned), Ok(("cpu", 3)));
-    check(&[pinned, ask(1, 1, 0, 0)], Err(Unfit::NoBucketAdmits));
+    check(&[pinned, pods(1, 1, 0, 0)], Err(Unfit::NoBucketAdmits));
 }

@@ -1,10 +1,12 @@
 //! Actuate: the only code that writes ReplicaSets, gates and CapacityBuffers.
 //!
-//! Every write carries the version of what its decision read, so that a stale one fails. It touches what carries our
-//! labels and owner, and nothing else: names come from [`Template::name`] or from what was found by them.
+//! Every write except those of a PodTemplate carries the `resourceVersion` that its decision read,
+//! so a stale write fails. The code touches only objects with Prophet's labels and owner: their
+//! names come from [`Template::name`], or from objects that were found by these labels.
 
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams,
+    Preconditions,
 };
 use kube::{Client, Error};
 use serde_json::{Value, json};
@@ -12,10 +14,10 @@ use serde_json::{Value, json};
 use crate::changes::Change;
 use crate::manifest::{LIFTED_AT, LIFTED_FOR, Template};
 
-/// The one field manager.
+/// The field manager of every write.
 const MANAGER: &str = "prophet";
 
-/// A write that failed. The rest goes on; the next turn tries again.
+/// A failed write. The other writes continue, and the next turn retries.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {act} {name}")]
 pub struct ActuateError {
@@ -26,13 +28,14 @@ pub struct ActuateError {
 }
 
 impl ActuateError {
-    /// Whether something else wrote first: the next turn decides anew, and nothing is wrong.
+    /// Whether the object was changed or deleted since it was read. This is no fault, because the
+    /// next turn decides anew.
     pub fn is_stale(&self) -> bool {
         matches!(&*self.source, Error::Api(status) if status.code == 409 || status.code == 404)
     }
 }
 
-/// Writes for one policy.
+/// Writes the changes of the policies of one namespace.
 #[derive(Clone)]
 pub struct Actuator {
     client: Client,
@@ -40,15 +43,17 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// For the policies of a namespace.
+    /// Creates an actuator for the policies of a namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self { client, namespace: namespace.into() }
     }
 
-    /// Does one change; `now` (RFC 3339) and `why` go onto pods whose gate is lifted.
+    /// Applies one change.
+    ///
+    /// `now` (RFC 3339) and `why` are written as annotations onto pods whose gate is removed.
     ///
     /// # Errors
-    /// The API server refuses it, or cannot be reached.
+    /// The API server rejects the write or cannot be reached.
     pub async fn change(&self, change: &Change, now: &str, why: &str) -> Result<(), ActuateError> {
         match change {
             Change::Apply { set, body } => self.apply("apps", "v1", "ReplicaSet", set, body).await,
@@ -73,10 +78,12 @@ impl Actuator {
         }
     }
 
-    /// Makes a group's CapacityBuffer ask for so many nodes; `resource_version` is `None` where there is none yet.
+    /// Creates or updates a group's CapacityBuffer with `replicas` nodes.
+    ///
+    /// `resource_version` is `None` if the group has no CapacityBuffer yet.
     ///
     /// # Errors
-    /// The API server refuses it, or cannot be reached.
+    /// The API server rejects the write or cannot be reached.
     pub async fn buffer(
         &self,
         template: &Template,
@@ -91,13 +98,23 @@ impl Actuator {
         self.apply("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", &name, &body).await
     }
 
-    /// Deletes a CapacityBuffer of ours with its PodTemplate.
+    /// Deletes a CapacityBuffer of Prophet with its PodTemplate.
     ///
     /// # Errors
-    /// The API server refuses it, or cannot be reached.
-    pub async fn delete_buffer(&self, name: &str, resource_version: &str) -> Result<(), ActuateError> {
-        self.delete("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", name, Some(resource_version))
-            .await?;
+    /// The API server rejects the write or cannot be reached.
+    pub async fn delete_buffer(
+        &self,
+        name: &str,
+        resource_version: &str,
+    ) -> Result<(), ActuateError> {
+        self.delete(
+            "autoscaling.x-k8s.io",
+            "v1beta1",
+            "CapacityBuffer",
+            name,
+            Some(resource_version),
+        )
+        .await?;
         self.delete("", "v1", "PodTemplate", name, None).await
     }
 
@@ -110,12 +127,20 @@ impl Actuator {
         body: &Value,
     ) -> Result<(), ActuateError> {
         let parameters = PatchParams::apply(MANAGER).force();
-        let done = self.api(group, version, kind).patch(name, &parameters, &Patch::Apply(body)).await;
+        let done =
+            self.api(group, version, kind).patch(name, &parameters, &Patch::Apply(body)).await;
         done.map(drop).map_err(|source| failed("apply", kind, name, source))
     }
 
-    async fn merge(&self, group: &str, kind: &str, name: &str, body: &Value) -> Result<(), ActuateError> {
-        let parameters = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+    async fn merge(
+        &self,
+        group: &str,
+        kind: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<(), ActuateError> {
+        let parameters =
+            PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         let done = self.api(group, "v1", kind).patch(name, &parameters, &Patch::Merge(body)).await;
         done.map(drop).map_err(|source| failed("change", kind, name, source))
     }

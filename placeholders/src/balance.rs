@@ -4,8 +4,8 @@
 
 use embedder::Group;
 
-use crate::plan::GroupStanding;
 use crate::reason::Reason;
+use crate::standing::GroupStanding;
 
 /// How many placeholders each group gets, and what held any back.
 pub(crate) fn balance(
@@ -51,7 +51,8 @@ impl<'a> Deal<'a> {
     fn whole(&mut self, size: u64) -> bool {
         let fits = |&at: &usize| self.room[at] - self.wants[at] >= size;
         let new = |at: usize| size - self.unclaimed(at).min(size);
-        let best = (0..self.wants.len()).filter(fits).min_by_key(|&at| (new(at), self.wants[at], at));
+        let best =
+            (0..self.wants.len()).filter(fits).min_by_key(|&at| (new(at), self.wants[at], at));
         if let Some(at) = best {
             self.wants[at] += size;
         }
@@ -60,13 +61,15 @@ impl<'a> Deal<'a> {
 
     /// Keeps up to `most` of those that stand; where fewer are kept, the fullest group gives up first.
     fn keep(&mut self, most: u64) -> u64 {
-        let mut kept: Vec<u64> =
-            (0..self.wants.len()).map(|at| self.unclaimed(at).min(self.room[at] - self.wants[at])).collect();
+        let mut kept: Vec<u64> = (0..self.wants.len())
+            .map(|at| self.unclaimed(at).min(self.room[at] - self.wants[at]))
+            .collect();
         let total: u64 = kept.iter().fold(0, |sum, &n| sum.saturating_add(n));
         let mut surplus = total.saturating_sub(most);
         while surplus > 0 {
             let full = |at: usize| (self.wants[at] + kept[at], at);
-            let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at)) else {
+            let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at))
+            else {
                 break;
             };
             kept[at] -= 1;
@@ -83,8 +86,11 @@ impl<'a> Deal<'a> {
             let open = (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]);
             let Some(at) = open.min_by_key(|&at| (self.wants[at], at)) else { break };
             // Alone, a group takes all at once.
-            let n =
-                if self.wants.len() == 1 { (most - added).min(self.room[at] - self.wants[at]) } else { 1 };
+            let n = if self.wants.len() == 1 {
+                (most - added).min(self.room[at] - self.wants[at])
+            } else {
+                1
+            };
             self.wants[at] += n;
             added += n;
         }

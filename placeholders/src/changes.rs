@@ -1,81 +1,83 @@
-//! From what a group ought to have and what it has to the writes that lead there: pure, so that a second look at the
-//! applied first one finds nothing to do.
+//! Computes the writes that lead a group from its standing placeholders to the planned ones.
 //!
-//! The number of pods whose gate is lifted never exceeds what is wanted. A changed template is rolled delete-first, a few
-//! nodes at a time: a full node has no room for both.
+//! The computation is pure: once the writes are applied, a second computation returns no writes.
+//! The number of pods without a gate never exceeds the planned number, unless more stood before.
+//! When the template changes, old placeholders are deleted before new ones are created, a few at a
+//! time, because a full node has no room for both.
 
 use serde_json::Value;
 
 use crate::manifest::{HOLD_GATE, Template};
 
-/// A ReplicaSet of ours.
+/// A ReplicaSet that Prophet owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandingSet {
-    /// Its name, which holds the digest of its template.
+    /// The name, which contains the digest of its template.
     pub name: String,
-    /// The version that a write must carry.
+    /// The `resourceVersion` that a write must carry.
     pub resource_version: String,
-    /// Pods that it is asked for.
+    /// The number of pods in `spec.replicas`.
     pub replicas: u64,
-    /// Its pods.
+    /// The pods of the ReplicaSet.
     pub pods: Vec<StandingPod>,
 }
 
-/// A placeholder.
+/// A placeholder pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandingPod {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The version that a write must carry.
+    /// The `resourceVersion` that a write must carry.
     pub resource_version: String,
-    /// All gates that hold it.
+    /// All scheduling gates of the pod.
     pub gates: Vec<String>,
-    /// Whether our gate is among them.
+    /// Whether Prophet's gate, [`HOLD_GATE`], is one of them.
     pub held: bool,
-    /// Whether it is on a node.
+    /// Whether the pod is bound to a node.
     pub bound: bool,
-    /// Whether it is on its way out.
+    /// Whether the pod is being deleted.
     pub deleting: bool,
 }
 
-/// One write.
+/// One write to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Make the group's present ReplicaSet, or ask it for so many pods.
+    /// Creates the group's present ReplicaSet, or sets its number of replicas.
     Apply {
-        /// Its name.
+        /// The name of the ReplicaSet.
         set: String,
-        /// The whole of it, with the version that it had, if there is one.
+        /// The complete object, with its last `resourceVersion` if it exists.
         body: Box<Value>,
     },
-    /// Ask a ReplicaSet of an older template for so many pods.
+    /// Sets the number of replicas of a ReplicaSet with an older template.
     Scale {
-        /// Its name.
+        /// The name of the ReplicaSet.
         set: String,
-        /// The version that it had.
+        /// The last `resourceVersion` of the object.
         resource_version: String,
-        /// How many.
+        /// The number of replicas.
         replicas: u64,
     },
-    /// Lift the gate of a pod.
+    /// Removes the gate of a pod.
     Lift {
-        /// The pod.
+        /// The name of the pod.
         pod: String,
-        /// The version that it had.
+        /// The last `resourceVersion` of the object.
         resource_version: String,
         /// The gates that remain.
         gates: Vec<String>,
     },
-    /// Delete a ReplicaSet that nothing is asked of any more.
+    /// Deletes a ReplicaSet that has no replicas and no pods any more.
     Delete {
-        /// Its name.
+        /// The name of the ReplicaSet.
         set: String,
-        /// The version that it had.
+        /// The last `resourceVersion` of the object.
         resource_version: String,
     },
 }
 
-/// Placeholders that a roll takes away at once in one group.
+/// The number of placeholders that a rolling replacement deletes at once in one group: 2. The value
+/// is small because each deleted placeholder lowers the headroom until its replacement runs.
 const ROLL_AT_ONCE: u64 = 2;
 
 impl StandingSet {
@@ -92,7 +94,9 @@ impl StandingSet {
     }
 }
 
-/// The writes that lead a group towards `want` placeholders made by `template`; `sets` are all of the group.
+/// Returns the writes that lead a group towards `want` placeholders made by `template`.
+///
+/// `sets` are all ReplicaSets of the group.
 pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Change> {
     let mut changes = Vec::new();
     let name = template.name();
@@ -100,14 +104,16 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
     let older: Vec<&StandingSet> = sets.iter().filter(|set| set.name != name).collect();
     let old: u64 = older.iter().map(|set| set.lifted()).sum();
     let new = present.map_or(0, StandingSet::lifted);
-    // Of what is too much, the old goes.
+    // If there are too many placeholders, those of older templates are removed first.
     let new_kept = new.min(want);
     let new_want = want.saturating_sub(old).max(new_kept);
     if new_want > 0 || present.is_some() {
         towards(template, present, new_want, new, &mut changes);
     }
-    let settled = present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
-    // What waits for a node holds none, and may be too large for the one that comes: it goes at once.
+    let settled =
+        present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
+    // A pending placeholder occupies no node, and it may be too large for the node that is
+    // launched. So pending placeholders of older templates are removed at once.
     let mut keep = older.iter().map(|set| set.bound()).sum::<u64>().min(want - new_kept);
     if settled {
         keep -= keep.min(ROLL_AT_ONCE);
@@ -125,7 +131,8 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
     changes
 }
 
-/// Towards `want` lifted pods of the present ReplicaSet, of which `lifted` are there.
+/// Adds the writes that lead the present ReplicaSet, which has `lifted` pods without a gate,
+/// towards `want`.
 fn towards(
     template: &Template,
     present: Option<&StandingSet>,

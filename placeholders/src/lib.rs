@@ -1,23 +1,25 @@
-//! How many placeholders, and where?
+//! Plans how many placeholders each group gets.
 //!
-//! Turns what each bucket is expected to need into placeholders per group. Pure: all state is an argument and comes
-//! back as a value. Each number carries its reasons.
+//! This crate turns the expected needs of each bucket into placeholders per group. It is pure: all
+//! state is an argument and is returned as a value. Each number carries its reasons.
 //!
 //! ```text
-//! policy.rs    what is wanted, as plain serde types
-//! plan.rs      wants to a plan; what stands between them, one file each:
-//!   steady.rs    scale-down windows, rates, tolerance
-//!   limits.rs    the most placeholders, and the most dollars an hour (spend.rs gives them out)
+//! policy.rs    the operator's policy, as plain serde types
+//! plan.rs      from needs to a plan; its steps are in one file each:
+//!   steady.rs    stabilisation windows, rates, tolerance
+//!   limits.rs    limits on the number of placeholders and on dollars per hour (spend.rs allots them)
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
-//! reason.rs    why a number is what it is, spelled once
+//! standing.rs  the standing placeholders, per group
+//! want.rs      the expected needs of a bucket, and the steps to its target
+//! reason.rs    the reasons of a number, each spelled once
 //! ```
 //!
 //! With the feature `kubernetes`:
 //!
 //! ```text
-//! manifest.rs  a group's placeholders as Kubernetes objects
-//! changes.rs   the writes that lead from what stands to what ought to
-//! actuate.rs   the only writer, and the only code here that does I/O
+//! manifest.rs  the placeholders of a group as Kubernetes objects
+//! changes.rs   the writes that lead from the standing placeholders to the planned ones
+//! actuate.rs   the only code that writes these objects, and the only code here that does I/O
 //! ```
 
 #[cfg(feature = "kubernetes")]
@@ -32,7 +34,9 @@ mod plan;
 mod policy;
 mod reason;
 mod spend;
+mod standing;
 mod steady;
+mod want;
 
 #[cfg(feature = "kubernetes")]
 pub use actuate::{ActuateError, Actuator};
@@ -40,10 +44,12 @@ pub use actuate::{ActuateError, Actuator};
 pub use changes::{Change, StandingPod, StandingSet, changes};
 #[cfg(feature = "kubernetes")]
 pub use manifest::{
-    BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner, POLICY_LABEL,
-    TEMPLATE_LABEL, Template, Warm,
+    BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
+    POLICY_LABEL, TEMPLATE_LABEL, Template, Warm,
 };
-pub use plan::{BucketPlan, GroupPlan, GroupStanding, Plan, Standing, Step, Want, plan};
+pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
 pub use reason::Reason;
+pub use standing::{GroupStanding, Standing};
 pub use steady::Steady;
+pub use want::{Step, Want};

@@ -1,13 +1,13 @@
-//! The most placeholders: per bucket, in all, and in dollars an hour.
+//! The limits of a policy: placeholders per bucket, placeholders in total, and dollars per hour.
 
 use embedder::{Catalog, MicroDollars};
 
-use crate::plan::{Step, Want};
 use crate::policy::{Limits, Policy};
 use crate::reason::Reason;
 use crate::spend::{Offer, spend, worth};
+use crate::want::{Step, Want};
 
-/// Caps targets; each cap that held one adds its step.
+/// Lowers the targets to the limits. Each limit that lowers a target adds its step.
 pub(crate) fn limit(
     targets: &mut [u64],
     wants: &[Want],
@@ -50,7 +50,8 @@ fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step
     }
 }
 
-/// More placeholders than this of one bucket are not weighed one by one: no cluster has so many nodes.
+/// The maximum number of placeholders of one bucket that are weighed one by one: 100,000. It
+/// exceeds the number of nodes of any cluster.
 const OFFERS_MAX: u64 = 100_000;
 
 fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog) -> Vec<Offer> {

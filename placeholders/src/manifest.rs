@@ -1,125 +1,132 @@
-//! A group's placeholders as Kubernetes objects: a ReplicaSet, or a CapacityBuffer with its PodTemplate.
+//! The placeholders of a group as Kubernetes objects: a ReplicaSet, or a CapacityBuffer with its
+//! PodTemplate.
 //!
-//! One placeholder takes a node whole, runs nothing, yields to every workload, and is held by a scheduling gate until
-//! [`crate::actuate`] lifts it: a pod that a ReplicaSet recreates after a preemption must cause no launch by itself.
+//! One placeholder takes a whole node, runs no program, and yields to every workload. A scheduling
+//! gate holds it until [`crate::actuate`] removes the gate, because a pod that a ReplicaSet
+//! recreates after a preemption must not cause a launch by itself.
 
 use std::collections::BTreeMap;
 
 use embedder::{Resources, UNLIMITED};
 use serde_json::{Map, Value, json};
 
-/// The gate that holds placeholders until a plan wants them.
+/// The scheduling gate that holds placeholders until a plan needs them.
 pub const HOLD_GATE: &str = "prophet.dev/hold";
 
-/// The label that names the policy.
+/// The label with the name of the policy.
 pub const POLICY_LABEL: &str = "prophet.dev/policy";
 
-/// The label that tells a group from the others of its policy: a digest of its names.
+/// The label that distinguishes a group from the other groups of its policy: a digest of the names
+/// of bucket and group.
 pub const GROUP_LABEL: &str = "prophet.dev/group";
 
-/// The label of the template's digest: another template is another ReplicaSet.
+/// The label with the digest of the template. Each template has its own ReplicaSet.
 pub const TEMPLATE_LABEL: &str = "prophet.dev/template";
 
-/// The annotations that name bucket and group in full.
+/// The annotation with the full name of the bucket.
 pub const BUCKET_ANNOTATION: &str = "prophet.dev/bucket";
-/// See [`BUCKET_ANNOTATION`].
+/// The annotation with the full name of the group.
 pub const GROUP_ANNOTATION: &str = "prophet.dev/group-name";
 
-/// The annotation of a placeholder that tells when its gate was lifted, RFC 3339.
+/// The annotation of a placeholder with the time at which its gate was removed, in RFC 3339.
 pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
 
-/// The annotation that tells what for.
+/// The annotation of a placeholder with the reason for which its gate was removed.
 pub const LIFTED_FOR: &str = "prophet.dev/lifted-for";
 
-/// The policy that owns what is made for it.
+/// The policy that owns the objects that are created for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its namespace: where all of it lies.
+    /// The namespace of the policy and of all its objects.
     pub namespace: String,
-    /// Its name.
+    /// The name of the policy.
     pub name: String,
-    /// Its UID.
+    /// The UID of the policy.
     pub uid: String,
 }
 
-/// What the placeholders of one group are made of.
+/// The properties of the placeholders of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The policy.
+    /// The policy that owns the placeholders.
     pub owner: Owner,
     /// The bucket's name.
     pub bucket: String,
     /// The group's name.
     pub group: String,
-    /// What one takes: a node, less its DaemonSets and a margin.
-    pub asks: Resources,
-    /// The kind of accelerators among it.
+    /// The requests of one placeholder: the allocatable resources of a node, less those of its
+    /// DaemonSets and a margin.
+    pub requests: Resources,
+    /// The kind of the requested accelerators.
     pub accelerator_kind: String,
-    /// The labels of the nodes that it goes to.
+    /// The labels that a node must have (`nodeSelector`).
     pub pins: BTreeMap<String, String>,
-    /// The taints that it tolerates, as (key, value, effect).
+    /// The taints that a placeholder tolerates, as (key, value, effect).
     pub taints: Vec<(String, String, String)>,
-    /// Its priority class.
+    /// The priority class of a placeholder.
     pub priority_class: String,
-    /// The image of the container that does nothing.
+    /// The image of the container, which runs no workload.
     pub image: String,
-    /// What to have on the node before its first job.
+    /// The images and data that a node must have before its first job.
     pub warm: Vec<Warm>,
 }
 
-/// Something to have on a node before its first job.
+/// An image or data that a node must have before its first job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warm {
-    /// An image, run once with a command that ends at once.
+    /// An image that runs once, with a command that ends at once.
     Image {
         /// The image.
         image: String,
         /// The command.
         command: Vec<String>,
     },
-    /// An image that has no program to run: mounted as a volume, which pulls it.
+    /// An image without a program. The placeholder mounts it as a volume, so the kubelet pulls it.
     Volume {
         /// The image.
         image: String,
     },
-    /// Data, put into a folder of the node by a command. It is skipped where the marker is, and may be killed at any
-    /// moment: the marker is made only once it has ended well.
+    /// Data that a command writes into a directory of the node.
+    ///
+    /// The command is skipped if the marker exists. It may be killed at any moment, so the marker
+    /// is created only after the command has succeeded.
     Data {
-        /// A name.
+        /// The name of the data, which is part of the name of the init container.
         name: String,
-        /// The image that has the command, and a shell.
+        /// The image that contains the command and a shell.
         image: String,
         /// The command.
         command: Vec<String>,
-        /// The folder, mounted at the same path.
+        /// The directory on the node, mounted at the same path in the container.
         host_path: String,
-        /// The file in it that says that all is there.
+        /// The file in the directory whose existence means that the data is complete.
         marker: String,
     },
 }
 
-/// Skips when the marker `$0` is there, else runs the command and makes the marker.
+/// Exits if the marker `$0` exists; otherwise runs the command and creates the marker.
 const WARM_SCRIPT: &str = r#"[ -e "$0" ] && exit 0; "$@" && : > "$0""#;
 
 impl Template {
-    /// The digest of the pods that it makes: FNV-1a, 32 bits folded from 64, in hexadecimal.
+    /// Returns the digest of the pods that the template makes: FNV-1a, 64 bits folded to 32, in
+    /// hexadecimal.
     pub fn digest(&self) -> String {
         digest(&self.pod(true).to_string())
     }
 
-    /// The digest that tells its group from the policy's others.
+    /// Returns the digest that distinguishes the group from the other groups of the policy.
     pub fn group_digest(&self) -> String {
         digest(&format!("{}\n{}", self.bucket, self.group))
     }
 
-    /// The name of its ReplicaSet or CapacityBuffer.
+    /// Returns the name of the ReplicaSet or CapacityBuffer.
     pub fn name(&self) -> String {
-        // Names end up in labels, which take 63 characters.
+        // The name is also used in labels, whose values have at most 63 characters.
         let policy: String = self.owner.name.chars().take(30).collect();
         format!("prophet-{policy}-{}-{}", self.group_digest(), self.digest())
     }
 
-    /// Its ReplicaSet with so many pods, each held by the gate.
+    /// Returns the ReplicaSet with `replicas` pods, each held by the gate.
     pub fn replica_set(&self, replicas: u64, resource_version: Option<&str>) -> Value {
         let labels = self.labels();
         let mut pod = self.pod(true);
@@ -136,7 +143,8 @@ impl Template {
         })
     }
 
-    /// Its CapacityBuffer for so many nodes, by the PodTemplate of the same name.
+    /// Returns the CapacityBuffer for `replicas` nodes, which refers to the PodTemplate of the same
+    /// name.
     pub fn capacity_buffer(&self, replicas: u64, resource_version: Option<&str>) -> Value {
         json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1",
@@ -150,7 +158,8 @@ impl Template {
         })
     }
 
-    /// The PodTemplate of its CapacityBuffer. Nothing holds a virtual pod, so it has no gate.
+    /// Returns the PodTemplate of the CapacityBuffer. It has no gate, because cluster-autoscaler
+    /// only simulates its pods.
     pub fn pod_template(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -182,7 +191,8 @@ impl Template {
         [
             ("app.kubernetes.io/name", "prophet-placeholder".into()),
             ("app.kubernetes.io/managed-by", "prophet".into()),
-            // The API server takes no more than 63 characters, and policies may have more.
+            // The API server accepts label values of at most 63 characters, but names of policies
+            // may be longer.
             (POLICY_LABEL, self.owner.name.chars().take(63).collect()),
             (GROUP_LABEL, self.group_digest()),
             (TEMPLATE_LABEL, self.digest()),
@@ -190,7 +200,7 @@ impl Template {
         .into()
     }
 
-    /// The pod, without the labels that depend on its digest.
+    /// Returns the pod without the labels that depend on its digest.
     fn pod(&self, held: bool) -> Value {
         let tolerations = self.taints.iter().map(|(key, value, effect)| {
             let operator = if value.is_empty() { "Exists" } else { "Equal" };
@@ -225,17 +235,18 @@ impl Template {
     }
 
     fn container(&self) -> Value {
-        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = self.asks;
+        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } =
+            self.requests;
         let mut requests = Map::new();
-        let mut ask = |name: &str, amount: u64, text: String| {
+        let mut request = |name: &str, amount: u64, text: String| {
             if amount > 0 && amount != UNLIMITED {
                 requests.insert(name.into(), json!(text));
             }
         };
-        ask("cpu", cpu_millis, format!("{cpu_millis}m"));
-        ask("memory", memory_bytes, memory_bytes.to_string());
-        ask("ephemeral-storage", ephemeral_bytes, ephemeral_bytes.to_string());
-        ask(&self.accelerator_kind, accelerators, accelerators.to_string());
+        request("cpu", cpu_millis, format!("{cpu_millis}m"));
+        request("memory", memory_bytes, memory_bytes.to_string());
+        request("ephemeral-storage", ephemeral_bytes, ephemeral_bytes.to_string());
+        request(&self.accelerator_kind, accelerators, accelerators.to_string());
         let mut resources = json!({"requests": requests});
         if accelerators > 0 {
             resources["limits"] = json!({&self.accelerator_kind: accelerators.to_string()});
@@ -256,7 +267,9 @@ impl Template {
                     volumes.push(
                         json!({"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}}),
                     );
-                    mounts.push(json!({"name": name, "mountPath": format!("/warm/{at}"), "readOnly": true}));
+                    mounts.push(
+                        json!({"name": name, "mountPath": format!("/warm/{at}"), "readOnly": true}),
+                    );
                 }
                 Warm::Data { name, image, command, host_path, marker } => {
                     let volume = format!("warm-data-{at}");
@@ -265,7 +278,8 @@ impl Template {
                     all.extend(command.iter().map(String::as_str));
                     first.push(json!({
                         "name": format!("warm-{name}"), "image": image, "command": all,
-                        // Folders that the kubelet makes belong to root.
+                        // The kubelet creates such directories with root as the owner, so the
+                        // command runs as root.
                         "securityContext": {
                             "runAsUser": 0, "runAsNonRoot": false, "allowPrivilegeEscalation": false,
                             "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": true,
@@ -296,7 +310,10 @@ fn harmless() -> Value {
     })
 }
 
-/// FNV-1a: a digest that no release of a library changes, so that an upgrade rolls nothing.
+/// Returns the FNV-1a digest of `text`.
+///
+/// The algorithm is fixed, so an upgrade of a library does not change the digests and replaces no
+/// placeholders.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -9,53 +9,9 @@ use crate::balance::balance;
 use crate::limits::limit;
 use crate::policy::Policy;
 use crate::reason::Reason;
+use crate::standing::Standing;
 use crate::steady::Steady;
-
-/// What one bucket is expected to need beyond its present demand.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Want {
-    /// The bucket.
-    pub bucket: BucketId,
-    /// Instances that announced pods need.
-    pub announced: u64,
-    /// Sizes of virtual instances among them.
-    pub gangs: Vec<u64>,
-    /// The quantile of the new nodes needed within the launch latency.
-    pub headroom: u64,
-    /// What the quantile rests on: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
-    pub basis: Reason,
-    /// The chance that at least n new nodes are needed, for n = 1 and on; 0 for what is not listed.
-    pub chances: Vec<f64>,
-}
-
-impl Want {
-    /// The chance that an n-th placeholder is needed.
-    pub(crate) fn chance(&self, n: u64) -> f64 {
-        if n <= self.announced {
-            return 1.0;
-        }
-        let at = usize::try_from(n - 1).unwrap_or(usize::MAX);
-        self.chances.get(at).copied().unwrap_or(0.0)
-    }
-}
-
-/// The placeholders that stand or are on their way, per bucket of the catalog and group of the bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// By bucket, then by group.
-    pub buckets: Vec<Vec<GroupStanding>>,
-}
-
-/// What is in one group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupStanding {
-    /// Placeholders, on nodes or ungated and pending.
-    pub placeholders: u64,
-    /// Nodes that pods other than placeholders occupy.
-    pub occupied: u64,
-    /// Whether launches failed lately.
-    pub backoff: bool,
-}
+use crate::want::{Step, Want};
 
 /// What ought to stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,15 +31,6 @@ pub struct BucketPlan {
     pub why: Vec<Step>,
     /// Per group of the bucket.
     pub groups: Vec<GroupPlan>,
-}
-
-/// One step on the way to a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What set the target here.
-    pub reason: Reason,
-    /// To how many.
-    pub target: u64,
 }
 
 /// What ought to stand in one group.
@@ -136,7 +83,10 @@ pub fn plan(
     let mut targets: Vec<u64> = wants
         .iter()
         .zip(&mut why)
-        .map(|(want, why)| steady.settle(want.bucket, why[0].target, &policy.behavior, now, why))
+        .map(|(want, why)| {
+            let (asked, stands) = (why[0].target, standing.placeholders(want.bucket));
+            steady.settle(want.bucket, asked, stands, &policy.behavior, now, why)
+        })
         .collect();
     limit(&mut targets, wants, catalog, policy, &mut why);
     let mut buckets = Vec::with_capacity(wants.len());
@@ -148,7 +98,8 @@ pub fn plan(
         why.extend(held.map(|reason| Step { reason, target }));
         steady.remember(want.bucket, target, now);
         let pairs = have.iter().zip(dealt);
-        let groups = pairs.map(|(have, want)| GroupPlan { have: have.placeholders, want }).collect();
+        let groups =
+            pairs.map(|(have, want)| GroupPlan { have: have.placeholders, want }).collect();
         buckets.push(BucketPlan { bucket: want.bucket, target, why, groups });
     }
     (Plan { buckets }, steady)
@@ -158,6 +109,6 @@ fn first_step(want: &Want) -> Step {
     if want.announced > want.headroom {
         Step { reason: Reason::Announced, target: want.announced }
     } else {
-        Step { reason: want.basis, target: want.headroom }
+        Step { reason: want.reason, target: want.headroom }
     }
 }

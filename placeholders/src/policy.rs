@@ -1,31 +1,35 @@
-//! What is wanted, as plain types. Parsed once; the ranges that the comments give are the reader's to check, by
-//! [`Policy::faults`].
+//! The policy of an operator, as plain types.
+//!
+//! A policy is parsed once. The code that reads it must check the ranges that the comments give,
+//! with [`Policy::faults`].
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What to aim for, and what holds it back.
+/// The objective of a policy, and the limits on its targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// How waiting and idling are weighed.
+    /// How waiting and idle nodes are weighed.
     pub objective: Objective,
-    /// The most placeholders.
+    /// The limits on the number of placeholders.
     pub limits: Limits,
-    /// The most that placeholders may cost, in dollars an hour; none when absent.
+    /// The maximum cost of all placeholders, in dollars per hour, between 0 and a billion. If
+    /// absent, the cost has no limit.
     pub spend_cap: Option<f64>,
-    /// How fast targets move.
+    /// How fast targets may change.
     pub behavior: Behavior,
 }
 
-/// How waiting and idling are weighed against each other.
+/// How the cost of waiting and the cost of idle nodes are weighed against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// Hold this quantile of the new nodes needed, in (0, 1).
+    /// Targets are this quantile of the new nodes needed, in (0, 1).
     Quantile(f64),
-    /// Hold the quantile at which one more node costs as much idle as it saves in waiting: the newsvendor's ratio.
+    /// Targets are the quantile at which one more node costs as much idle as it saves in waiting:
+    /// the newsvendor's ratio, wait / (wait + idle).
     Costs {
         /// Dollars per pending pod-hour, above 0.
         wait: f64,
@@ -41,7 +45,7 @@ impl Default for Objective {
 }
 
 impl Objective {
-    /// The quantile to hold, in (0, 1).
+    /// Returns the quantile that targets hold, in (0, 1).
     pub fn quantile(self) -> f64 {
         match self {
             Self::Quantile(q) => q,
@@ -49,7 +53,9 @@ impl Objective {
         }
     }
 
-    /// What a pending pod-hour costs in idle instance-hours: as by default, where no costs are given.
+    /// Returns the cost of a pending pod-hour in idle instance-hours.
+    ///
+    /// If the policy gives a quantile and no costs, the default costs apply.
     pub fn wait_to_idle(self) -> f64 {
         match self {
             Self::Quantile(_) => Self::default().wait_to_idle(),
@@ -58,25 +64,28 @@ impl Objective {
     }
 }
 
-/// The most placeholders.
+/// The maximum numbers of placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Over all buckets.
+    /// The maximum over all buckets. If absent, the total has no limit.
     pub total: Option<u64>,
-    /// Of one bucket, by its name.
+    /// The maximum of single buckets, by the name of the bucket.
     pub buckets: BTreeMap<String, u64>,
 }
 
-/// How fast targets move: the fields of a HorizontalPodAutoscaler's `behavior`, which name what Autopilot does to its
-/// horizontal recommendations (its section 3.3): deferred downscaling, slow decay, deferred small changes, limited
-/// growth. Nothing is held back by default.
+/// How fast targets may change.
+///
+/// The fields are those of a HorizontalPodAutoscaler's `behavior`. They name the four operations
+/// that Autopilot applies to its horizontal recommendations (its section 3.3): deferred
+/// downscaling, slow decay, deferred small changes, limited growth. By default nothing limits the
+/// targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Behavior {
-    /// How targets grow.
+    /// The rules for growing targets.
     pub scale_up: ScalingRules,
-    /// How targets shrink.
+    /// The rules for shrinking targets.
     pub scale_down: ScalingRules,
 }
 
@@ -84,31 +93,35 @@ pub struct Behavior {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScalingRules {
-    /// Shrinking: the highest target of so many seconds counts; growing: the lowest. At most a day.
+    /// The stabilisation window in seconds, at most a day (86,400). A shrinking target is the
+    /// highest of the window; a growing target is the lowest.
     pub stabilization_window_seconds: u32,
-    /// Changes of no more than this share of what stands are left alone, in [0, 1).
+    /// The fraction of the standing placeholders up to which a change is ignored, in [0, 1).
     pub tolerance: f64,
-    /// No more than so many in a period; of several, the strictest counts.
+    /// The rates of change. Of several, the strictest counts.
     pub policies: Vec<ScalingPolicy>,
 }
 
-/// At most so many placeholders in a period.
+/// A rate: the maximum number of placeholders that may be added or removed in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScalingPolicy {
-    /// How many.
+    /// The number of placeholders.
     pub value: u64,
-    /// In how many seconds; 1 to 86,400.
+    /// The period in seconds, 1 to 86,400.
     pub period_seconds: u32,
 }
 
-/// The longest window or period: what a day's decisions weigh is bounded.
-const WINDOW_SECONDS_MAX: u32 = 86_400;
+/// The longest window or period, in seconds: one day. It bounds the number of decisions that the
+/// stabilisers keep.
+pub(crate) const WINDOW_SECONDS_MAX: u32 = 86_400;
 
 impl Policy {
-    /// What is wrong with it, each with its field path; empty when nothing is.
+    /// Returns one message per fault of the policy, each with its field path. The list is empty if
+    /// the policy is valid.
     pub fn faults(&self) -> Vec<String> {
-        let Self { objective, limits: _, spend_cap, behavior: Behavior { scale_up, scale_down } } = self;
+        let Self { objective, limits: _, spend_cap, behavior: Behavior { scale_up, scale_down } } =
+            self;
         let mut faults = Vec::new();
         match *objective {
             Objective::Quantile(q) if !(q > 0.0 && q < 1.0) => {
@@ -117,7 +130,8 @@ impl Policy {
             Objective::Costs { wait, idle } => {
                 for (name, cost) in [("wait", wait), ("idle", idle)] {
                     if !(cost > 0.0 && cost.is_finite()) {
-                        faults.push(format!("objective.costs.{name}: {cost} is not a price above 0"));
+                        faults
+                            .push(format!("objective.costs.{name}: {cost} is not a price above 0"));
                     }
                 }
             }

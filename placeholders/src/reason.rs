@@ -1,41 +1,47 @@
-//! Why a number in a plan is what it is. Metrics, events, status, reports and messages all use this spelling.
+//! Why a number in a plan has its value.
+//!
+//! Metrics, events, status, reports and messages all use this spelling.
 
 use serde::{Deserialize, Serialize};
 
-/// What set a target, or held it back.
+/// The reason that set a target or limited it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The quantile of the new nodes needed within the launch latency.
+    /// The target is the quantile of the new nodes needed within the launch latency.
     Forecast,
-    /// The same, from a rule of thumb: there is too little history to learn from.
+    /// The target comes from a rule of thumb, because there is too little history for a forecast.
     TooLittleHistory,
-    /// Pods that will be released within the launch latency need more than the forecast.
+    /// The target is the announced demand, because pods that will be released within the launch
+    /// latency need more nodes than the forecast.
     Announced,
-    /// Held up: the highest target of the stabilisation window counts.
+    /// The target stays higher, because the highest target of the stabilisation window counts.
     ScaleDownWindow,
-    /// Held up: no more than so many may go in a period.
+    /// The target stays higher, because the rate limits how many placeholders may be removed in a
+    /// period.
     ScaleDownRate,
-    /// Held back: the lowest target of the stabilisation window counts.
+    /// The target stays lower, because the lowest target of the stabilisation window counts.
     ScaleUpWindow,
-    /// Held back: no more than so many may come in a period.
+    /// The target stays lower, because the rate limits how many placeholders may be added in a
+    /// period.
     ScaleUpRate,
-    /// Left alone: the change is within the tolerance.
+    /// The target is unchanged, because the change is within the tolerance.
     SmallChange,
-    /// Held back by the bucket's limit.
+    /// The limit of the bucket lowers the target.
     BucketLimit,
-    /// Held back by the limit over all buckets.
+    /// The limit over all buckets lowers the target.
     TotalLimit,
-    /// Held back by the spend cap: others are worth more per dollar.
+    /// The spend cap lowers the target, because placeholders of other buckets are worth more per
+    /// dollar.
     SpendCap,
-    /// Held back: every group that is not backing off is at its maximum.
+    /// The target is lower, because every group that is not backing off is at its maximum.
     GroupsFull,
-    /// Held back: every group with room is backing off after failed launches.
+    /// The target is lower, because every group with room is backing off after failed launches.
     GroupBackoff,
 }
 
 impl Reason {
-    /// The spelling.
+    /// The spelling of the reason.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Forecast => "forecast",

@@ -1,18 +1,21 @@
-//! The spend cap, given out greedily by marginal value.
+//! The spend cap, allotted greedily by marginal value.
 
 use embedder::{BucketId, MicroDollars};
 
-/// One more placeholder of a bucket.
+/// One additional placeholder of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub(crate) bucket: BucketId,
-    /// The chance that it is needed.
+    /// The probability that the placeholder is needed.
     pub(crate) chance: f64,
     pub(crate) hourly: MicroDollars,
 }
 
-/// Takes offers, those worth most per dollar first, while their dollars fit under the cap; returns how many of each
-/// bucket. Within a bucket chances must not rise.
+/// Selects offers whose total price stays under the cap, and returns the number selected per
+/// bucket.
+///
+/// Offers are taken in descending order of their value per dollar. Within a bucket, the
+/// probabilities must not increase.
 pub(crate) fn spend(mut offers: Vec<Offer>, cap: MicroDollars, buckets: usize) -> Vec<u64> {
     offers.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket)));
     let mut taken = vec![0; buckets];
@@ -26,7 +29,8 @@ pub(crate) fn spend(mut offers: Vec<Offer>, cap: MicroDollars, buckets: usize) -
     taken
 }
 
-/// Waiting avoided per dollar. What costs nothing is worth everything.
+/// Returns the probability that the placeholder is needed, per micro-dollar. An offer that costs
+/// nothing has infinite worth.
 pub(crate) fn worth(offer: &Offer) -> f64 {
     if offer.hourly.0 == 0 { f64::INFINITY } else { offer.chance / offer.hourly.0 as f64 }
 }

@@ -1,4 +1,4 @@
-//! The writes that lead from what stands to what is wanted, and what they lead to.
+//! Tests of the writes that lead from the standing placeholders to the planned ones.
 #![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ fn template(image: &str) -> Template {
         owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1".into() },
         bucket: "m5.xlarge".into(),
         group: "a".into(),
-        asks: Resources { cpu_millis: 3_900, pods: 1, ..Resources::default() },
+        requests: Resources { cpu_millis: 3_900, pods: 1, ..Resources::default() },
         accelerator_kind: "nvidia.com/gpu".into(),
         pins: BTreeMap::new(),
         taints: Vec::new(),
@@ -23,7 +23,8 @@ fn template(image: &str) -> Template {
     }
 }
 
-/// What a ReplicaSet's pods are: `b` on a node, `p` pending, `h` held by our gate.
+/// Returns a ReplicaSet with one pod per character: `b` on a node, `p` pending, `h` held by
+/// Prophet's gate.
 fn set(template: &Template, pods: &str) -> StandingSet {
     let pod = |(at, kind)| StandingPod {
         name: format!("{}-{at}", template.name()),
@@ -33,11 +34,16 @@ fn set(template: &Template, pods: &str) -> StandingSet {
         ..StandingPod::default()
     };
     let pods: Vec<StandingPod> = pods.chars().enumerate().map(pod).collect();
-    StandingSet { name: template.name(), replicas: pods.len() as u64, pods, ..StandingSet::default() }
+    StandingSet {
+        name: template.name(),
+        replicas: pods.len() as u64,
+        pods,
+        ..StandingSet::default()
+    }
 }
 
-/// The changes as a person would tell them, `new` and `old` for the ReplicaSets.
-fn told(changes: &[Change], new: &Template) -> Vec<String> {
+/// Describes the changes as text, with `new` and `old` for the ReplicaSets.
+fn described(changes: &[Change], new: &Template) -> Vec<String> {
     let which = |set: &str| if set == new.name() { "new" } else { "old" };
     let one = |change: &Change| match change {
         Change::Apply { set, body } => format!("{} to {}", which(set), body["spec"]["replicas"]),
@@ -51,42 +57,51 @@ fn told(changes: &[Change], new: &Template) -> Vec<String> {
 #[track_caller]
 fn check(want: u64, new_pods: Option<&str>, old_pods: Option<&str>, expected: &[&str]) {
     let (new, old) = (template("new"), template("old"));
-    let sets = new_pods.map(|pods| set(&new, pods)).into_iter().chain(old_pods.map(|pods| set(&old, pods)));
-    assert_eq!(told(&changes(&new, want, &sets.collect::<Vec<_>>()), &new), expected);
+    let sets = new_pods
+        .map(|pods| set(&new, pods))
+        .into_iter()
+        .chain(old_pods.map(|pods| set(&old, pods)));
+    assert_eq!(described(&changes(&new, want, &sets.collect::<Vec<_>>()), &new), expected);
 }
 
 #[test]
-fn a_plan_is_led_to() {
+fn the_changes_lead_to_the_plan() {
     check(0, None, None, &[]);
     check(3, None, None, &["new to 3"]);
     check(3, Some("hhh"), None, &["lift", "lift", "lift"]);
     check(3, Some("bpp"), None, &[]);
     check(1, Some("bbb"), None, &["new to 1"]);
-    // A preempted one was made anew, and is wanted: its gate is lifted. Or is not: it goes.
+    // The ReplicaSet recreated a preempted placeholder. If the plan needs it, its gate is removed;
+    // otherwise it is deleted.
     check(2, Some("bh"), None, &["lift"]);
     check(1, Some("bh"), None, &["new to 1"]);
 }
 
 #[test]
-fn a_changed_template_is_rolled_delete_first() {
+fn old_placeholders_are_deleted_before_new_ones_are_created() {
     check(4, None, Some("bbbb"), &["old to 2"]);
     check(4, None, Some("bb"), &["new to 2"]);
-    // Not before those of the last step are on nodes.
+    // The next step starts only after the new placeholders of the last step are on nodes.
     check(4, Some("pp"), Some("bb"), &[]);
     check(4, Some("bb"), Some("bb"), &["old to 0"]);
     check(4, Some("bbbb"), Some(""), &["delete old"]);
-    // What waits for a node holds none: it goes at once.
+    // A pending placeholder of the old template occupies no node, so it is removed at once.
     check(4, None, Some("bppp"), &["old to 0"]);
     check(1, None, Some("bbb"), &["old to 0"]);
 }
 
-/// What the controllers of Kubernetes make of changes: a ReplicaSet has as many pods as it is asked for, made held, those
-/// that are not on nodes gone first; the scheduler puts whatever is lifted onto a node.
+/// Applies changes as the controllers of Kubernetes would.
+///
+/// A ReplicaSet has as many pods as `spec.replicas`; it creates them with the gate, and deletes
+/// pods that are not on nodes first. The scheduler binds every pod without a gate to a node.
 fn apply(sets: &mut BTreeMap<String, String>, changes: &[Change], new: &Template) {
     for change in changes {
         match change {
             Change::Apply { set, body } => {
-                resize(sets.entry(set.clone()).or_default(), body["spec"]["replicas"].as_u64().unwrap());
+                resize(
+                    sets.entry(set.clone()).or_default(),
+                    body["spec"]["replicas"].as_u64().unwrap(),
+                );
             }
             Change::Scale { set, replicas, .. } => resize(sets.get_mut(set).unwrap(), *replicas),
             Change::Lift { .. } => {
@@ -101,7 +116,7 @@ fn apply(sets: &mut BTreeMap<String, String>, changes: &[Change], new: &Template
 fn resize(pods: &mut String, replicas: u64) {
     let replicas = usize::try_from(replicas).unwrap();
     let mut sorted: Vec<char> = pods.chars().collect();
-    // On nodes first: those stay.
+    // Pods on nodes come first, because they are kept.
     sorted.sort_unstable();
     sorted.sort_by_key(|kind| "bph".find(*kind));
     sorted.resize(replicas, 'h');
@@ -113,15 +128,18 @@ fn lifted(sets: &BTreeMap<String, String>) -> usize {
 }
 
 proptest! {
-    /// From whatever stands: no more are lifted than are wanted or stood, a roll takes two nodes at once where there are not
-    /// too many, and it ends with what is wanted, where nothing more is to do.
+    /// The changes lead from any standing placeholders to the plan.
+    ///
+    /// The number of pods without a gate never exceeds the larger of the planned and the initial
+    /// number. Unless there are too many, at most two pods on nodes are removed at once. The
+    /// changes end with the planned placeholders, after which no change is left.
     #[test]
-    fn whatever_stands_is_led_to_the_plan(want in 0_u64..8, new_pods in "[bph]{0,6}", old_pods in "[bph]{0,6}") {
+    fn the_changes_lead_from_any_state_to_the_plan(want in 0_u64..8, new_pods in "[bph]{0,6}", old_pods in "[bph]{0,6}") {
         let (new, old) = (template("new"), template("old"));
         let mut sets = BTreeMap::from([(new.name(), new_pods), (old.name(), old_pods)]);
         let most = lifted(&sets).max(usize::try_from(want).unwrap());
         for step in 0.. {
-            prop_assert!(step < 40, "it does not end: {sets:?}");
+            prop_assert!(step < 40, "the changes do not end: {sets:?}");
             let standing: Vec<StandingSet> = sets
                 .iter()
                 .map(|(name, pods)| set(if *name == new.name() { &new } else { &old }, pods))
@@ -132,7 +150,7 @@ proptest! {
             let (before, too_many) = (bound(&sets), lifted(&sets) as u64 > want);
             let next = changes(&new, want, &standing);
             apply(&mut sets, &next, &new);
-            prop_assert!(lifted(&sets) <= most, "{sets:?} after {:?}", told(&next, &new));
+            prop_assert!(lifted(&sets) <= most, "{sets:?} after {:?}", described(&next, &new));
             prop_assert!(too_many || bound(&sets) + 2 >= before, "{sets:?}");
             let pending = sets.values().any(|pods| pods.contains('p'));
             for pods in sets.values_mut() {

@@ -1,4 +1,6 @@
-//! Placeholders as the API server gets them. `PROPHET_UPDATE_GOLDEN=1 cargo test` writes the file anew.
+//! Tests of placeholders as they are sent to the API server.
+//!
+//! `PROPHET_UPDATE_GOLDEN=1 cargo test` rewrites the golden files.
 #![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +15,7 @@ fn template() -> Template {
         owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1b2c".into() },
         bucket: "g5.xlarge/spot".into(),
         group: "gpu-a".into(),
-        asks: Resources {
+        requests: Resources {
             accelerators: 1,
             cpu_millis: 3_910,
             memory_bytes: 15 << 30,
@@ -21,9 +23,12 @@ fn template() -> Template {
             pods: 1,
         },
         accelerator_kind: "nvidia.com/gpu".into(),
-        pins: [("node.kubernetes.io/instance-type", "g5.xlarge"), ("prophet.dev/placement-group", "a")]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
+        pins: [
+            ("node.kubernetes.io/instance-type", "g5.xlarge"),
+            ("prophet.dev/placement-group", "a"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into(),
         taints: vec![
             ("nvidia.com/gpu".into(), String::new(), "NoSchedule".into()),
             ("team".into(), "batch".into(), "NoSchedule".into()),
@@ -45,7 +50,7 @@ fn check(name: &str, object: &serde_json::Value) {
 }
 
 #[test]
-fn a_placeholder_is_harmless_and_takes_its_node_whole() {
+fn a_placeholder_has_no_privileges_and_takes_a_whole_node() {
     check("replica-set.json", &template().replica_set(2, Some("7")));
 }
 
@@ -56,7 +61,7 @@ fn a_buffer_has_the_same_pods_without_the_gate() {
 }
 
 #[test]
-fn warming_comes_before_the_placeholder_itself() {
+fn init_containers_warm_the_node_before_the_placeholder_runs() {
     let warm = vec![
         Warm::Image { image: "example.com/torch:2".into(), command: vec!["true".into()] },
         Warm::Volume { image: "example.com/static:1".into() },
@@ -70,10 +75,10 @@ fn warming_comes_before_the_placeholder_itself() {
     ];
     let warmed = Template { warm, ..template() };
     check("warmed.json", &warmed.replica_set(1, None)["spec"]["template"]["spec"]);
-    assert_ne!(warmed.name(), template().name(), "another template is another ReplicaSet");
+    assert_ne!(warmed.name(), template().name(), "each template has its own ReplicaSet");
 }
 
-/// What is not part of the pods rolls nothing.
+/// A change outside of the pods does not change the name, so it replaces no placeholders.
 #[test]
 fn the_name_depends_on_the_pods_and_the_group() {
     let other = |change: fn(&mut Template)| {
@@ -84,6 +89,6 @@ fn the_name_depends_on_the_pods_and_the_group() {
     assert_eq!(other(|_| {}), template().name());
     assert_eq!(other(|template| template.owner.uid = "2".into()), template().name());
     assert_ne!(other(|template| template.group = "gpu-b".into()), template().name());
-    assert_ne!(other(|template| template.asks.cpu_millis -= 1), template().name());
+    assert_ne!(other(|template| template.requests.cpu_millis -= 1), template().name());
     assert!(other(|template| template.owner.name = "x".repeat(200)).len() <= 63);
 }

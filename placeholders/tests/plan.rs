@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
-    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing, Steady,
-    Want, plan,
+    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing,
+    Steady, Want, plan,
 };
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn catalog() -> Catalog {
 
 fn want(bucket: usize, headroom: u64) -> Want {
     let chances = (1..=headroom).map(|n| 0.5_f64.powi(i32::try_from(n).unwrap())).collect();
-    Want { bucket, announced: 0, gangs: vec![], headroom, basis: Reason::Forecast, chances }
+    Want { bucket, announced: 0, gangs: vec![], headroom, reason: Reason::Forecast, chances }
 }
 
 fn wants(small: u64, large: u64) -> Vec<Want> {
@@ -55,7 +55,8 @@ fn at(seconds: i64) -> DateTime<Utc> {
 fn check(wants: &[Want], standing: &Standing, policy: &Policy, expected: &str) {
     let (plan, _) = plan(wants, standing, &catalog(), policy, &Steady::default(), at(0));
     let got = plan.describe(&catalog());
-    let lines = |text: &str| text.trim().lines().map(|line| line.trim().to_string()).collect::<Vec<_>>();
+    let lines =
+        |text: &str| text.trim().lines().map(|line| line.trim().to_string()).collect::<Vec<_>>();
     assert_eq!(lines(&got), lines(expected), "\n{got}");
 }
 
@@ -201,7 +202,7 @@ fn limits_hold_buckets_and_the_total() {
 #[test]
 fn too_little_history_is_said() {
     let mut cold = wants(1, 0);
-    cold[0].basis = Reason::TooLittleHistory;
+    cold[0].reason = Reason::TooLittleHistory;
     let (plan, _) =
         plan(&cold, &standing(0, 0, 0), &catalog(), &Policy::default(), &Steady::default(), at(0));
     assert_eq!(plan.buckets[0].why[0].reason, Reason::TooLittleHistory);
@@ -214,7 +215,8 @@ fn check_steady(behavior: Behavior, asked: &[(i64, u64)], expected: &[(u64, Reas
     let (mut steady, mut standing) = (Steady::default(), standing(0, 0, 0));
     let mut got = Vec::new();
     for &(seconds, headroom) in asked {
-        let (next, after) = plan(&wants(headroom, 0), &standing, &catalog(), &policy, &steady, at(seconds));
+        let (next, after) =
+            plan(&wants(headroom, 0), &standing, &catalog(), &policy, &steady, at(seconds));
         (steady, standing) = (after, applied(&next, &standing));
         got.push((next.buckets[0].target, next.buckets[0].why.last().unwrap().reason));
     }
@@ -233,7 +235,11 @@ fn applied(plan: &Plan, before: &Standing) -> Standing {
 
 fn rules(window: u32, tolerance: f64, rate: Option<(u64, u32)>) -> ScalingRules {
     let policies = rate.map(|(value, period_seconds)| ScalingPolicy { value, period_seconds });
-    ScalingRules { stabilization_window_seconds: window, tolerance, policies: policies.into_iter().collect() }
+    ScalingRules {
+        stabilization_window_seconds: window,
+        tolerance,
+        policies: policies.into_iter().collect(),
+    }
 }
 
 #[test]
@@ -264,8 +270,12 @@ fn decay_is_slow() {
 #[test]
 fn growth_is_limited() {
     let behavior = Behavior { scale_up: rules(0, 0.0, Some((3, 60))), ..Behavior::default() };
-    let expected =
-        [(3, Reason::ScaleUpRate), (3, Reason::ScaleUpRate), (6, Reason::ScaleUpRate), (0, Reason::Forecast)];
+    let expected = [
+        (3, Reason::ScaleUpRate),
+        (3, Reason::ScaleUpRate),
+        (6, Reason::ScaleUpRate),
+        (0, Reason::Forecast),
+    ];
     check_steady(behavior, &[(0, 8), (30, 8), (60, 8), (70, 0)], &expected);
 }
 
@@ -273,8 +283,12 @@ fn growth_is_limited() {
 fn small_changes_are_left_alone() {
     let tolerant = || rules(0, 0.2, None);
     let behavior = Behavior { scale_up: tolerant(), scale_down: tolerant() };
-    let expected =
-        [(5, Reason::Forecast), (5, Reason::SmallChange), (5, Reason::SmallChange), (7, Reason::Forecast)];
+    let expected = [
+        (5, Reason::Forecast),
+        (5, Reason::SmallChange),
+        (5, Reason::SmallChange),
+        (7, Reason::Forecast),
+    ];
     check_steady(behavior, &[(0, 5), (10, 6), (20, 4), (30, 7)], &expected);
 }
 
@@ -286,9 +300,81 @@ fn rates_count_what_stood() {
     policy.behavior.scale_down = rules(0, 0.0, Some((4, 60)));
     let (first, steady) =
         plan(&wants(12, 0), &standing(0, 0, 0), &catalog(), &policy, &Steady::default(), at(0));
-    let (second, _) =
-        plan(&wants(0, 0), &applied(&first, &standing(0, 0, 0)), &catalog(), &policy, &steady, at(60));
+    let (second, _) = plan(
+        &wants(0, 0),
+        &applied(&first, &standing(0, 0, 0)),
+        &catalog(),
+        &policy,
+        &steady,
+        at(60),
+    );
     assert_eq!((first.buckets[0].target, second.buckets[0].target), (5, 1));
+}
+
+fn grows_slowly() -> Policy {
+    let behavior = Behavior { scale_up: rules(0, 0.0, Some((3, 60))), ..Behavior::default() };
+    Policy { behavior, ..Policy::default() }
+}
+
+/// The target of `large` at a moment, and the stabilisers after it.
+fn large(
+    headroom: u64,
+    stands: u64,
+    policy: &Policy,
+    steady: &Steady,
+    seconds: i64,
+) -> (u64, Steady) {
+    let (wants, standing) = (wants(0, headroom), standing(0, 0, stands));
+    let (plan, steady) = plan(&wants, &standing, &catalog(), policy, steady, at(seconds));
+    (plan.buckets[1].target, steady)
+}
+
+/// Twenty placeholders stand, and three may come in a minute: without a memory of its targets, a control
+/// that has just started keeps those that stand.
+#[test]
+fn standing_placeholders_are_kept_after_a_restart() {
+    let (target, steady) = large(20, 20, &grows_slowly(), &Steady::default(), 0);
+    assert_eq!(target, 20);
+    assert_eq!(large(25, 20, &grows_slowly(), &steady, 10).0, 23);
+}
+
+/// Rules that a policy gets later move from the target that was held without them.
+#[test]
+fn rules_that_come_later_start_from_the_target() {
+    let (target, steady) = large(20, 0, &Policy::default(), &Steady::default(), 0);
+    assert_eq!((target, large(25, 20, &grows_slowly(), &steady, 70).0), (20, 23));
+}
+
+/// Targets of the history: 20, then 22 half a minute ago, of which the rate leaves one for now.
+#[test]
+fn the_history_restores_rates_and_windows() {
+    let mut steady = Steady::default();
+    steady.recall(&[0, 20], at(0));
+    steady.recall(&[0, 22], at(60));
+    assert_eq!(large(30, 22, &grows_slowly(), &steady, 90).0, 23);
+    assert_eq!(large(30, 22, &grows_slowly(), &steady, 120).0, 25);
+    let behavior = Behavior { scale_down: rules(300, 0.0, None), ..Behavior::default() };
+    let holds = Policy { behavior, ..Policy::default() };
+    assert_eq!(large(1, 22, &holds, &steady, 90).0, 22);
+    assert_eq!(large(1, 22, &holds, &steady, 361).0, 1);
+}
+
+/// What stands counts, and not what the history has: placeholders may have gone in between.
+#[test]
+fn a_target_of_the_history_gives_way_to_what_stands() {
+    let mut steady = Steady::default();
+    steady.recall(&[0, 20], at(0));
+    assert_eq!(large(20, 4, &grows_slowly(), &steady, 3_600).0, 7);
+}
+
+#[test]
+fn a_new_catalog_keeps_memories_by_the_names_of_buckets() {
+    let (_, steady) = large(20, 20, &grows_slowly(), &Steady::default(), 0);
+    let only_large = bucket("large", 16_000, 4.0, vec![group("c", 100)]);
+    let other = Catalog::new(vec![only_large]).unwrap();
+    let there = steady.renumbered(&catalog(), &other);
+    assert_ne!(there, Steady::default());
+    assert_eq!(there.renumbered(&other, &catalog()).renumbered(&catalog(), &other), there);
 }
 
 #[test]
@@ -302,33 +388,38 @@ fn faults_of_a_policy_name_their_fields() {
         "behavior.scale_down.tolerance",
         "behavior.scale_down.policies[0].period_seconds",
     ] {
-        assert!(faults.iter().any(|fault| fault.starts_with(&format!("{field}:"))), "{field}: {faults:?}");
+        assert!(
+            faults.iter().any(|fault| fault.starts_with(&format!("{field}:"))),
+            "{field}: {faults:?}"
+        );
     }
     assert!(Policy::default().faults().is_empty());
 }
 
 fn any_standing() -> impl Strategy<Value = Standing> {
     let group = || {
-        (0..8_u64, 0..8_u64, any::<bool>()).prop_map(|(placeholders, occupied, backoff)| GroupStanding {
-            placeholders,
-            occupied,
-            backoff,
+        (0..8_u64, 0..8_u64, any::<bool>()).prop_map(|(placeholders, occupied, backoff)| {
+            GroupStanding { placeholders, occupied, backoff }
         })
     };
-    (group(), group(), group()).prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
+    (group(), group(), group())
+        .prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
 }
 
 fn any_wants() -> impl Strategy<Value = Vec<Want>> {
     let one = |bucket| {
-        (0..9_u64, 0..20_u64, prop::collection::vec(1..4_u64, 0..3))
-            .prop_map(move |(announced, headroom, gangs)| Want { announced, gangs, ..want(bucket, headroom) })
+        (0..9_u64, 0..20_u64, prop::collection::vec(1..4_u64, 0..3)).prop_map(
+            move |(announced, headroom, gangs)| Want { announced, gangs, ..want(bucket, headroom) },
+        )
     };
     (one(0), one(1)).prop_map(|(small, large)| vec![small, large])
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    let rules =
-        || (0..400_u32, prop::option::of((0..4_u64, 1..200_u32))).prop_map(|(w, rate)| rules(w, 0.1, rate));
+    let rules = || {
+        (0..400_u32, prop::option::of((0..4_u64, 1..200_u32)))
+            .prop_map(|(w, rate)| rules(w, 0.1, rate))
+    };
     (prop::option::of(0..12_u64), prop::option::of(0.0..30.0), rules(), rules()).prop_map(
         |(total, spend_cap, scale_up, scale_down)| Policy {
             limits: Limits { total, buckets: BTreeMap::new() },
@@ -342,10 +433,19 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    /// Rates and caps apart: a cap cuts at once what a rate lets grow only over time, so that with both the
+    /// second plan may give to one bucket what the first one took from another.
     #[test]
     fn a_plan_applied_to_its_own_outcome_is_empty(
-        wants in any_wants(), standing in any_standing(), policy in any_policy(),
+        wants in any_wants(), standing in any_standing(), policy in any_policy(), has_rates in any::<bool>(),
     ) {
+        let mut policy = policy;
+        if has_rates {
+            (policy.limits.total, policy.spend_cap) = (None, None);
+        } else {
+            policy.behavior.scale_up.policies.clear();
+            policy.behavior.scale_down.policies.clear();
+        }
         let (first, steady) = plan(&wants, &standing, &catalog(), &policy, &Steady::default(), at(0));
         let (second, _) = plan(&wants, &applied(&first, &standing), &catalog(), &policy, &steady, at(0));
         prop_assert!(second.is_empty(), "{}", second.describe(&catalog()));

@@ -1,4 +1,5 @@
-//! Forecast and decide at a turn, with 50 instance types and two weeks learnt: `cargo bench -p prophet --bench forecast`.
+//! Measures `forecast` and `decide` at a turn, with 50 instance types after two weeks of ticks:
+//! `cargo bench -p prophet --bench forecast`.
 
 use std::hint::black_box;
 
@@ -8,12 +9,15 @@ use embedder::{AcceleratorKind, Catalog, Demand, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::decide::{decide, forecast, learn};
-use prophet::forecast::onnx::Source;
-use prophet::forecast::{Basis, Ladder, Lead, Learners, Method, Present};
+use prophet::forecast::onnx::ModelSource;
+use prophet::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
 use prophet::record::{BucketTick, ShapeId, Tick};
 
+/// The number of instance types.
 const BUCKETS: u64 = 50;
+/// The number of learnt ticks, one per minute: two weeks.
 const MINUTES: i64 = 14 * 1_440;
+/// The lead time and the tick, in seconds.
 const LEAD: Lead = Lead { seconds: 360, tick_seconds: 60 };
 
 fn catalog() -> Catalog {
@@ -27,10 +31,10 @@ fn catalog() -> Catalog {
     types.catalog().expect("the benchmark's types make a catalog")
 }
 
-/// A pod that only one type has room for, of each type.
+/// A pod that fits on instance type `n` and on larger types, but on no smaller one.
 fn shape(n: u64) -> Shape {
-    let asks = Resources { cpu_millis: 4_000 * (n + 1) - 1_000, ..Resources::default() };
-    Shape::new(asks, AcceleratorKind::default())
+    let requests = Resources { cpu_millis: 4_000 * (n + 1) - 1_000, ..Resources::default() };
+    Shape::new(requests, AcceleratorKind::default())
 }
 
 fn time(minute: i64) -> DateTime<Utc> {
@@ -44,10 +48,18 @@ fn tick(minute: i64) -> Tick {
     Tick {
         time: time(minute),
         buckets: (0..BUCKETS)
-            .map(|n| BucketTick { demand: demand(n), demand_max: demand(n), ..BucketTick::default() })
+            .map(|n| BucketTick {
+                demand: demand(n),
+                demand_max: demand(n),
+                ..BucketTick::default()
+            })
             .collect(),
         room: (0..8).map(|n| (id(n), 2)).collect(),
-        first_seen: if minute == 0 { (0..BUCKETS).map(|n| (id(n), shape(n))).collect() } else { vec![] },
+        first_seen: if minute == 0 {
+            (0..BUCKETS).map(|n| (id(n), shape(n))).collect()
+        } else {
+            vec![]
+        },
         arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
     }
 }
@@ -55,10 +67,14 @@ fn tick(minute: i64) -> Tick {
 fn turn(c: &mut Criterion) {
     let catalog = catalog();
     let policy = Policy::default();
-    let groups = catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
+    let groups =
+        catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
     let standing = Standing { buckets: groups.collect() };
-    let room =
-        |bucket| Room { bucket, free: Resources { cpu_millis: 2_000, ..Resources::UNLIMITED }, nodes: 2 };
+    let room = |bucket| Room {
+        bucket,
+        free: Resources { cpu_millis: 2_000, ..Resources::UNLIMITED },
+        nodes: 2,
+    };
     let demand = Demand {
         present: vec![3; catalog.len()],
         announced: vec![0; catalog.len()],
@@ -66,26 +82,28 @@ fn turn(c: &mut Criterion) {
         ..Demand::default()
     };
     for method in Method::QUANTILES {
-        let basis = Basis {
+        let config = ForecasterConfig {
             catalog: catalog.clone(),
             method,
             ladder: Ladder::default(),
             lead: LEAD,
             objective: Objective::default(),
-            network: Source::Pretrained,
+            model: ModelSource::Pretrained,
         };
-        let mut learners = Learners::new(basis.forecaster());
-        // The ensemble judges half a hundred shadows of each type at each tick: two days of them will do.
+        let mut learners = Learners::new(config.forecaster(DateTime::UNIX_EPOCH), &config.catalog);
+        // The ensemble updates about fifty shadow stocks per type at each tick, so it learns only the
+        // last two days.
         let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
         learn(&mut learners, tick(0));
         (from.max(1)..MINUTES).for_each(|minute| learn(&mut learners, tick(minute)));
-        // Each turn sees other pods than the one before, so that none can rest on what that found.
+        // Each turn has different arriving pods, so that no turn reuses cached results of another.
         let mut pods = 0;
         c.bench_function(&format!("turn/{}", method.name()), |b| {
             b.iter(|| {
                 pods = pods % 64 + 1;
                 let arriving = [(0, pods)];
-                let now = Present { arriving: &arriving, ..Present::at_tick(time(MINUTES), &demand) };
+                let now =
+                    Present { arriving: &arriving, ..Present::at_tick(time(MINUTES), &demand) };
                 let outlook = forecast(&learners, &now);
                 black_box(decide(
                     &outlook,

@@ -1,12 +1,14 @@
-//! Simulation over sizes, and a decision: `cargo bench -p prophet`.
+//! Measures simulations of growing job logs: `cargo bench -p prophet --bench simulate`.
 //!
-//! One pass each, so that a million jobs are bearable; what counts is the growth from row to row.
+//! Each simulation runs once, because a million jobs take long. The growth from row to row is the
+//! result of interest.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use prophet::catalog::{CatalogFile, default_types};
-use prophet::simulate::{Contender, Settings, Workload, World, offered, simulate};
+use prophet::replay::{Workload, offered};
+use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
 use prophet::trace::{Recipe, generate};
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -17,18 +19,19 @@ fn seconds(run: impl FnOnce()) -> f64 {
 }
 
 fn main() {
-    // `cargo test --benches` asks only whether it runs.
+    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement, so a
+    // single day is enough.
     let sizes: &[u32] = if std::env::args().any(|a| a == "--bench") { &[7, 70, 700] } else { &[1] };
     println!("{:>9} {:>7} {:>12} {:>12} {:>12}", "jobs", "days", "policy", "seconds", "µs per job");
     for &days in sizes {
         let jobs = generate(&Recipe { days, ..Recipe::default() });
         let types = CatalogFile { instance_types: default_types(&jobs) };
         let catalog = types.catalog().expect("the table's types make a catalog");
-        let settings = Settings::default();
+        let settings = SimulationSettings::default();
         let workload = Workload::new(&jobs, &catalog);
         let series = offered(&workload, &catalog, settings.scheduler);
         let window = (jobs[0].submit, jobs[jobs.len() - 1].submit + 1);
-        let world = World {
+        let world = SimulationInput {
             workload: &workload,
             catalog: &catalog,
             settings: &settings,
@@ -36,16 +39,21 @@ fn main() {
             replay: 0,
             keep_ticks: false,
         };
-        for contender in [Contender::Reactive, Contender::DEFAULT, Contender::Oracle] {
-            // Its time grows with the days: two years would take half an hour and tell nothing more.
-            if contender == Contender::DEFAULT && days > 70 {
+        for contender in [NamedPolicy::Reactive, NamedPolicy::DEFAULT, NamedPolicy::Oracle] {
+            // The time of the default policy grows with the days: two years would take half an hour
+            // without further information.
+            if contender == NamedPolicy::DEFAULT && days > 70 {
                 continue;
             }
             let took = seconds(|| {
                 black_box(simulate(world, contender, &series, &|| false));
             });
             let each = 1e6 * took / jobs.len() as f64;
-            println!("{:>9} {days:>7} {:>12} {took:>12.2} {each:>12.2}", jobs.len(), contender.to_string());
+            println!(
+                "{:>9} {days:>7} {:>12} {took:>12.2} {each:>12.2}",
+                jobs.len(),
+                contender.to_string()
+            );
         }
     }
 }

@@ -1,73 +1,83 @@
-//! One policy's control: records ticks, learns, forecasts, plans. Free of Kubernetes and of clocks; what it sees is handed
-//! to it, what it wants comes back as a value.
+//! One policy's control: records ticks, learns, forecasts, plans.
+//!
+//! The controller, the simulator and the backtest's decisions all run this code. It knows neither
+//! Kubernetes nor a clock: what was observed comes in as a value, and what to do goes out as one.
 
-use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{Demand, Shape, embed};
-use placeholders::{Objective, Plan, Policy, Steady};
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, Catalog, Cluster, Demand, Shape, embed};
+use placeholders::{Plan, Policy, Standing, Steady};
 
 use crate::decide::{decide, forecast, learn};
-use crate::forecast::onnx::ModelFault;
-use crate::forecast::{Basis, Lead, Learners, Outlook, Present};
-use crate::observe::Seen;
-use crate::record::{Arrivals, BucketExtras, BucketTick, Launch, Line, Shapes, Tick, launched, room_for};
+use crate::forecast::{Forecaster, Learners, ModelFault, Outlook, Present};
+use crate::record::{BucketState, LaunchCounts, Recorder, ShapeId, Shapes, Tick};
 
-/// See the module.
+/// One policy's control. All of its state can be rebuilt from the history and from what stands.
 pub struct Control {
-    basis: Basis,
+    catalog: Catalog,
     learners: Learners,
-    shapes: Shapes,
-    arrivals: Arrivals,
-    demand_max: Vec<u64>,
+    recorder: Recorder,
     steady: Steady,
-    last_tick: Option<DateTime<Utc>>,
+}
+
+/// What was observed at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// When.
+    pub time: DateTime<Utc>,
+    /// Batch pods, and the nodes that they occupy.
+    pub cluster: Cluster,
+    /// The placeholders that stand or are on their way.
+    pub standing: Standing,
+    /// By bucket: placeholders on nodes.
+    pub ready: Vec<u64>,
+    /// Pods submitted since the last observation, by shape: [`Control::intern`] numbers shapes.
+    pub arrivals: Vec<(ShapeId, u64)>,
+    /// Launches that ended since the last observation.
+    pub launches: Vec<(BucketId, LaunchCounts)>,
 }
 
 /// What a turn came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// What is needed.
+    /// At a tick: what was recorded.
+    pub tick: Option<Tick>,
+    /// The nodes that pods need now.
     pub demand: Demand,
-    /// What is expected.
+    /// The nodes that arrivals will need.
     pub outlook: Outlook,
-    /// What was aimed for.
-    pub objective: Objective,
-    /// What ought to stand.
+    /// The placeholders that should stand.
     pub plan: Plan,
-    /// At a tick: the line for the history.
-    pub line: Option<Line>,
-}
-
-/// What a turn is about, beside what was seen.
-pub struct Now<'a> {
-    /// The policy's name in the history.
-    pub name: &'a str,
-    /// What is wanted.
-    pub policy: &'a Policy,
-    /// Seconds between ticks.
-    pub tick_seconds: i64,
-    /// Launches that ended since the last turn.
-    pub launches: Vec<Launch>,
-    /// The time.
-    pub time: DateTime<Utc>,
 }
 
 impl Control {
-    /// Nothing learnt yet. Experts are judged from `since` on: all that is recalled is learnt from, and to judge it takes longer.
-    pub fn new(basis: Basis, since: DateTime<Utc>) -> Self {
+    /// Nothing learnt yet.
+    pub fn new(forecaster: Box<dyn Forecaster>, catalog: &Catalog, tick_seconds: i64) -> Self {
         Self {
-            learners: Learners::new(basis.judged_since(since)),
-            demand_max: vec![0; basis.catalog.len()],
-            shapes: Shapes::default(),
-            arrivals: Arrivals::default(),
+            learners: Learners::new(forecaster, catalog),
+            recorder: Recorder::new(catalog, tick_seconds),
             steady: Steady::default(),
-            last_tick: None,
-            basis,
+            catalog: catalog.clone(),
         }
     }
 
-    /// What its forecasts rest on.
-    pub fn basis(&self) -> &Basis {
-        &self.basis
+    /// Takes over the stabilisers of the control that this one replaces, by the names of the buckets.
+    pub fn succeed(&mut self, predecessor: &Self) {
+        self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
+    }
+
+    /// The number of a shape; `None` when the shape is new and there is no room for another.
+    pub fn intern(&mut self, shape: &Shape) -> Option<ShapeId> {
+        self.recorder.intern(shape)
+    }
+
+    /// The shapes by number.
+    pub fn shapes(&self) -> &Shapes {
+        self.recorder.shapes()
+    }
+
+    /// The shapes by number, to be read from a line of the history.
+    pub fn shapes_mut(&mut self) -> &mut Shapes {
+        self.recorder.shapes_mut()
     }
 
     /// What was wrong with the network at the last forecast.
@@ -75,129 +85,53 @@ impl Control {
         self.learners.faults()
     }
 
-    /// Learns from a line of the history, in the order of time.
-    pub fn recall(&mut self, line: &Line) {
-        let recalled = line.recall(&self.basis.catalog, &mut self.shapes);
-        for (shape, count) in &recalled.tick.arrivals {
-            self.arrivals.add(*shape, *count);
-        }
-        self.arrivals.take();
-        self.last_tick = Some(line.time);
-        learn(&mut self.learners, recalled.tick);
+    /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by bucket, the
+    /// target of the plan at the tick, from which the stabilisers' windows are restored.
+    pub fn recall(&mut self, tick: Tick, targets: &[u64]) {
+        self.recorder.recall(&tick);
+        self.steady.recall(targets, tick.time);
+        learn(&mut self.learners, tick);
     }
 
-    /// Pods of a shape arrived.
-    pub fn arrived(&mut self, shape: &Shape, count: u64) {
-        if let Some((id, _)) = self.shapes.intern(shape) {
-            self.arrivals.add(id, count);
-        }
+    /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up of a
+    /// simulation. `standing` is not read.
+    pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
+        let demand = embed(&observed.cluster, &self.catalog);
+        self.record(observed, &demand)
     }
 
-    /// Whether a tick is due: ticks are at multiples of their length, and never go back.
-    pub fn is_due(&self, now: DateTime<Utc>, tick_seconds: i64) -> bool {
-        let tick = now.timestamp().div_euclid(tick_seconds);
-        self.last_tick.is_none_or(|last| last.timestamp().div_euclid(tick_seconds) < tick)
-    }
-
-    /// One turn: embed, record and learn at a tick, forecast, decide.
-    pub fn turn(&mut self, seen: &Seen, now: Now<'_>) -> Turn {
-        let Now { name, policy, tick_seconds, launches, time } = now;
-        let demand = embed(&seen.cluster, &self.basis.catalog);
-        self.demand_max.iter_mut().zip(&demand.present).for_each(|(most, now)| *most = (*most).max(*now));
-        let tick = self.is_due(time, tick_seconds).then(|| self.tick(&demand, seen, &launches, time));
-        if let Some(tick) = &tick {
-            learn(&mut self.learners, tick.clone());
-        }
-        let arriving = self.arrivals.since_tick();
-        let outlook =
-            forecast(&self.learners, &Present { time, demand: &demand, arriving: &arriving, rise: &[] });
-        let catalog = &self.basis.catalog;
-        let (plan, steady) = decide(&outlook, &demand, &seen.standing, catalog, policy, &self.steady, time);
+    /// One turn: embed, record, learn, forecast, decide.
+    pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
+        let demand = embed(&observed.cluster, &self.catalog);
+        let tick = self.record(observed, &demand);
+        let arriving = self.recorder.arriving();
+        let now = Present { time: observed.time, demand: &demand, arriving: &arriving };
+        let outlook = forecast(&self.learners, &now);
+        let (standing, steady) = (&observed.standing, &self.steady);
+        let (plan, steady) =
+            decide(&outlook, &demand, standing, &self.catalog, policy, steady, observed.time);
         self.steady = steady;
-        let line = tick.map(|tick| {
-            let extras: Vec<BucketExtras> = plan.buckets.iter().map(|bucket| extras(bucket, seen)).collect();
-            Line::new(name, &tick, &extras, launches, catalog, &self.shapes)
-        });
-        Turn { demand, outlook, objective: policy.objective, plan, line }
+        Turn { tick, demand, outlook, plan }
     }
 
-    fn tick(&mut self, demand: &Demand, seen: &Seen, launches: &[Launch], time: DateTime<Utc>) -> Tick {
-        let maxima = std::mem::replace(&mut self.demand_max, demand.present.clone());
-        let catalog = &self.basis.catalog;
-        let bucket = |(id, demand_max): (usize, u64)| {
-            let [hidden, waited_for] = launched(launches, &catalog.buckets()[id].name);
-            let (demand, announced) = (demand.present[id], demand.announced[id]);
-            let ready = seen.ready[id].iter().sum();
-            BucketTick { demand, demand_max, announced, ready, hidden, waited_for }
-        };
-        let buckets = maxima.into_iter().enumerate().map(bucket);
-        let rooms = &demand.rooms;
-        let room = self.arrivals.frequent().iter().filter_map(|&id| {
-            let shape = self.shapes.get(id)?;
-            let admits = |bucket: usize| shape.admitted_by(bucket, &catalog.buckets()[bucket]);
-            let free = rooms.iter().filter(|room| admits(room.bucket)).map(|room| (room.free, room.nodes));
-            Some((id, room_for(shape.asks, free)))
-        });
-        let room = room.collect();
-        let (arrivals, first_seen) = self.arrivals.take();
-        let first_seen =
-            first_seen.into_iter().filter_map(|id| Some((id, self.shapes.get(id)?.clone()))).collect();
-        self.last_tick = Some(time);
-        Tick { time, buckets: buckets.collect(), room, first_seen, arrivals }
-    }
-}
-
-fn extras(bucket: &placeholders::BucketPlan, seen: &Seen) -> BucketExtras {
-    let placeholders = seen.standing.buckets[bucket.bucket].iter().map(|group| group.placeholders).sum();
-    BucketExtras { headroom: bucket.target, placeholders }
-}
-
-/// The window that a forecast looks over, for a launch latency in seconds: whole ticks, so that a latency that wavers changes
-/// nothing.
-pub fn lead(latency_seconds: i64, tick_seconds: i64) -> Lead {
-    /// cluster-autoscaler scans every ten seconds.
-    const SCAN_SECONDS: i64 = 10;
-    let exact = latency_seconds + tick_seconds + SCAN_SECONDS;
-    Lead { seconds: exact.div_euclid(tick_seconds).max(1) * tick_seconds, tick_seconds }
-}
-
-/// After so long without a node, a launch has failed: cluster-autoscaler's `--max-node-provision-time`.
-pub const GIVE_UP: TimeDelta = TimeDelta::minutes(15);
-
-#[cfg(test)]
-mod tests {
-    use embedder::{AcceleratorKind, Cluster, Resources};
-    use placeholders::{GroupStanding, Standing};
-
-    use super::*;
-    use crate::forecast::{Method, sample};
-
-    /// For two days two pods of half a node come every ten minutes: where they just came, the next are far.
-    #[test]
-    fn a_turn_knows_the_pods_since_the_last_tick() {
-        let basis = sample::basis(Method::ScenarioArrivals, Objective::default());
-        let (mut control, policy) = (Control::new(basis, DateTime::UNIX_EPOCH), Policy::default());
-        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-        let shape = Shape::new(half, AcceleratorKind::default());
-        let seen = Seen {
-            cluster: Cluster { occupied: vec![0], ..Cluster::default() },
-            standing: Standing { buckets: vec![vec![GroupStanding::default()]] },
-            ready: vec![vec![0]],
-            ..Seen::default()
-        };
-        let turn = |control: &mut Control, seconds| {
-            let time = DateTime::from_timestamp(seconds, 0).unwrap();
-            let now = Now { name: "batch", policy: &policy, tick_seconds: 60, launches: vec![], time };
-            control.turn(&seen, now).outlook.buckets[0].new_nodes.chance_of(1)
-        };
-        for minute in 0..2_880 {
-            if minute % 10 == 5 {
-                control.arrived(&shape, 2);
-            }
-            turn(&mut control, 60 * minute);
+    /// Records what was observed; where a tick is due, makes it and learns from it.
+    fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
+        let Observed { time, ready, arrivals, launches, .. } = observed;
+        arrivals.iter().for_each(|(shape, count)| self.recorder.arrived(*shape, *count));
+        launches.iter().for_each(|(bucket, ended)| self.recorder.launched(*bucket, *ended));
+        self.recorder.demand(demand.present.iter().copied());
+        if !self.recorder.is_due(*time) {
+            return None;
         }
-        assert!(turn(&mut control, 2_879 * 60 + 20) > 0.25);
-        control.arrived(&shape, 2);
-        assert!(turn(&mut control, 2_879 * 60 + 40) < 0.2);
+        let state = |id: BucketId| BucketState {
+            demand: demand.present[id],
+            announced: demand.announced[id],
+            ready: ready.get(id).copied().unwrap_or(0),
+        };
+        let states: Vec<BucketState> = (0..self.catalog.len()).map(state).collect();
+        let room = self.recorder.room(&demand.rooms);
+        let tick = self.recorder.tick(*time, &states, &room);
+        learn(&mut self.learners, tick.clone());
+        Some(tick)
     }
 }

@@ -5,16 +5,16 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use placeholders::{Plan, Policy, Standing, Steady, Want, plan};
 
-use crate::forecast::{Learners, Outlook, Present};
+use crate::forecast::{Forecaster, Learners, Outlook, Present};
 use crate::record::Tick;
 
 /// Learns from a tick.
-pub fn learn(learners: &mut Learners, tick: Tick) {
+pub fn learn<F: Forecaster + ?Sized>(learners: &mut Learners<F>, tick: Tick) {
     learners.learn(tick);
 }
 
 /// What is expected, for the state of this moment.
-pub fn forecast(learners: &Learners, now: &Present<'_>) -> Outlook {
+pub fn forecast<F: Forecaster + ?Sized>(learners: &Learners<F>, now: &Present<'_>) -> Outlook {
     learners.forecast(now)
 }
 
@@ -29,13 +29,19 @@ pub fn decide(
     now: DateTime<Utc>,
 ) -> (Plan, Steady) {
     // Chances weigh buckets against each other: only a cap over all of them asks.
-    let weighed = if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
+    let weighed =
+        if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,
         announced: demand.announced.get(bucket).copied().unwrap_or(0),
-        gangs: demand.gangs.iter().filter(|gang| gang.bucket == bucket).map(|gang| gang.instances).collect(),
+        gangs: demand
+            .gangs
+            .iter()
+            .filter(|gang| gang.bucket == bucket)
+            .map(|gang| gang.instances)
+            .collect(),
         headroom: outlook.headroom(policy.objective),
-        basis: outlook.basis,
+        reason: outlook.reason,
         chances: outlook.new_nodes.chances(weighed),
     });
     let wants: Vec<Want> = wants.collect();

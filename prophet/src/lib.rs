@@ -24,7 +24,6 @@ pub mod catalog;
 pub mod cli;
 #[cfg(feature = "kubernetes")]
 pub mod cluster;
-#[cfg(feature = "kubernetes")]
 pub mod control;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
@@ -34,7 +33,11 @@ pub mod explain;
 pub mod forecast;
 #[cfg(feature = "kubernetes")]
 pub mod observe;
+#[cfg(feature = "kubernetes")]
+pub mod outcome;
 pub mod record;
+pub mod replay;
+mod report;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;

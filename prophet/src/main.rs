@@ -1,4 +1,4 @@
-//! The `prophet` binary: see `prophet --help`.
+//! The `prophet` binary. `prophet --help` lists its commands.
 
 use std::process::ExitCode;
 

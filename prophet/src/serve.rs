@@ -17,7 +17,11 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 ///
 /// # Errors
 /// The address cannot be listened on.
-pub async fn serve(address: SocketAddr, health: Arc<Health>, metrics: Arc<Metrics>) -> std::io::Result<()> {
+pub async fn serve(
+    address: SocketAddr,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<()> {
     let ready = move || async move {
         if health.is_ready() {
             (StatusCode::OK, "ready")
@@ -25,8 +29,10 @@ pub async fn serve(address: SocketAddr, health: Arc<Health>, metrics: Arc<Metric
             (StatusCode::SERVICE_UNAVAILABLE, "not all listed")
         }
     };
-    let router =
-        Router::new().route("/healthz", get(|| async { "alive" })).route("/readyz", get(ready)).route(
+    let router = Router::new()
+        .route("/healthz", get(|| async { "alive" }))
+        .route("/readyz", get(ready))
+        .route(
             "/metrics",
             get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], metrics.text()) }),
         );

@@ -1,28 +1,31 @@
-//! Lengths of time as people write them: `90s`, `5m`, `8d`.
+//! Durations in the form `90s`, `5m` or `8d`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A length of time in whole seconds, at most a thousand years.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A duration in whole seconds, at most a thousand years.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(i64);
 
-/// A thousand years: sums of a few of them stay far inside an `i64`.
+/// The longest duration, in seconds: a thousand years, so that the sum of a few durations does not
+/// overflow an `i64`.
 const SECONDS_MAX: i64 = 1_000 * 366 * 86_400;
 
-/// The units, largest first.
+/// The units and their lengths in seconds, longest first.
 const UNITS: [(char, i64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
 impl Span {
-    /// So many seconds.
+    /// A duration of this many seconds.
     pub const fn seconds(seconds: u32) -> Self {
         Self(seconds as i64)
     }
 
-    /// In seconds, at least 0.
+    /// The duration in seconds, at least 0.
     pub const fn as_seconds(self) -> i64 {
         self.0
     }
@@ -32,12 +35,13 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("expected a length of time such as 90s, 5m, 2h or 8d, got {text:?}");
+        let expected = || format!("expected a duration such as 90s, 5m, 2h or 8d, got {text:?}");
         let (digits, unit) = match text.chars().last() {
             Some(last) if last.is_ascii_alphabetic() => (&text[..text.len() - 1], last),
             _ => (text, 's'),
         };
-        let (_, seconds) = UNITS.into_iter().find(|&(name, _)| name == unit).ok_or_else(expected)?;
+        let (_, seconds) =
+            UNITS.into_iter().find(|&(name, _)| name == unit).ok_or_else(expected)?;
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(expected());
         }
@@ -65,8 +69,10 @@ impl From<Span> for String {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, seconds) =
-            UNITS.into_iter().find(|&(_, seconds)| self.0 % seconds == 0 && self.0 > 0).unwrap_or(UNITS[3]);
+        let (unit, seconds) = UNITS
+            .into_iter()
+            .find(|&(_, seconds)| self.0 % seconds == 0 && self.0 > 0)
+            .unwrap_or(UNITS[3]);
         write!(f, "{}{unit}", self.0 / seconds)
     }
 }
@@ -82,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn people_write_spans() {
+    fn durations_are_parsed_and_shown_in_the_longest_whole_unit() {
         check("0", 0, "0s");
         check("90", 90, "90s");
         check("120s", 120, "2m");
@@ -92,8 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
-        for text in ["", "m", "-5m", "1.5h", "5 m", "5w", "99999999999999999999s", "400000d", "5é", "+5s"] {
+    fn invalid_durations_are_refused() {
+        for text in
+            ["", "m", "-5m", "1.5h", "5 m", "5w", "99999999999999999999s", "400000d", "5é", "+5s"]
+        {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

@@ -1,9 +1,10 @@
-//! A small world, event by event: starts and nodes as an independent replay had them.
+//! A small simulation, event by event: job starts and nodes equal those of an independent replay.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
-use prophet::simulate::{Contender, Settings, Workload, World, offered, simulate};
+use prophet::replay::{Workload, offered};
+use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
 use prophet::span::Span;
 
 type Rows = Vec<Vec<i64>>;
@@ -14,7 +15,7 @@ fn rows(text: &str) -> Rows {
 }
 
 #[track_caller]
-fn check(contender: Contender, starts: &str, nodes: &str) {
+fn check(contender: NamedPolicy, starts: &str, nodes: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
     let trace = prophet::trace::read(&path, false).unwrap();
     let eight = InstanceTypeEntry {
@@ -24,10 +25,13 @@ fn check(contender: Contender, starts: &str, nodes: &str) {
         ..InstanceTypeEntry::default()
     };
     let catalog = CatalogFile { instance_types: vec![eight] }.catalog().unwrap();
-    let settings = Settings { scale_down_delay_after_add: Span::seconds(0), ..Settings::default() };
+    let settings = SimulationSettings {
+        scale_down_delay_after_add: Span::seconds(0),
+        ..SimulationSettings::default()
+    };
     let workload = Workload::new(&trace.jobs, &catalog);
     let series = offered(&workload, &catalog, settings.scheduler);
-    let world = World {
+    let world = SimulationInput {
         workload: &workload,
         catalog: &catalog,
         settings: &settings,
@@ -37,7 +41,8 @@ fn check(contender: Contender, starts: &str, nodes: &str) {
     };
     let log = simulate(world, contender, &series, &|| false);
     let name = |index: usize| trace.jobs[index].name.parse().unwrap();
-    let mut got: Rows = log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();
+    let mut got: Rows =
+        log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();
     got.sort();
     assert_eq!(got, rows(starts));
     let mut got: Rows = log
@@ -52,15 +57,19 @@ fn check(contender: Contender, starts: &str, nodes: &str) {
 }
 
 #[test]
-fn reactive_starts_and_launches_as_the_reference_does() {
-    let (starts, nodes) =
-        (include_str!("data/small-reactive-starts.csv"), include_str!("data/small-reactive-nodes.csv"));
-    check(Contender::Reactive, starts, nodes);
+fn reactive_has_the_starts_and_launches_of_the_reference() {
+    let (starts, nodes) = (
+        include_str!("data/small-reactive-starts.csv"),
+        include_str!("data/small-reactive-nodes.csv"),
+    );
+    check(NamedPolicy::Reactive, starts, nodes);
 }
 
 #[test]
-fn two_placeholders_start_and_launch_as_the_reference_does() {
-    let (starts, nodes) =
-        (include_str!("data/small-constant-2-starts.csv"), include_str!("data/small-constant-2-nodes.csv"));
-    check(Contender::Constant(2), starts, nodes);
+fn two_placeholders_have_the_starts_and_launches_of_the_reference() {
+    let (starts, nodes) = (
+        include_str!("data/small-constant-2-starts.csv"),
+        include_str!("data/small-constant-2-nodes.csv"),
+    );
+    check(NamedPolicy::Constant(2), starts, nodes);
 }

@@ -1,4 +1,4 @@
-//! Readers of job logs: what each makes of a line, and what it says of a bad one.
+//! Readers of job logs: the jobs that each reads, and its errors for bad lines.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +28,16 @@ fn check(text: &str, format: Format, expected: &[Row<'_>]) -> Trace {
         .map(|job| {
             let Resources { accelerators, cpu_millis, memory_bytes, .. } = job.work.unit;
             let (name, units) = (job.name.as_ref(), job.work.units);
-            (name, job.submit, job.runtime, units, accelerators, cpu_millis, memory_bytes, job.priority)
+            (
+                name,
+                job.submit,
+                job.runtime,
+                units,
+                accelerators,
+                cpu_millis,
+                memory_bytes,
+                job.priority,
+            )
         })
         .collect();
     assert_eq!(rows, expected);
@@ -42,7 +51,7 @@ const PHILLY: &str = "timestamp,duration,num_gpus,gpu_time,cluster
 ";
 
 #[test]
-fn philly() {
+fn philly_jobs_are_sorted_by_submission_and_zero_durations_never_ran() {
     let base = 1_506_816_000;
     let jobs = [("2", base, 60, 1, 1, 0, 0, 0), ("1", base + 60, 90, 20, 1, 0, 0, 0)];
     let trace = check(PHILLY, Format::Philly, &jobs);
@@ -60,7 +69,7 @@ const SWF: &str = "; Version: 2.2
 ";
 
 #[test]
-fn the_standard_workload_format_ignores_waits() {
+fn the_standard_workload_format_is_read_without_its_wait_times() {
     let jobs = [("1", 1_010, 100, 8, 0, 1_000, 2 << 20, 0), ("3", 1_030, 60, 2, 0, 1_000, 0, 0)];
     let trace = check(SWF, Format::Swf, &jobs);
     let notes = &trace.notes;
@@ -75,7 +84,8 @@ p2,6000,12288,0,0,,LS,Pending,9,70,
 
 #[test]
 fn a_share_of_a_gpu_counts_as_a_whole_one() {
-    let jobs = [("p0", 0, 60, 1, 1, 12_000, 16_384 << 20, 0), ("p1", 5, 60, 1, 1, 6_000, 12_288 << 20, 0)];
+    let jobs =
+        [("p0", 0, 60, 1, 1, 12_000, 16_384 << 20, 0), ("p1", 5, 60, 1, 1, 6_000, 12_288 << 20, 0)];
     let trace = check(OPENB, Format::Openb, &jobs);
     assert_eq!((trace.notes.rounded_up, trace.notes.never_ran), (1, 1));
     assert!(trace.notes.to_string().contains("1 shares of an accelerator counted as whole ones"));
@@ -97,7 +107,10 @@ const BORG: &str = r#"{"time":"0","type":0,"collection_id":"7","collection_type"
 #[test]
 fn borg_demand_runs_from_enable_to_finish_and_an_evicted_task_is_not_new() {
     let gib = 1_u64 << 30;
-    let jobs = [("7/0", 2, 60, 1, 0, 48_000, 96 * gib, 200), ("9/0", 6, 56, 1, 0, 9_600, 41_231_686_042, 0)];
+    let jobs = [
+        ("7/0", 2, 60, 1, 0, 48_000, 96 * gib, 200),
+        ("9/0", 6, 56, 1, 0, 9_600, 41_231_686_042, 0),
+    ];
     let trace = check(BORG, Format::Borg, &jobs);
     assert_eq!(trace.notes.not_jobs, 2);
 }
@@ -108,8 +121,12 @@ const TABLE: &str = "submit,runtime,units,accelerators,priority,job
 ";
 
 #[test]
-fn our_own_table() {
-    check(TABLE, Format::Table, &[("cpus", 30, 50, 2, 0, 1_000, 0, 0), ("big", 60, 100, 20, 1, 0, 0, 3)]);
+fn prophets_own_table_is_read_with_units_or_pods() {
+    check(
+        TABLE,
+        Format::Table,
+        &[("cpus", 30, 50, 2, 0, 1_000, 0, 0), ("big", 60, 100, 20, 1, 0, 0, 3)],
+    );
     let pods = "submit,runtime,pods,cpu_millis,split\n0,1,3,500,\n";
     let trace = check(pods, Format::Table, &[("1", 0, 1, 3, 0, 500, 0, 0)]);
     assert_eq!(trace.jobs[0].work.split, None);
@@ -131,24 +148,42 @@ fn a_bad_line_names_file_line_column_and_value() {
         &PHILLY.replace("2017-10-01 00:00:00", "yesterday"),
         "FILE:3: column timestamp: expected a time",
     );
-    check_bad(&PHILLY.replace(",20,1808.0,a", ""), "FILE:2: column num_gpus: the line has too few columns");
+    check_bad(
+        &PHILLY.replace(",20,1808.0,a", ""),
+        "FILE:2: column num_gpus: the line has too few columns",
+    );
     check_bad(&PHILLY.replace("90.4,20", "90.4,2e9"), "column num_gpus: out of range, got \"2e9\"");
     check_bad(&PHILLY.replace("90.4", "nan"), "column duration: out of range, got \"nan\"");
-    check_bad(&SWF.replace("100 4", "x 4"), "FILE:4: column 4 (run time): expected a number, got \"x\"");
-    check_bad(&SWF.replace("UnixStartTime: 1000", "UnixStartTime: never"), "FILE:2: column UnixStartTime");
-    check_bad(&OPENB.replace("12000", "-"), "FILE:2: column cpu_milli: expected a number, got \"-\"");
-    check_bad(&BORG.replace("\"type\":3", "\"type\":33"), "FILE:4: column type: expected an event type");
+    check_bad(
+        &SWF.replace("100 4", "x 4"),
+        "FILE:4: column 4 (run time): expected a number, got \"x\"",
+    );
+    check_bad(
+        &SWF.replace("UnixStartTime: 1000", "UnixStartTime: never"),
+        "FILE:2: column UnixStartTime",
+    );
+    check_bad(
+        &OPENB.replace("12000", "-"),
+        "FILE:2: column cpu_milli: expected a number, got \"-\"",
+    );
+    check_bad(
+        &BORG.replace("\"type\":3", "\"type\":33"),
+        "FILE:4: column type: expected an event type",
+    );
     check_bad(&BORG.replace("\"cpus\":0.5", "\"cpus\":-1"), "column resource_request.cpus");
     check_bad(&TABLE.replace("60,100", ",100"), "FILE:2: column submit: is missing");
     check_bad(
         "submit,runtime,pods,units,cpu_millis\n0,1,1,1,1\n",
         "column units: give pods or units, not both",
     );
-    check_bad("submit,runtime,units,split\n0,1,1,odd\n", "column split: expected full or even, got \"odd\"");
+    check_bad(
+        "submit,runtime,units,split\n0,1,1,odd\n",
+        "column split: expected full or even, got \"odd\"",
+    );
 }
 
 #[test]
-fn what_is_no_log_is_said_to_be_none() {
+fn a_file_that_is_no_log_is_refused() {
     for text in ["", "hello world\n", "a,b,c\n1,2,3\n", "\u{0}\u{1}\u{2}"] {
         check_bad(text, "not a known format");
     }
@@ -163,7 +198,10 @@ fn what_is_no_log_is_said_to_be_none() {
         "submit,runtime,accelerators\n0,1,0.5\n",
         "column accelerators: expected a whole number, 0 or more",
     );
-    check_bad("submit,runtime,units,priority\n0,1,1,1.5\n", "column priority: expected a whole number");
+    check_bad(
+        "submit,runtime,units,priority\n0,1,1,1.5\n",
+        "column priority: expected a whole number",
+    );
     check_bad("submit,runtime\n0,1,7\n", "FILE:2: column (surplus)");
 }
 
@@ -175,28 +213,28 @@ fn a_lenient_reader_counts_bad_lines() {
 }
 
 #[test]
-fn gzip_is_read_as_it_is() {
+fn gzip_is_recognised_without_a_file_extension() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(SWF.as_bytes()).unwrap();
     let bytes = encoder.finish().unwrap();
     file.write_all(&bytes).unwrap();
     assert_eq!(read(file.path(), false).unwrap().jobs.len(), 2);
-    // Cut off in the middle: an error that names the file.
+    // A truncated file is an error that names the file.
     let cut = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(cut.path(), &bytes[..bytes.len() / 2]).unwrap();
     assert!(read(cut.path(), false).unwrap_err().to_string().contains("failed to read"));
 }
 
 #[test]
-fn a_line_without_an_end_does_not_fill_memory() {
+fn an_overlong_line_is_an_error_and_does_not_fill_memory() {
     let text = format!("submit,runtime,units\n{}", "9".repeat(3 << 20));
     let error = load(&text, true).unwrap_err();
     assert!(error.contains("failed to read"), "{error}");
 }
 
 #[test]
-fn a_synthetic_log_survives_its_own_table() {
+fn a_synthetic_log_is_unchanged_after_writing_and_reading_it() {
     let jobs = generate(&Recipe { days: 2, ..Recipe::default() });
     assert!(jobs.len() > 100);
     let mut text = Vec::new();
@@ -205,15 +243,17 @@ fn a_synthetic_log_survives_its_own_table() {
 }
 
 #[test]
-fn a_recipe_repeats_itself_and_follows_its_season() {
+fn a_recipe_is_deterministic_for_a_seed_and_follows_its_seasons() {
     let recipe = Recipe { days: 28, ..Recipe::default() };
     let jobs = generate(&recipe);
     assert_eq!(jobs, generate(&recipe));
     assert_ne!(jobs, generate(&Recipe { seed: 2, ..recipe }));
     let per_day = jobs.len() as f64 / 28.0 / recipe.jobs_per_day;
-    assert!((0.6..1.5).contains(&per_day), "{per_day} of the jobs asked for");
+    assert!((0.6..1.5).contains(&per_day), "{per_day} of the requested jobs per day");
     let by_day = |weekend: bool| {
-        jobs.iter().filter(|job| ((job.submit - 1_704_067_200) / 86_400 % 7 >= 5) == weekend).count() as f64
+        jobs.iter()
+            .filter(|job| ((job.submit - 1_704_067_200) / 86_400 % 7 >= 5) == weekend)
+            .count() as f64
     };
     assert!(by_day(false) / 5.0 > 1.5 * by_day(true) / 2.0, "weekdays are busier");
 }

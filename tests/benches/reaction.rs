@@ -19,8 +19,7 @@ use tests::moto::Moto;
 use tests::node_group::NodeGroup;
 use tokio::time::{Instant, sleep, timeout};
 
-const SPEC: &str =
-    "{mode: Act, tick: 1m, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/soon]}}";
+const SPEC: &str = "{mode: Act, tick: 1m, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/soon]}}";
 
 const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 
@@ -48,7 +47,8 @@ async fn main() -> Result<()> {
 /// Seconds, ascending.
 async fn reactions(plane: &ControlPlane, pods: usize) -> Result<Vec<f64>> {
     let sets: Api<ReplicaSet> = Api::namespaced(plane.client(), NAMESPACE);
-    let mut told = std::pin::pin!(watcher(sets, watcher::Config::default()).applied_objects().boxed());
+    let mut told =
+        std::pin::pin!(watcher(sets, watcher::Config::default()).applied_objects().boxed());
     let api: Api<Pod> = Api::default_namespaced(plane.client());
     let mut seconds = Vec::new();
     for wanted in 1..=pods {

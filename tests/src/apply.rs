@@ -19,7 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// # Errors
 /// Where one is no object, or the API server refuses it.
 pub async fn yaml(client: &Client, text: &str) -> Result<()> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("failed to parse YAML")?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).context("failed to parse YAML")?;
     for document in documents.into_iter().filter(|document| !document.is_null()) {
         object(client, document).await?;
     }
@@ -31,12 +32,13 @@ pub async fn yaml(client: &Client, text: &str) -> Result<()> {
 /// # Errors
 /// Where it is none, or the API server refuses it.
 pub async fn object(client: &Client, document: Value) -> Result<DynamicObject> {
-    let object: DynamicObject = serde_json::from_value(document).context("failed to parse an object")?;
+    let object: DynamicObject =
+        serde_json::from_value(document).context("failed to parse an object")?;
     let types = object.types.clone().context("an object without apiVersion and kind")?;
     let kind = GroupVersionKind::try_from(&types)?;
-    let (resource, capabilities) = pinned_kind(client, &kind)
-        .await
-        .with_context(|| format!("the API server does not know {} of {}", kind.kind, kind.api_version()))?;
+    let (resource, capabilities) = pinned_kind(client, &kind).await.with_context(|| {
+        format!("the API server does not know {} of {}", kind.kind, kind.api_version())
+    })?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => {
@@ -45,7 +47,8 @@ pub async fn object(client: &Client, document: Value) -> Result<DynamicObject> {
         }
     };
     let name = object.name_any();
-    let applied = api.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&object)).await;
+    let applied =
+        api.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&object)).await;
     let applied = applied.with_context(|| format!("failed to apply {} {name}", kind.kind))?;
     if kind.kind == "CustomResourceDefinition" {
         wait_until_served(client, &applied).await?;
@@ -58,7 +61,8 @@ async fn wait_until_served(client: &Client, definition: &DynamicObject) -> Resul
     let text = |value: &Value, pointer: &str| {
         value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let (group, kind) = (text(&definition.data, "/spec/group"), text(&definition.data, "/spec/names/kind"));
+    let (group, kind) =
+        (text(&definition.data, "/spec/group"), text(&definition.data, "/spec/names/kind"));
     let versions = definition.data.pointer("/spec/versions").and_then(Value::as_array);
     for version in versions.into_iter().flatten().filter(|version| version["served"] == true) {
         let kind = GroupVersionKind::gvk(&group, &text(version, "/name"), &kind);

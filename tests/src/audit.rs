@@ -45,15 +45,19 @@ impl Entry {
 }
 
 pub(crate) fn read(log: &Path) -> Result<Vec<Entry>> {
-    let text = fs::read_to_string(log).with_context(|| format!("failed to read {}", log.display()))?;
+    let text =
+        fs::read_to_string(log).with_context(|| format!("failed to read {}", log.display()))?;
     // A line that is being written has no end yet.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(entry).collect()
 }
 
 fn entry(line: &str) -> Result<Entry> {
-    let value: Value = serde_json::from_str(line).with_context(|| format!("failed to parse {line}"))?;
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let value: Value =
+        serde_json::from_str(line).with_context(|| format!("failed to parse {line}"))?;
+    let text = |pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let (resource, part) = (text("/objectRef/resource"), text("/objectRef/subresource"));
     Ok(Entry {
         user: text("/user/username"),

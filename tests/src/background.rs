@@ -13,7 +13,10 @@ pub(crate) struct Background {
 
 impl Background {
     /// The work makes its own clients, whose connections belong to the runtime that made them.
-    pub(crate) fn start<W>(name: &str, work: impl FnOnce() -> W + Send + 'static) -> std::io::Result<Self>
+    pub(crate) fn start<W>(
+        name: &str,
+        work: impl FnOnce() -> W + Send + 'static,
+    ) -> std::io::Result<Self>
     where
         W: Future<Output = ()>,
     {

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::apply;
 use crate::audit::{self, Entry};
+pub use crate::options::Options;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::programs::{self, ADMINISTRATOR};
@@ -24,23 +25,6 @@ use crate::wait;
 
 /// The four are up in seven seconds on two idle cores; tests share theirs.
 const DEADLINE: Duration = Duration::from_mins(2);
-
-/// What a control plane is to have beyond the least.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// kwok, without which nodes and their pods stay as they were written. On by default.
-    pub kwok: bool,
-    /// A log of all requests, read by [`ControlPlane::audit_log`].
-    pub audited: bool,
-    /// Pods need their service account, as in any real cluster.
-    pub service_accounts: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { kwok: true, audited: false, service_accounts: false }
-    }
-}
 
 /// A running cluster, without a node at first. Dropped, it stops in the order of its fields, each waited for.
 pub struct ControlPlane {
@@ -77,9 +61,11 @@ impl ControlPlane {
         let folder = tempfile::Builder::new().prefix("prophet-control-plane-").tempdir()?;
         let path = folder.path();
         let (etcd_port, peer_port) = (Port::free()?, Port::free()?);
-        let (api_port, manager_port, scheduler_port) = (Port::free()?, Port::free()?, Port::free()?);
+        let (api_port, manager_port, scheduler_port) =
+            (Port::free()?, Port::free()?, Port::free()?);
 
-        let mut etcd = Process::start("etcd", &programs::etcd(path, &etcd_port, &peer_port)?, path)?;
+        let mut etcd =
+            Process::start("etcd", &programs::etcd(path, &etcd_port, &peer_port)?, path)?;
         etcd.wait_for_port(&etcd_port, DEADLINE).await?;
 
         let command = programs::api_server(path, &api_port, &etcd_port, options)?;
@@ -100,7 +86,8 @@ impl ControlPlane {
         let mut controller_manager = Process::start("kube-controller-manager", &command, path)?;
         let command = programs::scheduler(path, &kubeconfig, &scheduler_port)?;
         let mut scheduler = Process::start("kube-scheduler", &command, path)?;
-        let kwok = options.kwok.then(|| Process::start("kwok", &programs::kwok(path, &kubeconfig)?, path));
+        let kwok =
+            options.kwok.then(|| Process::start("kwok", &programs::kwok(path, &kubeconfig)?, path));
         let kwok = kwok.transpose()?;
         controller_manager.wait_for_port(&manager_port, DEADLINE).await?;
         scheduler.wait_for_port(&scheduler_port, DEADLINE).await?;
@@ -151,7 +138,8 @@ impl ControlPlane {
         let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..Default::default() };
         let request = TokenRequest { spec: Some(spec), ..Default::default() };
         let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
-        let answer = answer.with_context(|| format!("failed to get a token of {namespace}/{account}"))?;
+        let answer =
+            answer.with_context(|| format!("failed to get a token of {namespace}/{account}"))?;
         answer.status.and_then(|status| status.token).context("a token request without a token")
     }
 
@@ -197,7 +185,8 @@ impl ControlPlane {
     async fn wait_for_service_account(&self, namespace: &str, name: &str) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let what = format!("the service account {namespace}/{name}");
-        wait::until_true(&what, DEADLINE, async || Ok(accounts.get_opt(name).await?.is_some())).await
+        wait::until_true(&what, DEADLINE, async || Ok(accounts.get_opt(name).await?.is_some()))
+            .await
     }
 }
 
@@ -223,7 +212,8 @@ fn write_kubeconfig(folder: &Path, server: &str, name: &str, token: &str) -> Res
         "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": name}}],
         "current-context": "tests",
     });
-    fs::write(&path, content.to_string()).with_context(|| format!("failed to write {}", path.display()))?;
+    fs::write(&path, content.to_string())
+        .with_context(|| format!("failed to write {}", path.display()))?;
     Ok(path)
 }
 

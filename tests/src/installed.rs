@@ -54,7 +54,8 @@ impl Prophet {
     /// # Errors
     /// Where the API server refuses it.
     pub async fn apply_chart(plane: &ControlPlane) -> Result<()> {
-        let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
+        let namespace =
+            format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
         plane.apply_yaml(&namespace).await?;
         let all = rendered(&[])?;
         let without: Vec<&str> =
@@ -89,7 +90,11 @@ impl Prophet {
         Self::spawn(plane, &all, &[&[log], environment].concat()).await
     }
 
-    async fn spawn(plane: &ControlPlane, arguments: &[&str], environment: &[(&str, String)]) -> Result<Self> {
+    async fn spawn(
+        plane: &ControlPlane,
+        arguments: &[&str],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         let port = Port::free()?;
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, "prophet").await?;
         let mut command = prophet(arguments);
@@ -124,8 +129,9 @@ impl Prophet {
         });
         let arguments: Vec<&str> = given.flatten().collect();
         let named = container["env"].as_array().into_iter().flatten();
-        let named =
-            named.filter_map(|entry| Some((entry["name"].as_str()?, entry["value"].as_str()?.to_owned())));
+        let named = named.filter_map(|entry| {
+            Some((entry["name"].as_str()?, entry["value"].as_str()?.to_owned()))
+        });
         let environment: Vec<(&str, String)> = named.chain(environment.iter().cloned()).collect();
         Self::spawn(plane, &arguments, &environment).await
     }

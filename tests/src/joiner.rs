@@ -172,7 +172,8 @@ impl Work {
                 self.welcome(group, id, instance.instance_type().unwrap_or_default()).await?;
             }
         }
-        let gone: Vec<String> = self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
+        let gone: Vec<String> =
+            self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
         for id in gone {
             self.part(&id).await?;
             self.known.remove(&id);
@@ -181,7 +182,12 @@ impl Work {
     }
 
     /// One step on the way of an instance to its node with all that it has.
-    async fn welcome(&mut self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<()> {
+    async fn welcome(
+        &mut self,
+        group: &AutoScalingGroup,
+        id: &str,
+        instance_type: &str,
+    ) -> Result<()> {
         let name = group.auto_scaling_group_name().unwrap_or_default();
         let now = Instant::now();
         let (latency, failing) = {
@@ -197,12 +203,14 @@ impl Work {
                 let gpus_due = self.join(group, id, instance_type).await?;
                 let known = Known { seen, joined: Some(Instant::now()), gpus_due };
                 self.known.insert(id.to_owned(), known);
-                let joined = Joined { group: name.to_owned(), node: id.to_owned(), after: seen.elapsed() };
+                let joined =
+                    Joined { group: name.to_owned(), node: id.to_owned(), after: seen.elapsed() };
                 lock(&self.state).joined.push(joined);
             }
             Some(joined) if gpus_due && now >= joined + self.settings.gpu_latency => {
                 self.register_gpus(id).await?;
-                self.known.insert(id.to_owned(), Known { seen, joined: Some(joined), gpus_due: false });
+                self.known
+                    .insert(id.to_owned(), Known { seen, joined: Some(joined), gpus_due: false });
             }
             _ => {}
         }
@@ -248,7 +256,8 @@ impl Work {
     async fn register_gpus(&self, id: &str) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let Some(node) = nodes.get_opt(id).await? else { return Ok(()) };
-        let kind = node.labels().get("node.kubernetes.io/instance-type").cloned().unwrap_or_default();
+        let kind =
+            node.labels().get("node.kubernetes.io/instance-type").cloned().unwrap_or_default();
         let gpus = crate::instances::instance(&kind)?.capacity().remove(GPU);
         let gpus = json!({GPU: gpus});
         let status = json!({"status": {"capacity": gpus, "allocatable": gpus}});
@@ -283,7 +292,8 @@ fn reserve(amounts: &mut BTreeMap<String, Quantity>, name: &str, reserved: i128)
     if let Some(quantity) = amounts.get_mut(name) {
         let left = (thousandths(&quantity.0)? - reserved).max(0);
         // Whole bytes need no suffix; processors come in thousandths.
-        quantity.0 = if left % 1_000 == 0 { (left / 1_000).to_string() } else { format!("{left}m") };
+        quantity.0 =
+            if left % 1_000 == 0 { (left / 1_000).to_string() } else { format!("{left}m") };
     }
     Ok(())
 }

@@ -37,12 +37,13 @@ impl Karpenter {
         for entry in fs::read_dir(built::control_plane("crds")?)? {
             plane.apply_yaml(&fs::read_to_string(entry?.path())?).await?;
         }
-        let class =
-            "{apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {name: default}}";
+        let class = "{apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {name: default}}";
         plane.apply_yaml(class).await?;
-        let types: Vec<Value> = instance_types.iter().map(|name| offered(name)).collect::<Result<_>>()?;
+        let types: Vec<Value> =
+            instance_types.iter().map(|name| offered(name)).collect::<Result<_>>()?;
         let file = plane.folder().join("instance-types.json");
-        fs::write(&file, Value::from(types).to_string()).context("failed to write the instance types")?;
+        fs::write(&file, Value::from(types).to_string())
+            .context("failed to write the instance types")?;
 
         let (metrics, health) = (Port::free()?, Port::free()?);
         let mut command = Command::new(built::control_plane("bin/karpenter")?);
@@ -71,7 +72,12 @@ impl Karpenter {
 const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false";
 
 /// A `NodePool` over one instance type and capacity type (`spot` or `on-demand`), whose empty nodes go after that time.
-pub fn node_pool(name: &str, instance_type: &str, capacity_type: &str, empty_after: Duration) -> String {
+pub fn node_pool(
+    name: &str,
+    instance_type: &str,
+    capacity_type: &str,
+    empty_after: Duration,
+) -> String {
     json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",

@@ -17,6 +17,7 @@ pub mod karpenter;
 pub mod moto;
 pub mod node_group;
 mod node_template;
+mod options;
 pub mod ports;
 pub mod process;
 mod programs;

@@ -113,22 +113,26 @@ impl NodeGroup {
     /// # Errors
     /// Where the emulator refuses.
     pub async fn create(&self, moto: &Moto) -> Result<()> {
-        let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);
+        let market =
+            LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);
         let data = RequestLaunchTemplateData::builder()
             .image_id(IMAGE)
             .instance_type(InstanceType::from(self.instance_type.as_str()))
             .set_instance_market_options(self.spot.then(|| market.build()));
         let template = moto.ec2().create_launch_template().launch_template_name(&self.name);
         let template = template.launch_template_data(data.build()).send().await;
-        template.with_context(|| format!("failed to create the launch template of {}", self.name))?;
+        template
+            .with_context(|| format!("failed to create the launch template of {}", self.name))?;
 
-        let template =
-            LaunchTemplateSpecification::builder().launch_template_name(&self.name).version("$Latest");
+        let template = LaunchTemplateSpecification::builder()
+            .launch_template_name(&self.name)
+            .version("$Latest");
         let tag = |(key, value): (&String, &String)| {
             let tag = Tag::builder().resource_id(&self.name).resource_type("auto-scaling-group");
             tag.key(key).value(value).propagate_at_launch(false).build()
         };
-        let group = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name(&self.name);
+        let group =
+            moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name(&self.name);
         let group = group.launch_template(template.build()).availability_zones(&self.zone);
         let group = group.min_size(self.min).max_size(self.max).desired_capacity(self.min);
         let group = group.set_placement_group(self.placement_group.clone());

@@ -23,7 +23,8 @@ pub(crate) struct Template {
 /// Of a node of that group and type with that name.
 pub(crate) fn of(group: &AutoScalingGroup, instance_type: &str, node: &str) -> Result<Template> {
     let size = instance(instance_type)?;
-    let zone = group.availability_zones().first().context("an Auto Scaling group without a zone")?.clone();
+    let zone =
+        group.availability_zones().first().context("an Auto Scaling group without a zone")?.clone();
     let labels = [
         ("kubernetes.io/arch", size.architecture),
         ("kubernetes.io/os", "linux"),

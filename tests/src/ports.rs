@@ -25,7 +25,8 @@ impl Port {
     /// Where the folder of the locks cannot be made, or all ports are taken.
     pub fn free() -> Result<Self> {
         let folder = std::env::temp_dir().join("prophet-test-ports");
-        fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("failed to make {}", folder.display()))?;
         let start = RandomState::new().hash_one("port") % u64::from(COUNT);
         let start = u16::try_from(start).context("a port is a small number")?;
         for step in 0..COUNT {

@@ -50,7 +50,8 @@ impl Process {
     /// # Errors
     /// Where its log cannot be read.
     pub fn log(&self) -> Result<String> {
-        let bytes = fs::read(&self.log).with_context(|| format!("failed to read {}", self.log.display()))?;
+        let bytes = fs::read(&self.log)
+            .with_context(|| format!("failed to read {}", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -103,7 +104,11 @@ impl Process {
     /// Where it runs on after the deadline.
     pub async fn terminate(mut self, deadline: Duration) -> Result<ExitStatus> {
         let status = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
-        ensure!(status.context("failed to run kill")?.success(), "failed to send {} a signal", self.name);
+        ensure!(
+            status.context("failed to run kill")?.success(),
+            "failed to send {} a signal",
+            self.name
+        );
         self.wait_for_end(deadline).await
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::audit;
 use crate::built;
-use crate::control_plane::Options;
+use crate::options::Options;
 use crate::ports::Port;
 
 /// The token of the administrator, who is in the group of those who may do all.
@@ -23,19 +23,31 @@ pub(crate) fn certificate(folder: &Path) -> PathBuf {
 }
 
 pub(crate) fn etcd(folder: &Path, clients: &Port, peers: &Port) -> Result<Command> {
-    let (clients, peers) = (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
+    let (clients, peers) =
+        (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
     let mut command = Command::new(built::control_plane("bin/etcd")?);
     command
         .arg(format!("--data-dir={}", folder.join("etcd").display()))
-        .args([format!("--listen-client-urls={clients}"), format!("--advertise-client-urls={clients}")])
-        .args([format!("--listen-peer-urls={peers}"), format!("--initial-advertise-peer-urls={peers}")])
+        .args([
+            format!("--listen-client-urls={clients}"),
+            format!("--advertise-client-urls={clients}"),
+        ])
+        .args([
+            format!("--listen-peer-urls={peers}"),
+            format!("--initial-advertise-peer-urls={peers}"),
+        ])
         .arg(format!("--initial-cluster=default={peers}"))
         // Nothing here outlives the test.
         .args(["--unsafe-no-fsync", "--log-level=warn"]);
     Ok(command)
 }
 
-pub(crate) fn api_server(folder: &Path, port: &Port, etcd: &Port, options: Options) -> Result<Command> {
+pub(crate) fn api_server(
+    folder: &Path,
+    port: &Port,
+    etcd: &Port,
+    options: Options,
+) -> Result<Command> {
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{ADMINISTRATOR},admin,admin,\"system:masters\"\n"))?;
     // The key of the certificate that the API server makes for itself signs the tokens as well.

@@ -10,7 +10,8 @@ pub(crate) type Amounts = BTreeMap<String, i128>;
 
 /// All of them, exactly.
 pub(crate) fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Amounts> {
-    let parse = |(name, quantity): (&String, &Quantity)| Ok((name.clone(), thousandths(&quantity.0)?));
+    let parse =
+        |(name, quantity): (&String, &Quantity)| Ok((name.clone(), thousandths(&quantity.0)?));
     quantities.into_iter().flatten().map(parse).collect()
 }
 
@@ -31,7 +32,9 @@ pub(crate) fn raise(to: &mut Amounts, other: &Amounts) {
 
 /// Rounds up what is finer, as the API server does.
 pub(crate) fn thousandths(quantity: &str) -> Result<i128> {
-    let end = quantity.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(quantity.len());
+    let end = quantity
+        .find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c))
+        .unwrap_or(quantity.len());
     let (number, suffix) = quantity.split_at(end);
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 =

@@ -28,7 +28,8 @@ use setup::{
     by_name, configuration, data, group, mixed, mixed_of, node_template, one_of_each, tag, template,
 };
 
-const DISCOVERY: &str = "asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/test=owned";
+const DISCOVERY: &str =
+    "asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/test=owned";
 
 async fn config(endpoint: &str) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::latest())
@@ -49,12 +50,22 @@ async fn found(moto: &Moto) -> Found {
 
 /// A group in one line: its name, what it launches and where, min/desired/max, capacity; then what its tags say.
 fn line(group: &NodeGroup) -> String {
-    let NodeGroup { name, instance_type, capacity_type, placement_group, zone, min, max, desired, .. } =
-        group;
+    let NodeGroup {
+        name,
+        instance_type,
+        capacity_type,
+        placement_group,
+        zone,
+        min,
+        max,
+        desired,
+        ..
+    } = group;
     let NodeGroup { labels, taints, capacity, accelerator_kind, resources, .. } = group;
     let placed = placement_group.as_deref().unwrap_or("-");
     let zone = zone.as_deref().unwrap_or("-");
-    let (cpus, gib, pods) = (capacity.cpu_millis / 1_000, capacity.memory_bytes >> 30, capacity.pods);
+    let (cpus, gib, pods) =
+        (capacity.cpu_millis / 1_000, capacity.memory_bytes >> 30, capacity.pods);
     let accelerators = match capacity.accelerators {
         0 => String::new(),
         some => format!(" {some} {accelerator_kind}"),
@@ -64,7 +75,8 @@ fn line(group: &NodeGroup) -> String {
     );
     let own = labels.iter().filter(|(key, _)| !key.contains("kubernetes.io/"));
     let own = own.map(|(key, value)| format!("{key}={value}"));
-    let taints = taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect));
+    let taints =
+        taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect));
     let resources = resources.iter().map(|(name, quantity)| format!("{name}: {quantity}"));
     own.chain(taints).chain(resources).fold(line, |line, part| format!("{line}, {part}"))
 }
@@ -73,8 +85,11 @@ fn line(group: &NodeGroup) -> String {
 fn check(found: &Found, groups: &[&str], problems: &[&str]) {
     let lines: Vec<String> = found.groups.iter().map(line).collect();
     assert_eq!(lines, groups);
-    let told: Vec<String> =
-        found.problems.iter().map(|problem| format!("{}: {}", problem.fault.label(), problem)).collect();
+    let told: Vec<String> = found
+        .problems
+        .iter()
+        .map(|problem| format!("{}: {}", problem.fault.label(), problem))
+        .collect();
     assert_eq!(told, problems);
 }
 
@@ -82,8 +97,11 @@ fn check(found: &Found, groups: &[&str], problems: &[&str]) {
 async fn groups_are_found_with_what_they_launch() {
     let moto = Moto::start().await.unwrap();
     let id = template(&moto, "gpu", data("g5.48xlarge").build()).await;
-    for (name, placement_group) in [("a-1", "pg-a"), ("a-2", "pg-a"), ("b-1", "pg-b"), ("b-2", "pg-b")] {
-        let specification = LaunchTemplateSpecification::builder().launch_template_id(&id).version("1");
+    for (name, placement_group) in
+        [("a-1", "pg-a"), ("a-2", "pg-a"), ("b-1", "pg-b"), ("b-2", "pg-b")]
+    {
+        let specification =
+            LaunchTemplateSpecification::builder().launch_template_id(&id).version("1");
         group(&moto, name)
             .launch_template(specification.build())
             .placement_group(placement_group)
@@ -97,9 +115,15 @@ async fn groups_are_found_with_what_they_launch() {
     configuration(&moto, "old", "m5.4xlarge", None).await;
     group(&moto, "old").launch_configuration_name("old").send().await.unwrap();
     configuration(&moto, "old-spot", "m5.24xlarge", Some("1")).await;
-    group(&moto, "old-spot").launch_configuration_name("old-spot").desired_capacity(2).send().await.unwrap();
+    group(&moto, "old-spot")
+        .launch_configuration_name("old-spot")
+        .desired_capacity(2)
+        .send()
+        .await
+        .unwrap();
 
-    let not_mine = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name("not-mine");
+    let not_mine =
+        moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name("not-mine");
     let not_mine = not_mine.launch_configuration_name("old").min_size(0).max_size(1);
     let one_of_two = tag("k8s.io/cluster-autoscaler/enabled", "");
     not_mine.availability_zones("us-east-1a").tags(one_of_two).send().await.unwrap();
@@ -132,16 +156,20 @@ async fn templates_are_read_by_id_name_and_version() {
     let version = moto.ec2().create_launch_template_version().launch_template_id(&id);
     version.launch_template_data(data("m5.xlarge").build()).send().await.unwrap();
     for version in ["1", "2", "$Latest", "$Default"] {
-        let specification = LaunchTemplateSpecification::builder().launch_template_id(&id).version(version);
+        let specification =
+            LaunchTemplateSpecification::builder().launch_template_id(&id).version(version);
         let name = format!("id {version}");
         group(&moto, &name).launch_template(specification.build()).send().await.unwrap();
         let name = format!("name {version}");
         group(&moto, &name).launch_template(by_name("grown", version)).send().await.unwrap();
     }
-    let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);
-    template(&moto, "spot", data("m7g.large").instance_market_options(market.build()).build()).await;
+    let market =
+        LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);
+    template(&moto, "spot", data("m7g.large").instance_market_options(market.build()).build())
+        .await;
     group(&moto, "spot").launch_template(by_name("spot", "$Default")).send().await.unwrap();
-    let cpus = LaunchTemplateCpuOptionsRequest::builder().core_count(24).threads_per_core(1).build();
+    let cpus =
+        LaunchTemplateCpuOptionsRequest::builder().core_count(24).threads_per_core(1).build();
     template(&moto, "unthreaded", data("m5.12xlarge").cpu_options(cpus).build()).await;
     group(&moto, "unthreaded").launch_template(by_name("unthreaded", "1")).send().await.unwrap();
     let large = "m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods";
@@ -189,9 +217,9 @@ async fn a_mixed_group_counts_as_its_first_override() {
             "types: m5.xlarge OnDemand - us-east-1a 0/0/10, 4 cpus 16 GiB 58 pods",
         ],
         &[
-            "partly_spot: Auto Scaling group partly: it buys some instances on the spot market and some not: it counts as on demand",
-            "partly_spot: Auto Scaling group partly-by-base: it buys some instances on the spot market and some not: it counts as on demand",
-            "mixed_instance_types: Auto Scaling group types: it launches other types than its first, too: m4.xlarge, m5a.xlarge",
+            "partly_spot: Auto Scaling group partly: only some of its instances are spot instances, so it counts as on demand",
+            "partly_spot: Auto Scaling group partly-by-base: only some of its instances are spot instances, so it counts as on demand",
+            "mixed_instance_types: Auto Scaling group types: it also launches instance types other than its first: m4.xlarge, m5a.xlarge",
         ],
     );
     let typed = |group: &NodeGroup| group.labels.contains_key("node.kubernetes.io/instance-type");
@@ -227,7 +255,8 @@ async fn what_is_wrong_with_a_group_is_told_and_hides_no_other() {
     let requirements = InstanceRequirements::builder()
         .v_cpu_count(VCpuCountRequest::builder().min(2).build())
         .memory_mib(MemoryMiBRequest::builder().min(4_096).build());
-    let attributes = LaunchTemplateOverrides::builder().instance_requirements(requirements.build()).build();
+    let attributes =
+        LaunchTemplateOverrides::builder().instance_requirements(requirements.build()).build();
     let policy = mixed_of("base", vec![attributes], 0, 100);
     group(&moto, "attributes").mixed_instances_policy(policy).send().await.unwrap();
     let gone = template(&moto, "gone", data("m5.large").build()).await;
@@ -235,12 +264,18 @@ async fn what_is_wrong_with_a_group_is_told_and_hides_no_other() {
     moto.ec2().delete_launch_template().launch_template_id(&gone).send().await.unwrap();
     configuration(&moto, "old", "m5.large", None).await;
     group(&moto, "gone-old").launch_configuration_name("old").send().await.unwrap();
-    moto.autoscaling().delete_launch_configuration().launch_configuration_name("old").send().await.unwrap();
+    moto.autoscaling()
+        .delete_launch_configuration()
+        .launch_configuration_name("old")
+        .send()
+        .await
+        .unwrap();
     group(&moto, "suspended").launch_template(base()).desired_capacity(3).send().await.unwrap();
     let suspend = moto.autoscaling().suspend_processes().auto_scaling_group_name("suspended");
     suspend.scaling_processes("Launch").send().await.unwrap();
     let tagged = group(&moto, "tagged").launch_template(base());
-    let tagged = tagged.tags(node_template("taint/batch", "true")).tags(node_template("label/team", "ml"));
+    let tagged =
+        tagged.tags(node_template("taint/batch", "true")).tags(node_template("label/team", "ml"));
     tagged.tags(node_template("resources/cpu", "a lot")).send().await.unwrap();
     template(&moto, "unknown", data("z9.huge").build()).await;
     group(&moto, "unknown").launch_template(by_name("unknown", "1")).send().await.unwrap();
@@ -258,13 +293,13 @@ async fn what_is_wrong_with_a_group_is_told_and_hides_no_other() {
             &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
         ],
         &[
-            "by_attributes: Auto Scaling group attributes: it asks for instances by their attributes, so they have no one type",
+            "by_attributes: Auto Scaling group attributes: it selects instances by attributes, so they have no single instance type",
             &format!(
-                "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or is gone"
+                "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or does not exist"
             ),
-            "launch_configuration_gone: Auto Scaling group gone-old: launch configuration old is gone",
-            "launch_suspended: Auto Scaling group suspended: its process Launch is suspended: it cannot grow",
-            "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/resources/cpu\" = \"a lot\": its value is no quantity",
+            "launch_configuration_gone: Auto Scaling group gone-old: launch configuration old does not exist",
+            "launch_suspended: Auto Scaling group suspended: its process Launch is suspended, so it cannot grow",
+            "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/resources/cpu\" = \"a lot\": its value is not a quantity",
             "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/taint/batch\" = \"true\": expected VALUE:EFFECT",
             "unknown_instance_type: Auto Scaling group unknown: instance type z9.huge is unknown in this region",
             "not_in_instances: Auto Scaling group weighted: it counts its capacity in weights, vCPUs or memory, not in instances",
@@ -306,10 +341,14 @@ async fn the_calls_that_are_made_are_those_that_the_policy_in_the_docs_allows() 
     let made = proxy.take_seen();
 
     let docs = include_str!("../../docs/permissions-aws.md");
-    let policy = docs.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let policy =
+        docs.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
     let policy: serde_json::Value = serde_json::from_str(policy).unwrap();
-    let actions =
-        policy["Statement"].as_array().unwrap().iter().flat_map(|s| s["Action"].as_array().unwrap());
+    let actions = policy["Statement"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|s| s["Action"].as_array().unwrap());
     let allowed: BTreeSet<&str> = actions.map(|action| action.as_str().unwrap()).collect();
     assert_eq!(made.iter().map(String::as_str).collect::<BTreeSet<_>>(), allowed);
     assert_eq!(BTreeSet::from(ACTIONS), allowed);
@@ -350,7 +389,7 @@ async fn a_silent_endpoint_costs_no_more_than_the_deadline() {
     let error = catalog.node_groups().await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "failed to call autoscaling:DescribeAutoScalingGroups: no time was left of 300ms for all calls together"
+        "failed to call autoscaling:DescribeAutoScalingGroups: all calls together took longer than 300ms"
     );
 }
 
@@ -368,7 +407,11 @@ async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     let token = folder.path().join("token");
     std::fs::write(&token, "a.b.c").unwrap();
     let output = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_pod_takes_region_endpoint_and_role_from_its_environment", "--nocapture"])
+        .args([
+            "--exact",
+            "a_pod_takes_region_endpoint_and_role_from_its_environment",
+            "--nocapture",
+        ])
         .envs([("AWS_REGION", REGION), ("AWS_ENDPOINT_URL", moto.endpoint())])
         .envs([
             ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/prophet"),

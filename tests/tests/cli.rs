@@ -50,7 +50,8 @@ fn the_main_command_compares_all_policies_on_a_synthetic_log() {
 fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
     let folder = folder();
     let log = log(folder.path());
-    let first = json(&["simulate", "--trace", &log, "--from", "3d", "--replays", "2", "--output", "json"]);
+    let first =
+        json(&["simulate", "--trace", &log, "--from", "3d", "--replays", "2", "--output", "json"]);
     let keys = [
         "name",
         "jobs",
@@ -115,7 +116,8 @@ fn the_figures_can_be_recomputed_from_the_files() {
         let header: Vec<String> = lines.next().expect("a header").collect();
         lines.map(|row| header.iter().cloned().zip(row).collect()).collect()
     };
-    let number = |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().expect("a number");
+    let number =
+        |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().expect("a number");
     let (jobs, nodes, ticks) = (rows("jobs.csv"), rows("nodes.csv"), rows("ticks.csv"));
     let first = fs::read_to_string(&log)
         .expect("the log")
@@ -127,8 +129,12 @@ fn the_figures_can_be_recomputed_from_the_files() {
     for policy in object["policies"].as_array().expect("policies") {
         let name = policy["name"].as_str().expect("a name");
         let near = |key: &str, value: f64| {
-            let said = key.split('.').fold(policy, |value, key| &value[key]).as_f64().expect("a figure");
-            assert!((said - value).abs() < 1e-6 * (1.0 + value.abs()), "{name} {key}: {said} is not {value}");
+            let said =
+                key.split('.').fold(policy, |value, key| &value[key]).as_f64().expect("a figure");
+            assert!(
+                (said - value).abs() < 1e-6 * (1.0 + value.abs()),
+                "{name} {key}: {said} is not {value}"
+            );
         };
         let own = |rows: &[BTreeMap<String, String>]| -> Vec<BTreeMap<String, String>> {
             rows.iter().filter(|row| row["policy"] == name).cloned().collect()
@@ -143,7 +149,8 @@ fn the_figures_can_be_recomputed_from_the_files() {
         let (mut alive, mut busy, mut paid) = (0.0, 0.0, 0.0);
         for node in own(&nodes) {
             let gone = if node["gone"] == "-1" { until } else { number(&node, "gone").min(until) };
-            let since = |key: &str| if node[key] == "-1" { gone } else { number(&node, key).max(from) };
+            let since =
+                |key: &str| if node[key] == "-1" { gone } else { number(&node, key).max(from) };
             alive += (gone - since("ready")).max(0.0);
             paid += (gone - since("requested")).max(0.0);
             busy += number(&node, "busy_s");
@@ -179,9 +186,14 @@ fn a_backtest_judges_forecasts_and_decisions() {
         }
     }
     let horizons = |name: &str| -> Vec<Value> {
-        scores.iter().filter(|score| score["name"] == name).map(|score| score["horizon"].clone()).collect()
+        scores
+            .iter()
+            .filter(|score| score["name"] == name)
+            .map(|score| score["horizon"].clone())
+            .collect()
     };
-    for name in ["zero", "last-value", "static-max", "moving-window", "ensemble", "state", "oracle"] {
+    for name in ["zero", "last-value", "static-max", "moving-window", "ensemble", "state", "oracle"]
+    {
         assert_eq!(Value::from(horizons(name)), serde_json::json!([1, 2, 3, 6, "D"]), "{name}");
     }
     let of = |name: &str, key: &str| -> Vec<f64> {
@@ -193,9 +205,16 @@ fn a_backtest_judges_forecasts_and_decisions() {
     assert!(of("ensemble", "mse").iter().all(|mse| *mse > 0.0));
     let decisions = object["decisions"].as_array().expect("decisions");
     let names: Vec<&str> = decisions.iter().filter_map(|policy| policy["name"].as_str()).collect();
-    for name in
-        ["reactive", "static-max", "best-constant", "ladder", "moving-window", "ensemble", "state", "oracle"]
-    {
+    for name in [
+        "reactive",
+        "static-max",
+        "best-constant",
+        "ladder",
+        "moving-window",
+        "ensemble",
+        "state",
+        "oracle",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     assert!(decisions.iter().all(|policy| policy["stderr"]["dollars"].is_number()));
@@ -214,13 +233,18 @@ fn the_papers_table_has_its_rows() {
     let folder = folder();
     let log = log(folder.path());
     let lstm = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/paper/lstm.onnx");
-    let quantile = concat!("mine=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
-    let table = ["--paper", "--forecasters", "increments", "--network", lstm, "--network", quantile];
-    let (code, out, error) = run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
+    let quantile =
+        concat!("mine=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
+    let table =
+        ["--paper", "--forecasters", "increments", "--network", lstm, "--network", quantile];
+    let (code, out, error) =
+        run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
     assert_eq!(code, 0, "{error}");
     let row = |model: &str, ours: &str| {
         let rows = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let row = rows.filter(|cells| cells.len() == 6).find(|cells| cells[0] == model && cells[3] == ours);
+        let row = rows
+            .filter(|cells| cells.len() == 6)
+            .find(|cells| cells[0] == model && cells[3] == ours);
         row.unwrap_or_else(|| panic!("{model} is not in\n{out}"))
     };
     for (model, ours) in [("Transformer", "-"), ("Static", "static-max"), ("-", "increments")] {
@@ -228,7 +252,10 @@ fn the_papers_table_has_its_rows() {
     }
     // Each is judged by its own word.
     let errors = [row("LSTM", "lstm")[4], row("-", "mine")[4], row("-", "last-value")[4]];
-    assert!(errors[0] != errors[1] && errors[1] != errors[2] && errors[0] != errors[2], "{errors:?}");
+    assert!(
+        errors[0] != errors[1] && errors[1] != errors[2] && errors[0] != errors[2],
+        "{errors:?}"
+    );
     assert!(out.contains("lstm: prophet.spec.horizon"), "{out}");
     assert!(out.contains("too few for intervals by day"), "{out}");
 }
@@ -238,9 +265,13 @@ fn embed_counts_instances() {
     let folder = folder();
     let shapes = folder.path().join("shapes.csv").display().to_string();
     let catalog = folder.path().join("catalog.yaml").display().to_string();
-    let header = "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes,accelerator_kind\n";
-    fs::write(&shapes, format!("{header}web,10,0,1000,1,0,\ntrain,3,4,0,0,0,\nodd,2,1,0,0,0,amd.com/gpu\n"))
-        .expect("shapes");
+    let header =
+        "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes,accelerator_kind\n";
+    fs::write(
+        &shapes,
+        format!("{header}web,10,0,1000,1,0,\ntrain,3,4,0,0,0,\nodd,2,1,0,0,0,amd.com/gpu\n"),
+    )
+    .expect("shapes");
     let types = "instanceTypes:\n- {name: cpu, cpuMillis: 4000, pricePerHour: 1}\n- {name: gpu, accelerators: 8, pricePerHour: 9}\n";
     fs::write(&catalog, types).expect("catalog");
     let object = json(&["embed", "--shapes", &shapes, "--catalog", &catalog, "--output", "json"]);
@@ -249,8 +280,17 @@ fn embed_counts_instances() {
         object["unplaced"],
         serde_json::json!([{"name": "odd", "count": 2, "reason": "no_bucket_admits"}])
     );
-    let share =
-        json(&["embed", "--shapes", &shapes, "--catalog", &catalog, "--mode", "share", "--output", "json"]);
+    let share = json(&[
+        "embed",
+        "--shapes",
+        &shapes,
+        "--catalog",
+        &catalog,
+        "--mode",
+        "share",
+        "--output",
+        "json",
+    ]);
     assert_eq!(share["instances"], serde_json::json!({"cpu": 3, "gpu": 2}));
     let (code, out, _) = run(&["embed", "--shapes", &shapes]);
     assert!(code == 0 && out.contains("2 of odd fit nowhere: no_bucket_admits"), "{out}");
@@ -258,7 +298,10 @@ fn embed_counts_instances() {
     fs::write(&shapes, format!("{header}web,ten,0,1000,1,0,\n")).expect("shapes");
     let (code, _, error) = run(&["embed", "--shapes", &shapes]);
     assert_eq!(code, 1);
-    assert!(error.contains("shapes.csv:2: column count: expected a whole number, got \"ten\""), "{error}");
+    assert!(
+        error.contains("shapes.csv:2: column count: expected a whole number, got \"ten\""),
+        "{error}"
+    );
 }
 
 #[test]
@@ -289,7 +332,11 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     check(&["simulate", "--instance-type", "z9.huge"], 2, "z9.huge");
     check(&["simulate", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
     check(&["simulate", "--settings", "/no/such/file"], 1, "failed to read /no/such/file");
-    check(&["simulate", "--from", "2030-01-01", "--policies", "reactive"], 1, "no job counts");
+    check(
+        &["simulate", "--from", "2030-01-01", "--policies", "reactive"],
+        1,
+        "no job is evaluated",
+    );
     check(&["trace", "describe", "/no/such/log"], 1, "failed to read /no/such/log");
     check(&["backtest", "--forecasters", "magic"], 2, "unknown forecaster");
     check(&["backtest", "--forecasters", "constant:4"], 2, "unknown forecaster");
@@ -298,22 +345,26 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     check(&["backtest", "--network", "onnx=mine.onnx"], 2, "give the network another");
     check(&["backtest", "--network", "mine=/no/such.onnx"], 1, "mine cannot be run");
     check(&["backtest", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
-    check(&["backtest", "--from", "2030-01-01"], 1, "no job counts");
+    check(&["backtest", "--from", "2030-01-01"], 1, "no job is evaluated");
     check(&["backtest", "--from", "0d"], 1, "no job precedes --from");
     let (code, out, _) = run(&["backtest", "--help"]);
-    assert!(code == 0 && out.contains("Examples:") && out.contains("What is judged:"));
+    assert!(code == 0 && out.contains("Examples:") && out.contains("Scoring:"));
     let (code, out, _) = run(&["simulate", "--help"]);
-    assert!(code == 0 && out.contains("Examples:") && out.contains("What each policy knows:"));
+    assert!(code == 0 && out.contains("Examples:") && out.contains("Policies, and"));
 }
 
 #[test]
 fn a_bad_catalog_names_file_line_and_field() {
     let folder = folder();
     let path = folder.path().join("catalog.yaml").display().to_string();
-    fs::write(&path, "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n").expect("catalog");
+    fs::write(&path, "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n")
+        .expect("catalog");
     let (code, _, error) = run(&["simulate", "--catalog", &path]);
     assert!(
-        code == 1 && error.contains("catalog.yaml") && error.contains("line 3") && error.contains("cpuMilli"),
+        code == 1
+            && error.contains("catalog.yaml")
+            && error.contains("line 3")
+            && error.contains("cpuMilli"),
         "{error}"
     );
 }
@@ -324,7 +375,10 @@ fn an_interrupted_run_leaves_no_half_written_file() {
     let out = folder.path().join("out");
     let out_text = out.display().to_string();
     let log = folder.path().join("jobs.csv").display().to_string();
-    assert_eq!(run(&["trace", "generate", "--days", "400", "--jobs-per-day", "3000", "--out", &log]).0, 0);
+    assert_eq!(
+        run(&["trace", "generate", "--days", "400", "--jobs-per-day", "3000", "--out", &log]).0,
+        0
+    );
     let mut command = prophet(&["simulate", "--trace", &log, "--from", "1d", "--out", &out_text]);
     let mut child = command
         .stdout(std::process::Stdio::null())
@@ -332,7 +386,8 @@ fn an_interrupted_run_leaves_no_half_written_file() {
         .spawn()
         .expect("prophet starts");
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupt =
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupt.is_ok_and(|status| status.success()));
     assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(1));
     let left = fs::read_dir(&out).map_or(0, Iterator::count);

@@ -51,17 +51,24 @@ spec:
     let pods: Api<Pod> = Api::default_namespaced(plane.client());
     let phases = async || {
         let list = pods.list(&ListParams::default()).await?;
-        let mut phases: Vec<String> =
-            list.items.into_iter().filter_map(|pod| pod.status.and_then(|status| status.phase)).collect();
+        let mut phases: Vec<String> = list
+            .items
+            .into_iter()
+            .filter_map(|pod| pod.status.and_then(|status| status.phase))
+            .collect();
         phases.sort();
         Ok::<_, anyhow::Error>(phases.join(" "))
     };
-    wait::until_true("both jobs to run", DEADLINE, async || Ok(phases().await? == "Running Running"))
-        .await
-        .unwrap();
-    wait::until_true("one job to end", DEADLINE, async || Ok(phases().await? == "Running Succeeded"))
-        .await
-        .unwrap();
+    wait::until_true("both jobs to run", DEADLINE, async || {
+        Ok(phases().await? == "Running Running")
+    })
+    .await
+    .unwrap();
+    wait::until_true("one job to end", DEADLINE, async || {
+        Ok(phases().await? == "Running Succeeded")
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -99,12 +106,21 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
     maps.list(&ListParams::default()).await.unwrap_err();
 
     let entries = plane.audit_log().unwrap();
-    let reader: Vec<_> =
-        entries.iter().filter(|entry| entry.user == "system:serviceaccount:default:reader").collect();
+    let reader: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.user == "system:serviceaccount:default:reader")
+        .collect();
     assert!(reader.iter().any(|entry| entry.resource == "pods" && entry.code == 200), "{reader:?}");
-    assert!(reader.iter().any(|entry| entry.resource == "configmaps" && entry.code == 403), "{reader:?}");
+    assert!(
+        reader.iter().any(|entry| entry.resource == "configmaps" && entry.code == 403),
+        "{reader:?}"
+    );
     assert!(!reader.iter().any(|entry| entry.writes()), "{reader:?}");
-    assert!(entries.iter().any(|entry| entry.user == "admin" && entry.writes() && entry.name == "reader"));
+    assert!(
+        entries
+            .iter()
+            .any(|entry| entry.user == "admin" && entry.writes() && entry.name == "reader")
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use prophet::record::{BucketLine, Journal, Launch, LaunchEnd, Line, Place, VERSION};
+use prophet::record::store::{BucketLine, EndedLaunch, Journal, LaunchEnd, Line, Place, VERSION};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tests::{built, run};
@@ -29,7 +29,7 @@ fn line(hours: i64) -> Line {
         arrivals: BTreeMap::from([("cpu_millis=4000,pods=1".to_owned(), demand)]),
         ..BucketLine::default()
     };
-    let launch = Launch {
+    let launch = EndedLaunch {
         bucket: "m5.large".into(),
         group: "asg-1".into(),
         requested: time(hours) - TimeDelta::seconds(90),
@@ -73,7 +73,12 @@ fn documented(first_line: &str) -> String {
     let text = fs::read_to_string(docs).unwrap();
     let blocks: Vec<&str> = text.split("```").skip(1).step_by(2).collect();
     let block = blocks.iter().find(|block| block.contains(first_line));
-    block.unwrap_or_else(|| panic!("no block with {first_line}")).split_once('\n').unwrap().1.to_owned()
+    block
+        .unwrap_or_else(|| panic!("no block with {first_line}"))
+        .split_once('\n')
+        .unwrap()
+        .1
+        .to_owned()
 }
 
 #[tokio::test]
@@ -99,7 +104,9 @@ async fn duckdb_reads_the_open_day_and_an_export() {
     assert_eq!(error, format!("60 ticks of {POLICY} written to {file}\n"));
     let types = "import duckdb\nprint(duckdb.sql(\"SELECT column_name || ' ' || column_type FROM (DESCRIBE FROM 'history.parquet')\").fetchall())";
     let found = python(folder.path(), types);
-    for column in ["time TIMESTAMP WITH TIME ZONE", "policy VARCHAR", "demand BIGINT", "room VARCHAR"] {
+    for column in
+        ["time TIMESTAMP WITH TIME ZONE", "policy VARCHAR", "demand BIGINT", "room VARCHAR"]
+    {
         assert!(found.contains(column), "{column} is not in {found}");
     }
     let sums = "import duckdb\nprint(duckdb.sql(\"SELECT count(*), sum(demand), sum(json_array_length(launches)) FROM 'history.parquet'\").fetchall())";
@@ -123,15 +130,23 @@ async fn people_and_programs_get_what_they_ask_for() {
         ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "-", "0"],
         "{days}"
     );
-    let ticks =
-        listed(&["--per", "tick", "--since", "2026-07-02T23:00:00Z", "--until", "2026-07-03T01:00:00Z"]);
+    let ticks = listed(&[
+        "--per",
+        "tick",
+        "--since",
+        "2026-07-02T23:00:00Z",
+        "--until",
+        "2026-07-03T01:00:00Z",
+    ]);
     assert_eq!(ticks.lines().count(), 1 + 2 * 2, "{ticks}");
     let json = listed(&["--output", "json", "--policy", POLICY, "--until", "2026-07-02"]);
     let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[23]["time"]), (24, &Value::from("2026-07-01T23:00:00Z")));
     let csv = listed(&["--output", "csv"]);
     assert!(
-        csv.starts_with("time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,room,"),
+        csv.starts_with(
+            "time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,room,"
+        ),
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 1 + 60 * 2);
@@ -151,13 +166,13 @@ async fn what_users_do_wrong_is_said_and_has_a_code() {
     let none = folder.path().join("none").display().to_string();
     check(&["--data", &none], 1, "none: No such file or directory");
     check(&["--data", "ftp://x"], 1, "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX");
-    check(&["--data", &folder.path().display().to_string()], 1, "no history in it");
-    check(&["--data", &place, "--policy", "a.b"], 1, "no policy a.b in it, only batch.night");
-    // What is passed over is said, and does not stop the rest.
+    check(&["--data", &folder.path().display().to_string()], 1, "there is no history");
+    check(&["--data", &place, "--policy", "a.b"], 1, "there is no policy a.b, only batch.night");
+    // A faulty line is reported, and the other lines are still read.
     let open = Path::new(&place).join(format!("policy={POLICY}/day=2026-07-03/ticks-00000.jsonl"));
     let text = fs::read_to_string(&open).unwrap();
     fs::write(&open, format!("{text}nonsense\n")).unwrap();
-    check(&["--data", &place], 0, "passed over: ");
+    check(&["--data", &place], 0, "skipped: ");
     check(&["--data", &place], 0, "day=2026-07-03/ticks-00000.jsonl:13: not a line of the history");
     fs::write(&open, format!("{text}{{\"v\":2}}\n")).unwrap();
     check(&["--data", &place], 1, "ticks-00000.jsonl:13: field v: version 2 is newer than 1");

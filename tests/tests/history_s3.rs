@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use prophet::record::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
+use prophet::record::store::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
 use serde_json::Map;
 use tests::moto::Moto;
 use tests::prophet;
@@ -34,8 +34,9 @@ fn line(minutes: i64, demand: u64) -> Line {
 fn make_bucket(moto: &Moto, name: &str) {
     let host = moto.endpoint().trim_start_matches("http://");
     let mut connection = TcpStream::connect(host).unwrap();
-    let request =
-        format!("PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
     connection.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
@@ -82,9 +83,11 @@ async fn what_was_acknowledged_outlasts_restarts_and_compaction() {
     // The command reads it with the variables that every AWS program takes.
     let mut command = prophet(&["history", "--data", address]);
     let listed = command.envs(moto.environment()).output().unwrap();
-    let (out, error) = (String::from_utf8_lossy(&listed.stdout), String::from_utf8_lossy(&listed.stderr));
+    let (out, error) =
+        (String::from_utf8_lossy(&listed.stdout), String::from_utf8_lossy(&listed.stderr));
     assert!(listed.status.success(), "{error}");
-    let rows: Vec<Vec<&str>> = out.lines().map(|row| row.split_whitespace().take(4).collect()).collect();
+    let rows: Vec<Vec<&str>> =
+        out.lines().map(|row| row.split_whitespace().take(4).collect()).collect();
     assert_eq!(rows[1], ["2026-07-01", POLICY, "m5.large", "60"], "{out}");
     assert_eq!(rows[2], ["2026-07-02", POLICY, "m5.large", "71"], "{out}");
 }
@@ -107,11 +110,16 @@ async fn a_second_writer_overwrites_nothing() {
 async fn a_bucket_that_is_missing_or_gone_is_an_error_and_no_silence() {
     let mut moto = Moto::start().await.unwrap();
     let journal = Journal::open(place(&moto, "s3://none/x"), POLICY).await;
-    let Err(HistoryError::Store { act: "list", file, .. }) = journal else { panic!("there is no bucket") };
+    let Err(HistoryError::Store { act: "list", file, .. }) = journal else {
+        panic!("there is no bucket")
+    };
     assert_eq!(file, format!("s3://none/x/policy={POLICY}"));
     make_bucket(&moto, "logs");
     let mut journal = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     assert_eq!(journal.append(&line(0, 1)).await.unwrap(), WRITTEN);
     moto.process().kill();
-    assert!(matches!(journal.append(&line(1, 1)).await, Err(HistoryError::Store { act: "append to", .. })));
+    assert!(matches!(
+        journal.append(&line(1, 1)).await,
+        Err(HistoryError::Store { act: "append to", .. })
+    ));
 }

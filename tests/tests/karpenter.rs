@@ -27,9 +27,11 @@ async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
         .unwrap();
     let pods: Api<Pod> = Api::default_namespaced(plane.client());
     let running = ListParams::default().fields("status.phase=Running");
-    wait::until_true("the pod to run", DEADLINE, async || Ok(pods.list(&running).await?.items.len() == 1))
-        .await
-        .unwrap();
+    wait::until_true("the pod to run", DEADLINE, async || {
+        Ok(pods.list(&running).await?.items.len() == 1)
+    })
+    .await
+    .unwrap();
     let nodes: Api<Node> = Api::all(plane.client());
     let all = nodes.list(&ListParams::default()).await.unwrap().items;
     let [node] = &all[..] else { panic!("one node was to come: {all:?}") };
@@ -52,7 +54,10 @@ const POLICY: &str =
 async fn karpenter_brings_up_nodes_for_placeholders_and_removes_them_after() {
     let plane = ControlPlane::start().await.unwrap();
     let mut karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
-    plane.apply_yaml(&node_pool("cpu", "m5.xlarge", "on-demand", Duration::from_secs(2))).await.unwrap();
+    plane
+        .apply_yaml(&node_pool("cpu", "m5.xlarge", "on-demand", Duration::from_secs(2)))
+        .await
+        .unwrap();
     let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
     plane.apply_yaml(&policy("batch", POLICY)).await.unwrap();
     let (nodes, pods): (Api<Node>, Api<Pod>) =

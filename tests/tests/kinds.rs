@@ -22,7 +22,10 @@ const TAKEN: [&str; 8] = [
 const REFUSED: [(&str, &str); 6] = [
     ("{podTemplateRef: {name: t}}", "replicas or limits must be set"),
     ("{replicas: 1}", "exactly one of"),
-    ("{podTemplateRef: {name: t}, scalableRef: {kind: Deployment, name: d}, replicas: 1}", "exactly one of"),
+    (
+        "{podTemplateRef: {name: t}, scalableRef: {kind: Deployment, name: d}, replicas: 1}",
+        "exactly one of",
+    ),
     ("{podTemplateRef: {name: t}, replicas: -1}", "greater than or equal to 0"),
     ("{podTemplateRef: {name: t}, replicas: 1, percentage: -1}", "greater than or equal to 0"),
     ("{podTemplateRef: {name: t}, limits: {cpu: much}}", "should match"),
@@ -30,7 +33,8 @@ const REFUSED: [(&str, &str); 6] = [
 
 #[tokio::test]
 async fn the_kinds_of_other_projects_are_served_and_checked() {
-    let plane = ControlPlane::start_with(Options { kwok: false, ..Options::default() }).await.unwrap();
+    let plane =
+        ControlPlane::start_with(Options { kwok: false, ..Options::default() }).await.unwrap();
     for definition in crds::ALL {
         plane.apply_yaml(definition).await.unwrap();
     }

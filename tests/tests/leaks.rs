@@ -40,8 +40,10 @@ async fn a_runner_that_is_killed_leaves_no_process() {
     runner.kill().unwrap();
     runner.wait().unwrap();
 
-    let left = || started.iter().filter(|(id, line)| command_line(id).as_ref() == Some(line)).count();
-    let gone = wait::until_true("all its processes to be gone", DEADLINE, async || Ok(left() == 0)).await;
+    let left =
+        || started.iter().filter(|(id, line)| command_line(id).as_ref() == Some(line)).count();
+    let gone =
+        wait::until_true("all its processes to be gone", DEADLINE, async || Ok(left() == 0)).await;
     // The folders of a killed test stay; these are known.
     for folder in folders {
         assert!(Path::new(&folder).starts_with(std::env::temp_dir()), "{folder}");
@@ -54,7 +56,8 @@ async fn a_runner_that_is_killed_leaves_no_process() {
 async fn a_control_plane_that_is_dropped_leaves_no_process_and_no_file() {
     let mut plane = ControlPlane::start().await.unwrap();
     let folder = plane.folder().to_owned();
-    let started: Vec<String> = plane.processes().iter().map(|process| process.id().to_string()).collect();
+    let started: Vec<String> =
+        plane.processes().iter().map(|process| process.id().to_string()).collect();
     let lines: Vec<_> = started.iter().map(|id| command_line(id)).collect();
     assert!(lines.iter().all(Option::is_some), "{lines:?}");
     drop(plane);

@@ -27,7 +27,11 @@ struct World {
 }
 
 impl World {
-    async fn start(groups: &[NodeGroup], settings: Settings, nodes: joiner::Settings) -> Result<Self> {
+    async fn start(
+        groups: &[NodeGroup],
+        settings: Settings,
+        nodes: joiner::Settings,
+    ) -> Result<Self> {
         let (plane, moto) = tokio::join!(ControlPlane::start(), Moto::start());
         let (plane, moto) = (plane?, moto?);
         for group in groups {
@@ -50,13 +54,16 @@ impl World {
 
     async fn wait_for_running(&self, count: usize) -> Result<()> {
         let what = format!("{count} pods to run");
-        let waited = wait::until_true(&what, DEADLINE, async || Ok(self.running().await? == count)).await;
+        let waited =
+            wait::until_true(&what, DEADLINE, async || Ok(self.running().await? == count)).await;
         waited.map_err(|error| self.explain(&error))
     }
 
     async fn wait_for_nodes(&self, count: usize) -> Result<()> {
         let what = format!("{count} nodes");
-        let waited = wait::until_true(&what, DEADLINE, async || Ok(self.nodes().await?.len() == count)).await;
+        let waited =
+            wait::until_true(&what, DEADLINE, async || Ok(self.nodes().await?.len() == count))
+                .await;
         waited.map_err(|error| self.explain(&error))
     }
 
@@ -84,15 +91,24 @@ fn pod(name: &str, cpu: &str, more: &str) -> String {
 async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
     let groups = [
         NodeGroup::new("large", "c5.24xlarge").placement_group("one"),
-        NodeGroup::new("small", "m5.xlarge").label("team", "blue").taint("dedicated", "blue", "NoSchedule"),
+        NodeGroup::new("small", "m5.xlarge").label("team", "blue").taint(
+            "dedicated",
+            "blue",
+            "NoSchedule",
+        ),
     ];
-    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let world =
+        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
     let blue = "nodeSelector: {team: blue}, tolerations: [{key: dedicated, value: blue}],";
     let pods: String = (0..3).map(|n| pod(&format!("blue-{n}"), "3", blue)).collect();
     world.plane.apply_yaml(&pods).await.unwrap();
     world.wait_for_running(3).await.unwrap();
     let counters = world.autoscaler.counters();
-    assert_eq!((counters.launched_in("small"), counters.launched_in("large")), (3, 0), "{counters:?}");
+    assert_eq!(
+        (counters.launched_in("small"), counters.launched_in("large")),
+        (3, 0),
+        "{counters:?}"
+    );
     let joined = world.joiner.joined();
     assert!(joined.iter().all(|one| one.after >= Duration::from_secs(1)), "{joined:?}");
 
@@ -110,7 +126,9 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
         assert_eq!(allocatable["cpu"].0, "3920m");
     }
     let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
-    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await.unwrap();
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default())
+        .await
+        .unwrap();
     world.wait_for_nodes(0).await.unwrap();
     assert_eq!(world.autoscaler.counters().removed.len(), 3);
     let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
@@ -121,7 +139,8 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
 #[tokio::test]
 async fn expendable_gated_and_impossible_pods_launch_nothing() {
     let groups = [NodeGroup::new("small", "m5.xlarge")];
-    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let world =
+        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
     let classes =
         "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: expendable}, value: -11}
 ---
@@ -138,7 +157,11 @@ async fn expendable_gated_and_impossible_pods_launch_nothing() {
     assert_eq!(world.autoscaler.counters().launched(), 0, "{:?}", world.autoscaler.counters());
 
     // One at the cutoff counts, and a node holds what is below it as well.
-    world.plane.apply_yaml(&pod("placeholder", "1", "priorityClassName: placeholder,")).await.unwrap();
+    world
+        .plane
+        .apply_yaml(&pod("placeholder", "1", "priorityClassName: placeholder,"))
+        .await
+        .unwrap();
     world.wait_for_running(2).await.unwrap();
     assert_eq!(world.autoscaler.counters().launched(), 1);
 }
@@ -146,19 +169,26 @@ async fn expendable_gated_and_impossible_pods_launch_nothing() {
 #[tokio::test]
 async fn a_pod_that_preempts_launches_nothing() {
     let groups = [NodeGroup::new("small", "m5.xlarge")];
-    let world = World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+    let world =
+        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
     let class =
         "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: placeholder}, value: -10,
        preemptionPolicy: Never}";
     world.plane.apply_yaml(class).await.unwrap();
-    world.plane.apply_yaml(&pod("placeholder", "3", "priorityClassName: placeholder,")).await.unwrap();
+    world
+        .plane
+        .apply_yaml(&pod("placeholder", "3", "priorityClassName: placeholder,"))
+        .await
+        .unwrap();
     world.wait_for_running(1).await.unwrap();
     world.plane.apply_yaml(&pod("work", "3", "")).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
     let work = ListParams::default().fields("status.phase=Running,metadata.name=work");
-    wait::until_true("the pod to preempt", DEADLINE, async || Ok(pods.list(&work).await?.items.len() == 1))
-        .await
-        .unwrap();
+    wait::until_true("the pod to preempt", DEADLINE, async || {
+        Ok(pods.list(&work).await?.items.len() == 1)
+    })
+    .await
+    .unwrap();
     assert!(pods.get_opt("placeholder").await.unwrap().is_none());
     world.autoscaler.wait_for_scans(3).await.unwrap();
     assert_eq!(world.autoscaler.counters().launched(), 1, "{:?}", world.autoscaler.counters());
@@ -167,7 +197,8 @@ async fn a_pod_that_preempts_launches_nothing() {
 #[tokio::test]
 async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() {
     let groups = [NodeGroup::new("a", "m5.xlarge"), NodeGroup::new("b", "m5.2xlarge").sizes(0, 1)];
-    let settings = Settings { max_node_provision_time: Duration::from_secs(3), ..Settings::default() };
+    let settings =
+        Settings { max_node_provision_time: Duration::from_secs(3), ..Settings::default() };
     let world = World::start(&groups, settings, joiner::Settings::default()).await.unwrap();
     world.joiner.fail("a");
     world.plane.apply_yaml(&pod("first", "3", "")).await.unwrap();
@@ -186,12 +217,15 @@ async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() 
 
 #[tokio::test]
 async fn the_cluster_grows_to_its_limit_and_gpus_come_late() {
-    let groups = [NodeGroup::new("gpu", "g5.xlarge").label("k8s.amazonaws.com/accelerator", "a10g")];
+    let groups =
+        [NodeGroup::new("gpu", "g5.xlarge").label("k8s.amazonaws.com/accelerator", "a10g")];
     let settings = Settings { max_nodes_total: Some(2), ..Settings::default() };
-    let nodes = joiner::Settings { gpu_latency: Duration::from_secs(3), ..joiner::Settings::default() };
+    let nodes =
+        joiner::Settings { gpu_latency: Duration::from_secs(3), ..joiner::Settings::default() };
     let world = World::start(&groups, settings, nodes).await.unwrap();
     let gpu = |n: usize| {
-        pod(&format!("gpu-{n}"), "1", "").replace("memory: 1Gi", "memory: 1Gi}, limits: {nvidia.com/gpu: 1")
+        pod(&format!("gpu-{n}"), "1", "")
+            .replace("memory: 1Gi", "memory: 1Gi}, limits: {nvidia.com/gpu: 1")
     };
     world.plane.apply_yaml(&(0..3).map(gpu).collect::<String>()).await.unwrap();
     world.wait_for_running(2).await.unwrap();

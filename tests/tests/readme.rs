@@ -23,17 +23,21 @@ const HEADING: &str = "## On your own cluster";
 
 /// The lines of code of the section, without what a test does otherwise: building, and watching for ever.
 fn commands() -> Vec<String> {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let readme =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let section = readme.split(HEADING).nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
     let code = section.lines().filter_map(|line| line.strip_prefix("    "));
-    code.filter(|line| !line.starts_with("cargo build")).map(|line| line.replace(" --watch", "")).collect()
+    code.filter(|line| !line.starts_with("cargo build"))
+        .map(|line| line.replace(" --watch", ""))
+        .collect()
 }
 
 /// A folder with `prophet` and `kubectl`, to be put on the PATH.
 fn programs(folder: &Path) -> PathBuf {
     let bin = folder.join("bin");
     fs::create_dir(&bin).unwrap();
-    let link = |program: &Path, name: &str| std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
+    let link =
+        |program: &Path, name: &str| std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
     link(&PathBuf::from(tests::prophet(&[]).get_program()), "prophet");
     link(&built::control_plane("bin/kubectl").unwrap(), "kubectl");
     bin
@@ -43,7 +47,9 @@ fn bash(plane: &ControlPlane, bin: &Path, script: &str) -> Command {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let mut bash = Command::new("bash");
     bash.args(["-euo", "pipefail", "-c", script]).current_dir(plane.folder());
-    bash.env("PATH", path).env("KUBECONFIG", plane.kubeconfig()).env("PROPHET_LISTEN", "127.0.0.1:0");
+    bash.env("PATH", path)
+        .env("KUBECONFIG", plane.kubeconfig())
+        .env("PROPHET_LISTEN", "127.0.0.1:0");
     bash
 }
 
@@ -60,28 +66,38 @@ async fn the_readme_leads_to_a_placeholder() {
     let (running, after) = rest.split_first().unwrap();
 
     let run = |lines: &[String]| {
-        let Output { status, stdout, stderr } = bash(&plane, &bin, &lines.join("\n")).output().unwrap();
+        let Output { status, stdout, stderr } =
+            bash(&plane, &bin, &lines.join("\n")).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(status.success(), "{}\n{}", text(&stdout), text(&stderr));
         text(&stdout)
     };
     let told = run(before);
     assert!(told.contains("m5.xlarge"), "prophet plan told:\n{told}");
-    let mut controller = Process::start("controller", &bash(&plane, &bin, running), plane.folder()).unwrap();
+    let mut controller =
+        Process::start("controller", &bash(&plane, &bin, running), plane.folder()).unwrap();
     run(after);
     let pods: Api<Pod> = Api::namespaced(plane.client(), "prophet");
     let list = ListParams::default().fields("status.phase=Running");
     controller
-        .wait_until("a placeholder", DEADLINE, async || Ok(pods.list(&list).await?.items.len() == 1))
+        .wait_until(
+            "a placeholder",
+            DEADLINE,
+            async || Ok(pods.list(&list).await?.items.len() == 1),
+        )
         .await
         .unwrap();
-    let told =
-        run(&["kubectl get opp --namespace prophet".into(), "prophet explain --namespace prophet".into()]);
+    let told = run(&[
+        "kubectl get opp --namespace prophet".into(),
+        "prophet explain --namespace prophet".into(),
+    ]);
     assert!(told.contains("Act") && told.contains("m5.xlarge"), "{told}");
 
     let back = "kubectl patch opp batch --namespace prophet --type merge --patch '{\"spec\": {\"mode\": \"Observe\"}}'";
     run(&[back.into()]);
-    wait::until_true("no placeholder", DEADLINE, async || Ok(pods.list(&list).await?.items.is_empty()))
-        .await
-        .unwrap();
+    wait::until_true("no placeholder", DEADLINE, async || {
+        Ok(pods.list(&list).await?.items.is_empty())
+    })
+    .await
+    .unwrap();
 }

@@ -3,11 +3,12 @@
 use crate::forecast::{Ahead, Distribution};
 
 /// The levels of pinball losses.
-pub(super) const LEVELS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99];
+pub(super) const LEVELS: [f64; 12] =
+    [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99];
 
 /// In nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct JudgedForecast {
     /// What is judged by its square.
     pub(super) mean: f64,
     /// At [`LEVELS`].
@@ -16,7 +17,7 @@ pub(super) struct Answer {
     pub(super) held: f64,
 }
 
-impl Answer {
+impl JudgedForecast {
     /// So many for sure.
     pub(super) fn certain(nodes: u64) -> Self {
         let nodes = nodes as f64;
@@ -41,7 +42,11 @@ impl Answer {
         let mut mixed = Self { mean: 0.0, quantiles: [0.0; LEVELS.len()], held: 0.0 };
         for (answer, weight) in answers {
             mixed.mean += weight * answer.mean;
-            mixed.quantiles.iter_mut().zip(answer.quantiles).for_each(|(sum, q)| *sum += weight * q);
+            mixed
+                .quantiles
+                .iter_mut()
+                .zip(answer.quantiles)
+                .for_each(|(sum, q)| *sum += weight * q);
             mixed.held += weight * answer.held;
         }
         // Demand is counted.

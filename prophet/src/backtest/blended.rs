@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::answer::Answer;
+use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::pass::Said;
@@ -37,7 +37,7 @@ impl Blended {
 
     /// Learns what demand came to at a tick, and says what follows it, by horizon and bucket. `said` is what the methods
     /// said at that tick; all ticks come one after the other.
-    pub(super) fn say(&mut self, moments: &Moments, said: &[&Said]) -> Vec<Vec<Answer>> {
+    pub(super) fn say(&mut self, moments: &Moments, said: &[&Said]) -> Vec<Vec<JudgedForecast>> {
         let Some(at) = said.first().map(|said| said.at) else { return Vec::new() };
         let horizons = self.horizons.iter_mut().enumerate();
         let say = |(place, ahead): (usize, &mut Ahead)| {
@@ -61,12 +61,12 @@ impl Ahead {
     }
 
     /// `said` is by method, then by bucket.
-    fn say(&mut self, said: &[&[Answer]]) -> Vec<Answer> {
+    fn say(&mut self, said: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
         let means = |bucket: usize| said.iter().map(|answers| answers[bucket].mean).collect();
         self.open.push_back((0..self.blends.len()).map(means).collect());
         let mixed = |(bucket, blend): (usize, &Blend)| {
             let weights = blend.weights().iter().copied();
-            Answer::mixed(said.iter().map(|answers| &answers[bucket]).zip(weights))
+            JudgedForecast::mixed(said.iter().map(|answers| &answers[bucket]).zip(weights))
         };
         self.blends.iter().enumerate().map(mixed).collect()
     }

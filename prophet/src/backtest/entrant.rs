@@ -6,31 +6,31 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::forecast::Method;
-use crate::simulate::Contender;
+use crate::simulate::NamedPolicy;
 
 /// Someone who is judged.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entrant {
+pub enum NamedForecaster {
     /// Says that nothing is needed. Knows nothing.
     Zero,
     /// Says that nothing changes. Knows the present.
     LastValue,
     /// What forecasts for a policy.
-    Policy(Contender),
+    Policy(NamedPolicy),
     /// A network beside the one that policies hear.
-    Network(NamedNetwork),
+    Network(NamedModel),
 }
 
 /// A network to be judged under a name of its own: `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NamedNetwork {
+pub struct NamedModel {
     /// No other entrant has it.
     pub name: String,
     /// An ONNX file that keeps the contract.
     pub file: String,
 }
 
-impl FromStr for NamedNetwork {
+impl FromStr for NamedModel {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -38,14 +38,14 @@ impl FromStr for NamedNetwork {
         if name.is_empty() || file.is_empty() {
             return Err("expected NAME=FILE".into());
         }
-        if name.parse::<Contender>().is_ok() || ["zero", "last-value"].contains(&name) {
+        if name.parse::<NamedPolicy>().is_ok() || ["zero", "last-value"].contains(&name) {
             return Err(format!("{name} is the name of a policy: give the network another"));
         }
         Ok(Self { name: name.into(), file: file.into() })
     }
 }
 
-impl fmt::Display for Entrant {
+impl fmt::Display for NamedForecaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zero => f.write_str("zero"),
@@ -57,53 +57,68 @@ impl fmt::Display for Entrant {
 }
 
 /// The ensemble, as an entrant.
-pub(super) const ENSEMBLE: Entrant = Entrant::Policy(Contender::Forecast(Method::Ensemble, None));
+pub(super) const ENSEMBLE: NamedForecaster =
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Ensemble, None));
 
 /// Those that the ensemble's demand ahead is blended of.
-pub(super) const BLENDED: [Entrant; 9] = [
-    Entrant::LastValue,
-    Entrant::Policy(Contender::Forecast(Method::Increments, None)),
-    Entrant::Policy(Contender::Forecast(Method::Seasonal, None)),
-    Entrant::Policy(Contender::Forecast(Method::State, None)),
-    Entrant::Policy(Contender::Forecast(Method::Scenario, None)),
-    Entrant::Policy(Contender::Forecast(Method::ScenarioArrivals, None)),
-    Entrant::Policy(Contender::Forecast(Method::HoltWinters, None)),
-    Entrant::Policy(Contender::Forecast(Method::Arima, None)),
-    Entrant::Policy(Contender::Forecast(Method::Onnx, None)),
+pub(super) const BLENDED: [NamedForecaster; 9] = [
+    NamedForecaster::LastValue,
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Increments, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Seasonal, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::State, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Scenario, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::ScenarioArrivals, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::HoltWinters, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Arima, None)),
+    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Onnx, None)),
 ];
 
 /// What is judged where no forecasters are named: all methods of the past.
-pub fn default_forecasters() -> Vec<Contender> {
+pub fn default_forecasters() -> Vec<NamedPolicy> {
     let methods = Method::QUANTILES.into_iter().chain(Method::POINTS);
-    methods.filter(|method| *method != Method::MovingWindow).map(|m| Contender::Forecast(m, None)).collect()
+    methods
+        .filter(|method| *method != Method::MovingWindow)
+        .map(|m| NamedPolicy::Forecast(m, None))
+        .collect()
 }
 
 /// The references, the forecasters and the networks, each once, the oracle last.
-pub(super) fn lineup(forecasters: &[Contender], networks: &[NamedNetwork]) -> Vec<Entrant> {
-    let references =
-        [Contender::StaticMax, CONSTANT, Contender::Ladder, Contender::Forecast(Method::MovingWindow, None)];
-    let policies = references.into_iter().chain(forecasters.iter().copied()).map(Entrant::Policy);
-    let networks = networks.iter().cloned().map(Entrant::Network);
-    let last = Entrant::Policy(Contender::Oracle);
-    once([Entrant::Zero, Entrant::LastValue].into_iter().chain(policies).chain(networks).chain([last]))
+pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Vec<NamedForecaster> {
+    let references = [
+        NamedPolicy::StaticMax,
+        CONSTANT,
+        NamedPolicy::Ladder,
+        NamedPolicy::Forecast(Method::MovingWindow, None),
+    ];
+    let policies =
+        references.into_iter().chain(forecasters.iter().copied()).map(NamedForecaster::Policy);
+    let networks = networks.iter().cloned().map(NamedForecaster::Network);
+    let last = NamedForecaster::Policy(NamedPolicy::Oracle);
+    once(
+        [NamedForecaster::Zero, NamedForecaster::LastValue]
+            .into_iter()
+            .chain(policies)
+            .chain(networks)
+            .chain([last]),
+    )
 }
 
 /// The policies that decisions are compared of: the references and the forecasters, each once.
-pub fn policies(forecasters: &[Contender]) -> Vec<Contender> {
+pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
     let references = [
-        Contender::Reactive,
-        Contender::StaticMax,
+        NamedPolicy::Reactive,
+        NamedPolicy::StaticMax,
         CONSTANT,
-        Contender::BestConstant,
-        Contender::Ladder,
-        Contender::Paper,
-        Contender::Forecast(Method::MovingWindow, None),
+        NamedPolicy::BestConstant,
+        NamedPolicy::Ladder,
+        NamedPolicy::Paper,
+        NamedPolicy::Forecast(Method::MovingWindow, None),
     ];
-    once(references.into_iter().chain(forecasters.iter().copied()).chain([Contender::Oracle]))
+    once(references.into_iter().chain(forecasters.iter().copied()).chain([NamedPolicy::Oracle]))
 }
 
 /// As simulate's.
-const CONSTANT: Contender = Contender::Constant(4);
+const CONSTANT: NamedPolicy = NamedPolicy::Constant(4);
 
 fn once<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut kept = Vec::new();

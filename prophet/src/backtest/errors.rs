@@ -9,14 +9,15 @@ use chrono::DateTime;
 use embedder::Catalog;
 
 use super::blended::Blended;
-use super::entrant::{BLENDED, ENSEMBLE, Entrant, NamedNetwork, lineup};
+use super::entrant::{BLENDED, ENSEMBLE, NamedForecaster, NamedModel, lineup};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::pass::{Pass, Said};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
-use crate::simulate::{Contender, DAY_SECONDS, Progress, Settings, Stopped, Workload, parallel};
+use crate::replay::{DAY_SECONDS, Workload};
+use crate::simulate::{NamedPolicy, Progress, SimulationSettings, Stopped, parallel};
 
 /// How far off forecasts were.
 #[derive(Clone, Debug)]
@@ -46,13 +47,13 @@ const BLEND_SECONDS: i64 = 7 * DAY_SECONDS;
 pub fn forecast_errors(
     workload: &Workload,
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &SimulationSettings,
     window: (i64, i64),
-    (forecasters, networks): (&[Contender], &[NamedNetwork]),
+    (forecasters, networks): (&[NamedPolicy], &[NamedModel]),
     progress: &Progress<'_>,
 ) -> Result<Errors, Stopped> {
     let moments = Moments::new(workload, catalog, settings, window);
-    let mut run = Run::new(&moments, catalog, settings, (forecasters, networks));
+    let mut run = ErrorPass::new(&moments, catalog, settings, (forecasters, networks));
     let a_day = usize::try_from(DAY_SECONDS / settings.tick.as_seconds()).unwrap_or(1).max(1);
     let days: Vec<usize> = (0..moments.judged.end).step_by(a_day).collect();
     (progress.planned)(days.len());
@@ -66,11 +67,11 @@ pub fn forecast_errors(
     Ok(run.finish(settings.seed))
 }
 
-struct Run<'a> {
+struct ErrorPass<'a> {
     moments: &'a Moments,
     /// Those that are judged first, then those that only the blend listens to.
     passes: Vec<Mutex<Pass>>,
-    lineup: Vec<Entrant>,
+    lineup: Vec<NamedForecaster>,
     /// With the places of those that it listens to, where the ensemble is judged.
     blended: Option<(Blended, Vec<usize>)>,
     /// By forecaster of the lineup, then by horizon.
@@ -81,12 +82,12 @@ struct Run<'a> {
     shown: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ErrorPass<'a> {
     fn new(
         moments: &'a Moments,
         catalog: &Catalog,
-        settings: &Settings,
-        (forecasters, networks): (&[Contender], &[NamedNetwork]),
+        settings: &SimulationSettings,
+        (forecasters, networks): (&[NamedPolicy], &[NamedModel]),
     ) -> Self {
         let lineup = lineup(forecasters, networks);
         let ensemble = lineup.contains(&ENSEMBLE);
@@ -94,9 +95,10 @@ impl<'a> Run<'a> {
         if ensemble {
             entrants.extend(BLENDED.into_iter().filter(|entrant| !lineup.contains(entrant)));
         }
-        let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap_or_default();
+        let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0)
+            .unwrap_or_default();
         let blend_ticks = usize::try_from(BLEND_SECONDS / settings.tick.as_seconds()).unwrap_or(0);
-        let pass = |entrant: &Entrant| {
+        let pass = |entrant: &NamedForecaster| {
             let early = if ensemble && BLENDED.contains(entrant) { blend_ticks } else { 0 };
             let asked_from = moments.judged.start.saturating_sub(early);
             Mutex::new(Pass::new(entrant.clone(), settings, catalog, from, asked_from))
@@ -104,8 +106,8 @@ impl<'a> Run<'a> {
         let places = entrants.iter().enumerate().filter(|(_, entrant)| BLENDED.contains(entrant));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         let blended = Blended::new(places.len(), moments.used.len(), settings.tick.as_seconds());
-        let last = forecasters.last().map(|contender| Entrant::Policy(*contender));
-        let shown = if ensemble { ENSEMBLE } else { last.unwrap_or(Entrant::LastValue) };
+        let last = forecasters.last().map(|contender| NamedForecaster::Policy(*contender));
+        let shown = if ensemble { ENSEMBLE } else { last.unwrap_or(NamedForecaster::LastValue) };
         Self {
             passes: entrants.iter().map(pass).collect(),
             blended: ensemble.then_some((blended, places)),
@@ -132,7 +134,9 @@ impl<'a> Run<'a> {
     /// Puts the blend's word for demand ahead into what the ensemble said.
     fn blend(&mut self, said: &mut [Vec<Said>]) {
         let Some((blended, places)) = &mut self.blended else { return };
-        let Some(ensemble) = self.lineup.iter().position(|entrant| *entrant == ENSEMBLE) else { return };
+        let Some(ensemble) = self.lineup.iter().position(|entrant| *entrant == ENSEMBLE) else {
+            return;
+        };
         let ticks = places.first().map_or(0, |place| said[*place].len());
         for nth in 0..ticks {
             let heard: Vec<&Said> = places.iter().map(|place| &said[*place][nth]).collect();
@@ -148,9 +152,16 @@ impl<'a> Run<'a> {
     fn judge(&mut self, place: usize, said: &Said) {
         let Said { at, answers, carriers } = said;
         let (moments, day) = (self.moments, self.moments.day(*at));
-        for ((horizon, answers), tally) in Horizon::ALL.iter().zip(answers).zip(&mut self.tallies[place]) {
+        for ((horizon, answers), tally) in
+            Horizon::ALL.iter().zip(answers).zip(&mut self.tallies[place])
+        {
             for (answer, &bucket) in answers.iter().zip(&moments.used) {
-                tally.add(day, answer, moments.actual(*at, *horizon, bucket), moments.scale(bucket));
+                tally.add(
+                    day,
+                    answer,
+                    moments.actual(*at, *horizon, bucket),
+                    moments.scale(bucket),
+                );
             }
         }
         for carrier in carriers {
@@ -163,11 +174,14 @@ impl<'a> Run<'a> {
 
     fn finish(self, seed: u64) -> Errors {
         let Self { moments, passes, lineup, tallies, carriers, telling, .. } = self;
-        let last_value = lineup.iter().position(|entrant| *entrant == Entrant::LastValue).unwrap_or(0);
+        let last_value =
+            lineup.iter().position(|entrant| *entrant == NamedForecaster::LastValue).unwrap_or(0);
         let mut scores = Vec::new();
         for (entrant, tallies_of) in lineup.iter().zip(&tallies) {
             let judged = tallies_of.iter().zip(&tallies[last_value]).zip(Horizon::ALL);
-            for ((tally, reference), horizon) in judged.filter(|((tally, _), _)| !tally.days.is_empty()) {
+            for ((tally, reference), horizon) in
+                judged.filter(|((tally, _), _)| !tally.days.is_empty())
+            {
                 scores.push(Score::of(entrant.to_string(), horizon, tally, reference, seed));
             }
         }

@@ -15,7 +15,8 @@ pub enum Horizon {
 
 impl Horizon {
     /// Those that are judged.
-    pub const ALL: [Self; 5] = [Self::Ticks(1), Self::Ticks(2), Self::Ticks(3), Self::Ticks(6), Self::Lead];
+    pub const ALL: [Self; 5] =
+        [Self::Ticks(1), Self::Ticks(2), Self::Ticks(3), Self::Ticks(6), Self::Lead];
 
     /// The most ticks that are looked ahead.
     pub(super) const TICKS_MAX: usize = 6;

@@ -34,7 +34,7 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
-pub use entrant::{Entrant, NamedNetwork, default_forecasters, policies};
+pub use entrant::{NamedForecaster, NamedModel, default_forecasters, policies};
 pub use errors::{Errors, forecast_errors};
 pub use report::{Backtest, write_report, write_table};
 pub use score::{CoverageOverDays, Score};

@@ -7,7 +7,8 @@ use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
 use crate::record::Tick;
-use crate::simulate::{DAY_SECONDS, LookAhead, Settings, Workload, offered, ticks};
+use crate::replay::{DAY_SECONDS, LookAhead, Workload, offered, ticks};
+use crate::simulate::SimulationSettings;
 
 /// The ticks of a log, and what demand came to after each.
 pub(super) struct Moments {
@@ -27,7 +28,7 @@ impl Moments {
     pub(super) fn new(
         workload: &Workload,
         catalog: &Catalog,
-        settings: &Settings,
+        settings: &SimulationSettings,
         window: (i64, i64),
     ) -> Self {
         let tick_seconds = settings.tick.as_seconds();
@@ -36,7 +37,8 @@ impl Moments {
             all.push((tick.clone(), Arc::clone(rooms)));
         });
         let lead = settings.lead();
-        let beyond = Horizon::TICKS_MAX.max(usize::try_from(lead.seconds / tick_seconds).unwrap_or(0) + 1);
+        let beyond =
+            Horizon::TICKS_MAX.max(usize::try_from(lead.seconds / tick_seconds).unwrap_or(0) + 1);
         let place = |time: i64| all.partition_point(|(tick, _)| tick.time.timestamp() < time);
         let end = place(window.1).min(all.len().saturating_sub(beyond));
         let judged = place(window.0).min(end)..end;
@@ -48,7 +50,7 @@ impl Moments {
         let ever = over_all(|tick, id| tick.buckets[id].demand_max, 0..judged.end);
         let used = (0..catalog.len()).filter(|&id| ever[id] > 0).collect();
         let series = offered(workload, catalog, settings.scheduler);
-        let mut ahead: Vec<LookAhead<'_>> =
+        let mut ahead: Vec<LookAhead> =
             series.buckets.iter().map(|steps| LookAhead::new(steps)).collect();
         let rise = |(tick, _): &(Tick, Arc<[Room]>)| {
             let now = tick.time.timestamp();

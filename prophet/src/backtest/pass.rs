@@ -6,19 +6,19 @@ use chrono::{DateTime, Utc};
 use embedder::Catalog;
 use placeholders::{Objective, Reason};
 
-use super::answer::Answer;
-use super::entrant::{Entrant, NamedNetwork};
+use super::answer::JudgedForecast;
+use super::entrant::{NamedForecaster, NamedModel};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::decide::{forecast, learn};
-use crate::forecast::onnx::{Onnx, Source};
-use crate::forecast::{Forecaster, Learners, Method, Present};
-use crate::simulate::{Contender, Settings};
+use crate::forecast::onnx::{ModelSource, Onnx};
+use crate::forecast::{DemandForecaster, Learners, Method, Present};
+use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 
 /// A forecaster, and what it has learnt.
 pub(super) struct Pass {
-    pub(super) entrant: Entrant,
-    learners: Option<Learners>,
+    pub(super) entrant: NamedForecaster,
+    learners: Option<Learners<dyn DemandForecaster>>,
     objective: Objective,
     /// From this tick on it is asked for demand ahead.
     asked_from: usize,
@@ -28,7 +28,7 @@ pub(super) struct Pass {
 pub(super) struct Said {
     pub(super) at: usize,
     /// By horizon, then by bucket in use; empty where the forecaster has no opinion.
-    pub(super) answers: [Vec<Answer>; Horizon::ALL.len()],
+    pub(super) answers: [Vec<JudgedForecast>; Horizon::ALL.len()],
     /// By bucket in use, the method that carried the ensemble.
     pub(super) carriers: Vec<&'static str>,
 }
@@ -36,22 +36,29 @@ pub(super) struct Said {
 impl Pass {
     /// Nothing learnt yet.
     pub(super) fn new(
-        entrant: Entrant,
-        settings: &Settings,
+        entrant: NamedForecaster,
+        settings: &SimulationSettings,
         catalog: &Catalog,
         from: DateTime<Utc>,
         asked_from: usize,
     ) -> Self {
-        let forecaster: Option<Box<dyn Forecaster>> = match &entrant {
-            Entrant::Zero | Entrant::LastValue => None,
-            Entrant::Policy(contender) => contender.forecaster(settings, catalog, from),
-            Entrant::Network(NamedNetwork { file, .. }) => {
-                let network = Onnx::new(Source::File(file.into()), catalog, settings.lead());
+        let forecaster: Option<Box<dyn DemandForecaster>> = match &entrant {
+            NamedForecaster::Zero | NamedForecaster::LastValue => None,
+            NamedForecaster::Policy(contender) => {
+                causal_forecaster(*contender, settings, catalog, from)
+            }
+            NamedForecaster::Network(NamedModel { file, .. }) => {
+                let network = Onnx::new(ModelSource::File(file.into()), catalog, settings.lead());
                 Some(Box::new(network.verbatim()))
             }
         };
         let objective = settings.policy.objective;
-        Self { entrant, learners: forecaster.map(Learners::new), objective, asked_from }
+        Self {
+            entrant,
+            learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),
+            objective,
+            asked_from,
+        }
     }
 
     /// Learns from each of these ticks, and says what follows it.
@@ -70,7 +77,7 @@ impl Pass {
 
     /// Of a named network, what is wrong with it at the last tick.
     pub(super) fn fault(&self) -> Option<String> {
-        let Entrant::Network(NamedNetwork { name, .. }) = &self.entrant else { return None };
+        let NamedForecaster::Network(NamedModel { name, .. }) = &self.entrant else { return None };
         let fault = self.learners.as_ref()?.faults().into_iter().next()?;
         Some(format!("{name}: {fault}; there is no row where it says nothing."))
     }
@@ -79,56 +86,74 @@ impl Pass {
         let mut carriers = Vec::new();
         let answers = Horizon::ALL.map(|horizon| match horizon {
             Horizon::Ticks(ticks) => self.demand_ahead(moments, at, ticks),
-            Horizon::Lead if moments.judged.contains(&at) => self.new_nodes(moments, at, &mut carriers),
+            Horizon::Lead if moments.judged.contains(&at) => {
+                self.new_nodes(moments, at, &mut carriers)
+            }
             Horizon::Lead => Vec::new(),
         });
         Said { at, answers, carriers }
     }
 
-    fn demand_ahead(&self, moments: &Moments, at: usize, ticks: usize) -> Vec<Answer> {
+    fn demand_ahead(&self, moments: &Moments, at: usize, ticks: usize) -> Vec<JudgedForecast> {
         let used = moments.used.iter();
         match &self.entrant {
-            Entrant::Zero => used.map(|_| Answer::certain(0)).collect(),
-            Entrant::LastValue => {
-                used.map(|&id| Answer::certain(moments.tick(at).buckets[id].demand)).collect()
+            NamedForecaster::Zero => used.map(|_| JudgedForecast::certain(0)).collect(),
+            NamedForecaster::LastValue => used
+                .map(|&id| JudgedForecast::certain(moments.tick(at).buckets[id].demand))
+                .collect(),
+            NamedForecaster::Policy(NamedPolicy::StaticMax) => {
+                used.map(|&id| JudgedForecast::certain(moments.most[id])).collect()
             }
-            Entrant::Policy(Contender::StaticMax) => {
-                used.map(|&id| Answer::certain(moments.most[id])).collect()
-            }
-            Entrant::Policy(Contender::Oracle) => {
-                used.map(|&id| Answer::certain(moments.actual(at, Horizon::Ticks(ticks), id))).collect()
-            }
+            NamedForecaster::Policy(NamedPolicy::Oracle) => used
+                .map(|&id| JudgedForecast::certain(moments.actual(at, Horizon::Ticks(ticks), id)))
+                .collect(),
             // What they hold is no demand; the ensemble's is blended of what others say.
-            Entrant::Policy(
-                Contender::Constant(_) | Contender::Ladder | Contender::Forecast(Method::Ensemble, None),
+            NamedForecaster::Policy(
+                NamedPolicy::Constant(_)
+                | NamedPolicy::Ladder
+                | NamedPolicy::Forecast(Method::Ensemble, None),
             ) => Vec::new(),
-            Entrant::Policy(_) | Entrant::Network(_) => {
+            NamedForecaster::Policy(_) | NamedForecaster::Network(_) => {
                 let ahead = self.learners.as_ref().map(|learners| learners.demand_ahead(ticks));
                 let ahead = ahead.unwrap_or_default();
-                used.filter_map(|&id| Some(Answer::of_demand(ahead.get(id)?, self.objective.quantile())))
-                    .collect()
+                used.filter_map(|&id| {
+                    Some(JudgedForecast::of_demand(ahead.get(id)?, self.objective.quantile()))
+                })
+                .collect()
             }
         }
     }
 
-    fn new_nodes(&self, moments: &Moments, at: usize, carriers: &mut Vec<&'static str>) -> Vec<Answer> {
+    fn new_nodes(
+        &self,
+        moments: &Moments,
+        at: usize,
+        carriers: &mut Vec<&'static str>,
+    ) -> Vec<JudgedForecast> {
+        if self.entrant == NamedForecaster::Policy(NamedPolicy::Oracle) {
+            return moments
+                .used
+                .iter()
+                .map(|&id| JudgedForecast::certain(moments.rise(at)[id]))
+                .collect();
+        }
         let Some(learners) = &self.learners else {
-            return moments.used.iter().map(|_| Answer::certain(0)).collect();
+            return moments.used.iter().map(|_| JudgedForecast::certain(0)).collect();
         };
-        let knows = self.entrant == Entrant::Policy(Contender::Oracle);
-        let rise = if knows { moments.rise(at) } else { &[] };
         let demand = moments.demand(at);
-        // Judged at ticks: nothing has come since.
-        let now = Present { rise, ..Present::at_tick(moments.tick(at).time, &demand) };
+        // Forecasts are judged at ticks: no pods have arrived since.
+        let now = Present::at_tick(moments.tick(at).time, &demand);
         let outlook = forecast(learners, &now);
-        let is_network = matches!(self.entrant, Entrant::Network(_));
-        if is_network && outlook.buckets.iter().all(|bucket| bucket.basis == Reason::TooLittleHistory) {
+        let is_network = matches!(self.entrant, NamedForecaster::Network(_));
+        if is_network
+            && outlook.buckets.iter().all(|bucket| bucket.reason == Reason::TooLittleHistory)
+        {
             return Vec::new();
         }
         let answer = |&id: &usize| {
             let bucket = &outlook.buckets[id];
             carriers.extend(bucket.carrier.map(|carrier| carrier.method));
-            Answer::of_new_nodes(&bucket.new_nodes, bucket.headroom(self.objective))
+            JudgedForecast::of_new_nodes(&bucket.new_nodes, bucket.headroom(self.objective))
         };
         moments.used.iter().map(answer).collect()
     }

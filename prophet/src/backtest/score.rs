@@ -69,10 +69,25 @@ impl CoverageOverDays {
 
 impl Score {
     /// `reference` is the last value's.
-    pub(super) fn of(name: String, horizon: Horizon, tally: &Tally, reference: &Tally, seed: u64) -> Self {
-        let Sums { points, squares, squares_above, absolute, actual, pinball, below_held, within_held } =
-            tally.total();
-        let by_day = |tally: &Tally, of: fn(&Sums) -> f64| tally.days.iter().map(of).collect::<Vec<f64>>();
+    pub(super) fn of(
+        name: String,
+        horizon: Horizon,
+        tally: &Tally,
+        reference: &Tally,
+        seed: u64,
+    ) -> Self {
+        let Sums {
+            points,
+            squares,
+            squares_above,
+            absolute,
+            actual,
+            pinball,
+            below_held,
+            within_held,
+        } = tally.total();
+        let by_day =
+            |tally: &Tally, of: fn(&Sums) -> f64| tally.days.iter().map(of).collect::<Vec<f64>>();
         let ratio = |of| Ratio::of(&by_day(tally, of), &by_day(reference, of), seed);
         Self {
             name,
@@ -98,7 +113,12 @@ mod tests {
     /// Ten answers a day. On the first of eight days nine of them are below and one is met; on the others five and four are.
     #[test]
     fn coverage_is_followed_over_seven_days() {
-        let day = |below_held, within_held| Sums { points: 10.0, below_held, within_held, ..Sums::default() };
+        let day = |below_held, within_held| Sums {
+            points: 10.0,
+            below_held,
+            within_held,
+            ..Sums::default()
+        };
         let days = [vec![day(9.0, 10.0)], vec![day(5.0, 9.0); 7]].concat();
         let expected = CoverageOverDays { most_below: 39.0 / 70.0, least_at_most: 63.0 / 70.0 };
         assert_eq!(CoverageOverDays::of(&days), Some(expected));

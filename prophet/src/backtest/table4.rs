@@ -47,7 +47,10 @@ pub(super) fn score<'a>(scores: &'a [Score], name: &str) -> Option<&'a Score> {
 /// The scores one tick ahead that stand for no model of the paper.
 pub(super) fn others(scores: &[Score]) -> impl Iterator<Item = &Score> {
     let stands = |score: &&Score| ROWS.iter().any(|row| row.ours == score.name);
-    scores.iter().filter(|score| score.horizon == Horizon::Ticks(1)).filter(move |score| !stands(score))
+    scores
+        .iter()
+        .filter(|score| score.horizon == Horizon::Ticks(1))
+        .filter(move |score| !stands(score))
 }
 
 /// The table as objects.

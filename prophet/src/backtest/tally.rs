@@ -1,6 +1,6 @@
 //! Losses of one forecaster at one horizon, by day.
 
-use super::answer::{Answer, LEVELS};
+use super::answer::{JudgedForecast, LEVELS};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct Sums {
 
 impl Tally {
     /// Counts an answer, on a day, in a bucket with this training maximum.
-    pub(super) fn add(&mut self, day: usize, answer: &Answer, actual: u64, scale: f64) {
+    pub(super) fn add(&mut self, day: usize, answer: &JudgedForecast, actual: u64, scale: f64) {
         if self.days.len() <= day {
             self.days.resize(day + 1, Sums::default());
         }
@@ -53,11 +53,13 @@ impl Tally {
 }
 
 impl Sums {
-    fn of(answer: &Answer, actual: f64, scale: f64) -> Self {
+    fn of(answer: &JudgedForecast, actual: f64, scale: f64) -> Self {
         let off = (answer.mean - actual) / scale;
         let one_if = |holds: bool| f64::from(u8::from(holds));
-        let losses =
-            LEVELS.iter().zip(answer.quantiles).map(|(&level, quantile)| pinball(level, quantile, actual));
+        let losses = LEVELS
+            .iter()
+            .zip(answer.quantiles)
+            .map(|(&level, quantile)| pinball(level, quantile, actual));
         Self {
             points: 1.0,
             squares: off * off,
@@ -71,8 +73,16 @@ impl Sums {
     }
 
     fn add(&mut self, other: &Self) {
-        let Self { points, squares, squares_above, absolute, actual, pinball, below_held, within_held } =
-            other;
+        let Self {
+            points,
+            squares,
+            squares_above,
+            absolute,
+            actual,
+            pinball,
+            below_held,
+            within_held,
+        } = other;
         self.points += points;
         self.squares += squares;
         self.squares_above += squares_above;
@@ -109,8 +119,8 @@ mod tests {
     #[test]
     fn losses_are_as_by_hand() {
         let mut tally = Tally::default();
-        tally.add(0, &Answer::certain(6), 4, 4.0);
-        tally.add(2, &Answer::certain(1), 2, 4.0);
+        tally.add(0, &JudgedForecast::certain(6), 4, 4.0);
+        tally.add(2, &JudgedForecast::certain(1), 2, 4.0);
         let total = tally.total();
         near(total.points, 2.0);
         near(total.squares, 0.25 + 0.0625);
@@ -127,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_count_that_is_met_is_within_and_not_below() {
-        let sums = Sums::of(&Answer::certain(3), 3.0, 1.0);
+        let sums = Sums::of(&JudgedForecast::certain(3), 3.0, 1.0);
         assert_eq!((sums.below_held, sums.within_held), (0.0, 1.0));
     }
 }

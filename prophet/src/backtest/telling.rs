@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::answer::{Answer, LEVELS};
-use super::entrant::Entrant;
+use super::answer::{JudgedForecast, LEVELS};
+use super::entrant::NamedForecaster;
 use super::horizon::Horizon;
 use super::moments::Moments;
-use crate::simulate::DAY_SECONDS;
+use crate::replay::DAY_SECONDS;
 
 /// So many days are shown.
 const DAYS: i64 = 2;
@@ -15,7 +15,7 @@ const DAYS: i64 = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
     /// Whose forecasts are shown.
-    pub(super) entrant: Entrant,
+    pub(super) entrant: NamedForecaster,
     /// The bucket that is shown.
     pub(super) bucket: usize,
     /// Its place among those in use.
@@ -50,9 +50,11 @@ impl Point {
 
 impl Telling {
     /// The days in which most new nodes were needed.
-    pub(super) fn choose(moments: &Moments, entrant: Entrant, tick_seconds: i64) -> Self {
+    pub(super) fn choose(moments: &Moments, entrant: NamedForecaster, tick_seconds: i64) -> Self {
         let judged = moments.judged.clone();
-        let len = usize::try_from(DAYS * DAY_SECONDS / tick_seconds.max(1)).unwrap_or(1).min(judged.len());
+        let len = usize::try_from(DAYS * DAY_SECONDS / tick_seconds.max(1))
+            .unwrap_or(1)
+            .min(judged.len());
         let needed = |at: usize| moments.rise(at).iter().sum::<u64>();
         let (mut sum, mut best) = (0, (0, judged.start));
         for at in judged.clone() {
@@ -73,7 +75,7 @@ impl Telling {
     }
 
     /// Keeps what was said at a tick, if it is shown.
-    pub(super) fn note(&mut self, moments: &Moments, at: usize, answers: &[Vec<Answer>]) {
+    pub(super) fn note(&mut self, moments: &Moments, at: usize, answers: &[Vec<JudgedForecast>]) {
         let said = |horizon: Horizon| {
             let place = Horizon::ALL.iter().position(|known| *known == horizon)?;
             answers.get(place)?.get(self.place)

@@ -6,14 +6,15 @@ use chrono::DateTime;
 use embedder::Catalog;
 
 use super::blended::Blended;
-use super::entrant::{BLENDED, Entrant, default_forecasters, lineup};
+use super::entrant::{BLENDED, NamedForecaster, default_forecasters, lineup};
 use super::errors::forecast_errors;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::pass::{Pass, Said};
 use super::score::Score;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
-use crate::simulate::{Contender, Progress, Settings, Workload, ticks};
+use crate::replay::{Workload, ticks};
+use crate::simulate::{NamedPolicy, Progress, SimulationSettings};
 use crate::span::Span;
 use crate::trace::{Job, Recipe, generate};
 
@@ -29,8 +30,8 @@ fn catalog() -> Catalog {
     CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
 }
 
-fn settings() -> Settings {
-    Settings { tick: Span::seconds(300), ..Settings::default() }
+fn settings() -> SimulationSettings {
+    SimulationSettings { tick: Span::seconds(300), ..SimulationSettings::default() }
 }
 
 fn jobs() -> Vec<Job> {
@@ -45,9 +46,10 @@ fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
 /// What each but the oracle says after a tick, the ensemble's demand ahead by the blend among it.
 fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
-    let entrants =
-        lineup(&default_forecasters(), &[]).into_iter().filter(|e| *e != Entrant::Policy(Contender::Oracle));
-    let entrants: Vec<Entrant> = entrants.collect();
+    let entrants = lineup(&default_forecasters(), &[])
+        .into_iter()
+        .filter(|e| *e != NamedForecaster::Policy(NamedPolicy::Oracle));
+    let entrants: Vec<NamedForecaster> = entrants.collect();
     let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
     let mut passes: Vec<Pass> = entrants
         .iter()
@@ -59,8 +61,12 @@ fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let mut last = Vec::new();
     for tick in moments.judged.start..=at {
         last = passes.iter_mut().flat_map(|pass| pass.go_on(moments, tick..tick + 1)).collect();
-        let heard: Vec<&Said> =
-            entrants.iter().zip(&last).filter(|(e, _)| BLENDED.contains(e)).map(|(_, said)| said).collect();
+        let heard: Vec<&Said> = entrants
+            .iter()
+            .zip(&last)
+            .filter(|(e, _)| BLENDED.contains(e))
+            .map(|(_, said)| said)
+            .collect();
         let blend = blended.say(moments, &heard);
         let own = entrants.iter().position(|e| *e == super::entrant::ENSEMBLE).unwrap();
         let own: &mut Said = &mut last[own];
@@ -101,9 +107,15 @@ fn scores() -> Vec<Score> {
     let stop = AtomicBool::new(false);
     let progress = Progress { planned: &|_| (), done: &|_| (), stop: &stop };
     let window = (first + 3 * DAY, first + 4 * DAY);
-    let errors =
-        forecast_errors(&workload, &catalog, &settings(), window, (&default_forecasters(), &[]), &progress)
-            .unwrap();
+    let errors = forecast_errors(
+        &workload,
+        &catalog,
+        &settings(),
+        window,
+        (&default_forecasters(), &[]),
+        &progress,
+    )
+    .unwrap();
     assert_eq!((errors.ticks, errors.days), (288, 1));
     errors.scores
 }
@@ -112,9 +124,13 @@ fn scores() -> Vec<Score> {
 fn references_are_what_they_must_be() {
     let scores = scores();
     let of = |name: &str| scores.iter().filter(|score| score.name == name).collect::<Vec<_>>();
-    assert!(of("oracle").len() == 5 && of("oracle").iter().all(|s| s.mse == 0.0 && s.pinball == 0.0));
+    assert!(
+        of("oracle").len() == 5 && of("oracle").iter().all(|s| s.mse == 0.0 && s.pinball == 0.0)
+    );
     assert!(of("zero").len() == 5 && of("zero").iter().all(|s| s.pmse == 0.0 && s.mse > 0.0));
-    assert!(of("last-value").iter().all(|s| s.mse_ratio.is_some_and(|r| (r.ratio - 1.0).abs() < 1e-12)));
+    assert!(
+        of("last-value").iter().all(|s| s.mse_ratio.is_some_and(|r| (r.ratio - 1.0).abs() < 1e-12))
+    );
     assert!(of("static-max").iter().all(|s| s.coverage > 0.9));
     assert_eq!(of("ensemble").len(), 5);
     assert_eq!(of("ladder").iter().map(|s| s.horizon).collect::<Vec<_>>(), [Horizon::Lead]);
@@ -130,7 +146,8 @@ fn the_last_value_is_off_by_what_demand_changes() {
         demand.push((tick.time.timestamp(), tick.buckets[0].demand as f64));
     });
     let from = jobs[0].submit + 3 * DAY;
-    let most = demand.iter().filter(|(time, _)| *time < from).map(|(_, nodes)| *nodes).fold(0.0, f64::max);
+    let most =
+        demand.iter().filter(|(time, _)| *time < from).map(|(_, nodes)| *nodes).fold(0.0, f64::max);
     let start = demand.iter().position(|(time, _)| *time >= from).unwrap();
     let scores = scores();
     for ticks in [1, 2, 3, 6] {

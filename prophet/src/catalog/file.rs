@@ -1,33 +1,35 @@
-//! A catalog as a file (YAML or JSON), and as part of a run's settings.
+//! The catalog in a file (YAML or JSON), and in the settings of a run.
 
 use std::collections::BTreeMap;
 
 use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
+    UNLIMITED,
 };
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
-use super::{NodeGroup, Taint};
+use super::group::NodeGroup;
+use crate::observe::Taint;
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CatalogFile {
-    /// In any order.
+    /// The instance types, in any order.
     pub instance_types: Vec<InstanceTypeEntry>,
 }
 
-/// One instance type. An absent resource is unlimited, but for accelerators: a type has those that it names.
+/// One instance type. An absent resource is unlimited, except accelerators: absent means none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstanceTypeEntry {
-    /// Its name.
+    /// The instance type's name.
     pub name: String,
-    /// Whole accelerators.
+    /// The number of accelerators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerators: Option<u64>,
-    /// Their extended resource name; `nvidia.com/gpu` when absent.
+    /// The accelerators' extended resource name. `nvidia.com/gpu` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator_kind: Option<String>,
     /// CPU in thousandths of a core.
@@ -36,26 +38,26 @@ pub struct InstanceTypeEntry {
     /// Memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Local disk in bytes.
+    /// Local disk (ephemeral storage) in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral_bytes: Option<u64>,
-    /// Pod slots.
+    /// The most pods on a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<u64>,
-    /// What the kubelet and the system keep.
+    /// Resources reserved for the kubelet and the system.
     #[serde(default)]
     pub reserved: Reserved,
-    /// Dollars for an hour.
+    /// Price of an instance in dollars per hour.
     pub price_per_hour: f64,
-    /// On demand when absent.
+    /// How instances are bought. On demand when absent.
     #[serde(default)]
     pub capacity_type: CapacityType,
-    /// Where instances can be started; one group without limits when empty.
+    /// The groups that launch its instances. When empty, one group without limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupEntry>,
 }
 
-/// What the kubelet and the system keep of an instance.
+/// Resources of an instance that are reserved for the kubelet and the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reserved {
@@ -69,42 +71,43 @@ pub struct Reserved {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GroupEntry {
-    /// Its name.
+    /// The group's name.
     pub name: String,
     /// The placement group that its instances start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group: Option<String>,
-    /// The fewest instances that it keeps; 0 when absent.
+    /// The minimum number of instances. 0 when absent.
     #[serde(default)]
     pub min: u64,
-    /// The most that it may have; unlimited when absent.
+    /// The maximum number of instances. Unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// Labels of its nodes, beside those of instance type, capacity type and placement group.
+    /// Labels of the group's nodes, in addition to those of instance type, capacity type and
+    /// placement group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Taints of its nodes, as `key=value:effect`.
+    /// Taints of the group's nodes, as `key=value:effect`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<String>,
 }
 
-/// Why a file is no catalog.
+/// Why a file is not a valid catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogFault {
-    /// Not the fields that a catalog has; the message names line and column.
+    /// The text does not have the fields of a catalog. The message contains line and column.
     #[error("{0}")]
     Parse(String),
-    /// A field has a value that makes no sense.
+    /// A field has an invalid value.
     #[error("instanceTypes[{index}].{field}: {problem}")]
     Field {
-        /// Which instance type, from 0.
+        /// The position of the instance type, from 0.
         index: usize,
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong.
+        /// Why the value is invalid.
         problem: String,
     },
-    /// Each is fine, together they are not.
+    /// The entries are valid, but contradict each other.
     #[error(transparent)]
     Together(#[from] CatalogError),
 }
@@ -113,15 +116,15 @@ impl CatalogFile {
     /// Parses YAML or JSON.
     ///
     /// # Errors
-    /// A syntax error, an unknown or missing field, or a value of the wrong type, with its line.
+    /// A syntax error, an unknown or missing field, or a value of the wrong type, with the line.
     pub fn parse(text: &str) -> Result<Self, CatalogFault> {
         serde_saphyr::from_str(text).map_err(|error| CatalogFault::Parse(error.to_string()))
     }
 
-    /// The catalog that it describes.
+    /// Builds the catalog.
     ///
     /// # Errors
-    /// A value that makes no sense, or entries that contradict each other.
+    /// An invalid value, or entries that contradict each other.
     pub fn catalog(&self) -> Result<Catalog, CatalogFault> {
         let entries = self.instance_types.iter().enumerate();
         let buckets = entries.map(|(index, entry)| {
@@ -133,10 +136,10 @@ impl CatalogFile {
 
 #[cfg(feature = "kubernetes")]
 impl CatalogFile {
-    /// The groups that it describes, as a cluster has them.
+    /// Builds the groups of nodes, with the labels and taints that their nodes have in a cluster.
     ///
     /// # Errors
-    /// A value that makes no sense.
+    /// An invalid value.
     pub fn node_groups(&self, placement_group_label: &str) -> Result<Vec<NodeGroup>, CatalogFault> {
         let mut groups = Vec::new();
         for (index, entry) in self.instance_types.iter().enumerate() {
@@ -149,7 +152,8 @@ impl CatalogFile {
                 given
             };
             for group in given {
-                groups.push(group.node_group(entry, &bucket, placement_group_label).map_err(fault)?);
+                groups
+                    .push(group.node_group(entry, &bucket, placement_group_label).map_err(fault)?);
             }
         }
         Ok(groups)
@@ -173,8 +177,10 @@ impl GroupEntry {
             _ => Err(("groups.taints", format!("expected key=value:effect, got {text:?}"))),
         };
         let taints = taints.into_iter().map(&mut taint).collect::<Result<Vec<_>, _>>()?;
-        labels.insert(super::INSTANCE_TYPE_LABEL.into(), entry.name.clone());
-        if bucket.capacity_type == CapacityType::Spot && super::capacity_type(&labels).is_none() {
+        labels.insert(super::labels::INSTANCE_TYPE_LABEL.into(), entry.name.clone());
+        if bucket.capacity_type == CapacityType::Spot
+            && super::labels::capacity_type(&labels).is_none()
+        {
             labels.insert("karpenter.sh/capacity-type".into(), "spot".into());
         }
         if let Some(placement_group) = &placement_group {
@@ -193,17 +199,19 @@ impl GroupEntry {
             taints,
             capacity: bucket.allocatable,
             accelerator_kind: bucket.accelerator_kind.clone(),
-            resources: told(bucket),
+            resources: quantities(bucket),
             estimate: None,
             hourly: Some(bucket.hourly),
         })
     }
 }
 
-/// What the file says that pods can have: nothing more is to be taken off for the kubelet.
+/// The bucket's allocatable resources as Kubernetes quantities, by name. They override the computed
+/// resources, so that the kubelet's reservation is not subtracted a second time.
 #[cfg(feature = "kubernetes")]
-fn told(bucket: &Bucket) -> BTreeMap<String, String> {
-    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = bucket.allocatable;
+fn quantities(bucket: &Bucket) -> BTreeMap<String, String> {
+    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+        bucket.allocatable;
     let all = [
         (bucket.accelerator_kind.as_str(), accelerators, ""),
         ("cpu", cpu_millis, "m"),
@@ -239,18 +247,24 @@ impl InstanceTypeEntry {
     }
 
     fn allocatable(&self) -> Result<Resources, (&'static str, String)> {
-        let Self { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods, reserved, .. } = self;
-        if [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods].into_iter().all(Option::is_none) {
+        let Self {
+            accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods, reserved, ..
+        } = self;
+        if [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]
+            .into_iter()
+            .all(Option::is_none)
+        {
             return Err((
                 "cpuMillis",
-                "give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods".into(),
+                "give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods"
+                    .into(),
             ));
         }
         let less = |field, have: Option<u64>, reserved: u64| match have {
             None => Ok(UNLIMITED),
-            Some(have) => {
-                have.checked_sub(reserved).ok_or_else(|| (field, format!("reserves {reserved} of {have}")))
-            }
+            Some(have) => have
+                .checked_sub(reserved)
+                .ok_or_else(|| (field, format!("reserves {reserved} of {have}"))),
         };
         Ok(Resources {
             accelerators: accelerators.unwrap_or(0),
@@ -262,15 +276,21 @@ impl InstanceTypeEntry {
     }
 
     fn groups(&self, bucket: &str) -> Vec<Group> {
-        let groups = self.groups.iter().map(|GroupEntry { name, placement_group, min, max, .. }| Group {
-            name: name.clone(),
-            placement_group: placement_group.clone(),
-            min: *min,
-            max: max.unwrap_or(UNLIMITED),
-        });
+        let groups =
+            self.groups.iter().map(|GroupEntry { name, placement_group, min, max, .. }| Group {
+                name: name.clone(),
+                placement_group: placement_group.clone(),
+                min: *min,
+                max: max.unwrap_or(UNLIMITED),
+            });
         let groups: Vec<Group> = groups.collect();
         if groups.is_empty() {
-            return vec![Group { name: bucket.into(), placement_group: None, min: 0, max: UNLIMITED }];
+            return vec![Group {
+                name: bucket.into(),
+                placement_group: None,
+                min: 0,
+                max: UNLIMITED,
+            }];
         }
         groups
     }
@@ -282,15 +302,19 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let error = CatalogFile::parse(text).and_then(|file| file.catalog()).unwrap_err().to_string();
+        let error =
+            CatalogFile::parse(text).and_then(|file| file.catalog()).unwrap_err().to_string();
         for part in expected {
             assert!(error.contains(part), "{part:?} is not in: {error}");
         }
     }
 
     #[test]
-    fn faults_name_line_and_field() {
-        check("instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n", &["line 3", "cpuMilli"]);
+    fn faults_contain_line_and_field() {
+        check(
+            "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n",
+            &["line 3", "cpuMilli"],
+        );
         check("instanceTypes:\n- name: a\n  cpuMillis: 1\n", &["line", "pricePerHour"]);
         check("instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n", &["line 3"]);
         check(
@@ -315,8 +339,7 @@ mod tests {
 
     #[test]
     fn an_absent_resource_is_unlimited() {
-        let text =
-            "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
+        let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
         let catalog = CatalogFile::parse(text).unwrap().catalog().unwrap();
         let bucket = &catalog.buckets()[0];
         let expected = Resources { accelerators: 0, cpu_millis: 7_900, ..Resources::UNLIMITED };

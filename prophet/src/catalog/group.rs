@@ -1,52 +1,49 @@
-//! Groups of nodes as their source tells of them: an Auto Scaling group, an instance type of a Karpenter `NodePool`, or live
-//! nodes that are alike. What they have in common, before buckets are made of them.
+//! Groups of nodes in one form for all sources, from which the buckets are built.
+//!
+//! A source is an Auto Scaling group, an instance type of a Karpenter `NodePool`, or live nodes of
+//! one kind.
 
 use std::collections::BTreeMap;
 
 use embedder::{AcceleratorKind, CapacityType, MicroDollars, Resources};
 
-/// One Auto Scaling group, or what takes its place.
+use crate::observe::Taint;
+
+/// One Auto Scaling group, or its equivalent in another source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroup {
-    /// Its name, unique in its source.
+    /// The group's name, unique in its source.
     pub name: String,
-    /// The instance type that cluster-autoscaler would start: the first override of a mixed-instances policy.
+    /// The instance type that cluster-autoscaler assumes: of a mixed-instances policy, the first
+    /// override's.
     pub instance_type: String,
     /// How its instances are bought.
     pub capacity_type: CapacityType,
     /// The AWS placement group that its instances start in.
     pub placement_group: Option<String>,
-    /// The zone, where there is just one.
+    /// The zone, if all instances start in one.
     pub zone: Option<String>,
-    /// The fewest instances.
+    /// The minimum number of instances.
     pub min: u64,
-    /// The most instances.
+    /// The maximum number of instances.
     pub max: u64,
-    /// Instances asked for now.
+    /// The desired number of instances now.
     pub desired: u64,
-    /// The labels that a new node of it is known to have, by its node-template tags and by what every node has.
+    /// The known labels of a new node: those of the group's node-template tags, and those that
+    /// every node has.
     pub labels: BTreeMap<String, String>,
-    /// The taints of a new node of it.
+    /// The taints of a new node.
     pub taints: Vec<Taint>,
-    /// What an instance has, before the kubelet keeps its part.
+    /// The capacity of an instance, before the kubelet's reservation.
     pub capacity: Resources,
-    /// The kind of its accelerators.
+    /// The kind of the instance's accelerators.
     pub accelerator_kind: AcceleratorKind,
-    /// Allocatable resources that its tags give, by resource name and Kubernetes quantity: they override what is computed.
+    /// Allocatable resources from tags, as Kubernetes quantities by resource name. They override
+    /// the computed resources.
     pub resources: BTreeMap<String, String>,
-    /// What the autoscaler itself reckons that pods can have of a node, where it is known: nothing larger would be placed.
+    /// The autoscaler's own estimate of a node's allocatable resources, if known. The autoscaler
+    /// launches no node for a pod that is larger.
     pub estimate: Option<Resources>,
-    /// The price of an instance for an hour, where the source knows it.
+    /// The price of an instance per hour, if the source has it.
     pub hourly: Option<MicroDollars>,
-}
-
-/// A node's taint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Taint {
-    /// Its key.
-    pub key: String,
-    /// Its value, empty where there is none.
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
 }

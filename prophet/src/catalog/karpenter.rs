@@ -1,30 +1,34 @@
-//! Groups of nodes from Karpenter's pools: one for each instance type, capacity type and placement group that a pool lists.
+//! Groups of nodes from Karpenter's pools: one for each combination of instance type, capacity type
+//! and placement group that a pool lists.
 //!
-//! A pool that lists no instance types may start any: only its live nodes tell of it.
+//! A pool that lists no instance types may launch any type. Its groups come only from its live
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 
 use super::group::NodeGroup;
-use super::offers::{INSTANCE_TYPE_LABEL, capacity_type};
+use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
 use super::table;
 use crate::observe::{NodeClaim, NodeFacts, NodePool};
 
-/// Karpenter's label of the capacity type.
+/// Karpenter's label for the capacity type.
 const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
 
-/// The label that names a node's pool.
+/// Karpenter's label for the pool of a node.
 pub(super) const POOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// Of published memory, Karpenter takes this share as lost to the hypervisor (`vmMemoryOverheadPercent`), in thousandths.
+/// The share of a type's published memory that Karpenter assumes to be lost to the hypervisor
+/// (`vmMemoryOverheadPercent`), in thousandths.
 const MEMORY_LOST: u64 = 75;
 
-/// What is left free beside that, in thousandths, until a claim tells what Karpenter reckons: a placeholder that it thinks
-/// too large is never launched, and one that is too small is replaced by one that is not.
+/// The share of CPU and memory that stays free in addition, in thousandths, until a NodeClaim shows
+/// Karpenter's estimate. Karpenter launches no node for a placeholder that exceeds its estimate,
+/// whereas a placeholder that is too small is replaced by a larger one later.
 const UNKNOWN: u64 = 50;
 
-/// The groups of the pools; `live` are the nodes that are there.
+/// Builds the groups of the pools. `live` are the nodes of the cluster.
 pub fn pool_groups<'a>(
     pools: impl Iterator<Item = &'a NodePool>,
     claims: &[&NodeClaim],
@@ -34,7 +38,7 @@ pub fn pool_groups<'a>(
     pools.flat_map(|pool| groups(pool, claims, live, placement_group_label)).collect()
 }
 
-/// Whether a node is of a group that [`pool_groups`] makes.
+/// Whether a node belongs to one of the groups that [`pool_groups`] built.
 pub(super) fn is_of(node: &NodeFacts, groups: &[NodeGroup]) -> bool {
     let same = |group: &NodeGroup, key: &str| node.labels.get(key) == group.labels.get(key);
     node.labels.contains_key(POOL_LABEL)
@@ -58,14 +62,16 @@ fn groups(
         let Some(known) = hardware(instance_type, claims, live) else { continue };
         for bought in capacity_types {
             for placement_group in &placement_groups {
-                let placed = placement_group.map(|value| (placement_group_label.to_owned(), value.clone()));
-                let told = [
+                let placed =
+                    placement_group.map(|value| (placement_group_label.to_owned(), value.clone()));
+                let own = [
                     (INSTANCE_TYPE_LABEL, instance_type),
                     (CAPACITY_LABEL, bought),
                     (POOL_LABEL, &pool.name),
                 ];
-                let told = told.map(|(key, value)| (key.to_owned(), value.clone()));
-                let labels = pool.labels.clone().into_iter().chain(fixed(pool)).chain(placed).chain(told);
+                let own = own.map(|(key, value)| (key.to_owned(), value.clone()));
+                let labels =
+                    pool.labels.clone().into_iter().chain(fixed(pool)).chain(placed).chain(own);
                 let place = placement_group.map(String::as_str);
                 groups.push(group(pool, labels.collect(), place, &known, claims));
             }
@@ -86,11 +92,14 @@ fn group(
     let spot = Some("spot").filter(|_| capacity_type == CapacityType::Spot);
     let parts = [Some(pool.name.as_str()), Some(instance_type.as_str()), spot, placement_group];
     let name = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
-    // Karpenter puts a pod only where its own estimate has room for it.
+    // Karpenter places a pod only on a node whose estimated resources have room for it.
     let same = |claim: &&&NodeClaim| {
-        [INSTANCE_TYPE_LABEL, POOL_LABEL].iter().all(|key| claim.labels.get(*key) == labels.get(*key))
+        [INSTANCE_TYPE_LABEL, POOL_LABEL]
+            .iter()
+            .all(|key| claim.labels.get(*key) == labels.get(*key))
     };
-    let estimate = claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
+    let estimate =
+        claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
     let max = pool.cpu_millis_max.map_or(UNLIMITED, |most| most / capacity.cpu_millis.max(1));
     NodeGroup {
         name,
@@ -111,13 +120,13 @@ fn group(
     }
 }
 
-/// Labels of which a pool allows just one value.
+/// Labels for which a pool allows exactly one value.
 fn fixed(pool: &NodePool) -> impl Iterator<Item = (String, String)> + '_ {
     let single = pool.choices.iter().filter(|(_, values)| values.len() == 1);
     single.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())))
 }
 
-/// What an instance of a type has: as a claim or a live node tells, or the table does.
+/// The resources of an instance type, from a NodeClaim, else a live node, else the table.
 fn hardware(
     instance_type: &str,
     claims: &[&NodeClaim],
@@ -133,7 +142,8 @@ fn hardware(
         return Some((node.allocatable, node.accelerator_kind.clone().unwrap_or_default()));
     }
     let entry = table::instance_type(instance_type)?;
-    let less = |whole: Option<u64>, lost: u64| whole.map_or(0, |whole| whole - whole / 1_000 * lost);
+    let less =
+        |whole: Option<u64>, lost: u64| whole.map_or(0, |whole| whole - whole / 1_000 * lost);
     let resources = Resources {
         accelerators: entry.accelerators.unwrap_or(0),
         cpu_millis: less(entry.cpu_millis, UNKNOWN),
@@ -176,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_a_group_for_each_choice() {
+    fn a_pool_has_one_group_for_each_combination_of_choices() {
         let groups = pool_groups([&pool()].into_iter(), &[], &[], "pg");
-        let told = |group: &NodeGroup| {
+        let line = |group: &NodeGroup| {
             let label = |key: &str| group.labels.get(key).cloned().unwrap_or_default();
             format!(
                 "{} {} {} {} {}",
@@ -189,7 +199,7 @@ mod tests {
                 group.max
             )
         };
-        let groups: Vec<String> = groups.iter().map(told).collect();
+        let groups: Vec<String> = groups.iter().map(line).collect();
         assert_eq!(
             groups,
             [
@@ -202,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn karpenters_own_estimate_of_a_node_counts() {
+    fn the_estimate_is_that_of_karpenters_claim() {
         let claim: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": "batch-1", "labels": {INSTANCE_TYPE_LABEL: "m5.xlarge", POOL_LABEL: "batch"}},

@@ -1,21 +1,24 @@
 //! The buckets on offer.
 //!
 //! ```text
-//! table.rs      a small table of AWS instance types, for logs that come without a cluster
-//! file.rs       a catalog as a file, and as part of a run's settings
-//! group.rs      groups of nodes as their source tells of them
-//! karpenter.rs  pools of Karpenter as groups
-//! offers.rs     the buckets that groups offer in a cluster, sized by its nodes
-//! price.rs      what an instance costs
-//! aws/          Auto Scaling groups
+//! table.rs      a small table of AWS instance types, for job logs without a cluster
+//! file.rs       the catalog in a file, and in the settings of a run
+//! group.rs      groups of nodes, in one form for all sources
+//! labels.rs     the node labels of instance type and capacity type
+//! karpenter.rs  groups of nodes from Karpenter's pools
+//! offers.rs     the buckets on offer in a cluster, sized by its nodes
+//! price.rs      the price of an instance
+//! aws/          groups of nodes from Auto Scaling groups
 //! ```
 
 #[cfg(feature = "aws")]
 pub mod aws;
 mod file;
+#[cfg(feature = "kubernetes")]
 mod group;
 #[cfg(feature = "kubernetes")]
 mod karpenter;
+mod labels;
 #[cfg(feature = "kubernetes")]
 mod offers;
 #[cfg(feature = "kubernetes")]
@@ -23,9 +26,11 @@ mod price;
 mod table;
 
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
-pub use group::{NodeGroup, Taint};
+#[cfg(feature = "kubernetes")]
+pub use group::NodeGroup;
 #[cfg(feature = "kubernetes")]
 pub use karpenter::pool_groups;
+pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};
 #[cfg(feature = "kubernetes")]
-pub use offers::{INSTANCE_TYPE_LABEL, Offer, Offers, Sizes, capacity_type, live_groups, offers};
+pub use offers::{Offer, Offers, Sizes, live_groups, offers};
 pub use table::{default_types, instance_type, instance_types};

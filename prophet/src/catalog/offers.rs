@@ -1,91 +1,80 @@
-//! The buckets on offer in a cluster: groups of nodes from any source, sized by the nodes that are there.
+//! The buckets on offer in a cluster, built from groups of nodes of any source and sized by live
+//! nodes.
 //!
-//! A node's size is what pods can have of it: the smallest allocatable of the group's ready nodes whose accelerators are
-//! registered; of a group at zero the instance type's capacity less what a kubelet reserves, or what the group's tags say;
-//! always less every DaemonSet that would run there, and less static pods.
+//! A node's size is the room that it has for pods: the smallest allocatable of the group's ready
+//! nodes whose accelerators are registered. For a group without nodes it is the instance type's
+//! capacity less the kubelet's reservation, or the amounts of the group's tags. DaemonSets that
+//! would run on the node, and static pods, are always subtracted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources, UNLIMITED,
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
+    UNLIMITED,
 };
 
-use super::group::{NodeGroup, Taint};
+use super::group::NodeGroup;
+use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
-use crate::observe::{Daemon, NodeFacts, Nodes, Slot, resources};
+use crate::observe::Taint;
+use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, resources};
 
-/// The label of the instance type.
-pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
-
-/// Labels of the capacity type, with the values that mean spot and on demand.
-const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
-    ("karpenter.sh/capacity-type", "spot", "on-demand"),
-    ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
-];
-
-/// A catalog, and beside it what Kubernetes needs to know of each group.
+/// A catalog, with the Kubernetes properties of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// The buckets.
     pub catalog: Catalog,
-    /// By bucket, then by group, in the catalog's order.
+    /// The groups, by bucket and then by group, in the catalog's order.
     pub groups: Vec<Vec<Offer>>,
-    /// What is wrong with groups.
+    /// Problems of groups, one message each.
     pub problems: Vec<String>,
 }
 
-/// What Kubernetes needs to know of a group.
+/// The Kubernetes properties of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The instance type.
     pub instance_type: String,
-    /// The groups of the source that are one here, because no label tells them apart.
+    /// The names of the source's groups that are merged into this one, because no label
+    /// distinguishes them.
     pub members: Vec<String>,
     /// The labels of a new node.
     pub labels: BTreeMap<String, String>,
-    /// Its taints.
+    /// The taints of a new node.
     pub taints: Vec<Taint>,
-    /// The labels that a placeholder asks for, to be put into this group and no other.
+    /// The labels that a placeholder selects, so that it can only run on a node of this group.
     pub pins: BTreeMap<String, String>,
 }
 
 impl Offer {
-    /// Whether a node is of this group.
+    /// Whether a node belongs to this group.
     pub fn owns(&self, node: &NodeFacts) -> bool {
         self.pins.iter().all(|(key, value)| node.labels.get(key) == Some(value))
     }
 }
 
 impl Offers {
-    /// Without some buckets; `None` where that leaves none.
+    /// Removes the named buckets. Returns `None` if none is left.
     pub fn without(self, names: &BTreeSet<String>) -> Option<Self> {
         let Self { catalog, groups, problems } = self;
         let pairs = catalog.buckets().iter().cloned().zip(groups);
         let (buckets, groups): (Vec<Bucket>, Vec<_>) =
             pairs.filter(|(bucket, _)| !names.contains(&bucket.name)).unzip();
-        // A catalog that is sorted stays so.
+        // Removing buckets from a sorted catalog leaves it sorted.
         Some(Self { catalog: Catalog::new(buckets).ok()?, groups, problems })
     }
 }
 
-/// How a capacity type is told from labels; `None` where none says.
-pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
-    CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {
-        let value = labels.get(*key)?;
-        (value == spot)
-            .then_some(CapacityType::Spot)
-            .or_else(|| (value == on_demand).then_some(CapacityType::OnDemand))
-    })
-}
-
-/// What pods could have of a group's nodes before DaemonSets, as it was last seen, by the group's name. A group that is
-/// down to zero, or whose nodes differ by a few bytes, keeps it: another size is another template, and rolls placeholders.
+/// The last known size of each group's nodes before DaemonSets, by the group's name.
+///
+/// A group that has no nodes left, or whose nodes differ by a few bytes, keeps its size, because a
+/// new size changes the placeholders' template and replaces all placeholders.
 pub type Sizes = BTreeMap<String, Resources>;
 
-/// The buckets that `groups` offer, sized by `nodes`.
+/// Builds the buckets of `groups`, sized by `nodes`. Updates `sizes`.
 ///
 /// # Errors
-/// There is no group at all.
+/// No group is left to build a bucket from.
 pub fn offers(
     groups: &[NodeGroup],
     nodes: &Nodes,
@@ -94,9 +83,10 @@ pub fn offers(
     sizes: &mut Sizes,
 ) -> Result<Offers, CatalogError> {
     let mut problems = Vec::new();
-    let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> = BTreeMap::new();
+    let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> =
+        BTreeMap::new();
     for group in groups {
-        let capacity = told_capacity_type(group, &mut problems);
+        let capacity = labelled_capacity_type(group, &mut problems);
         if let (Some(placement_group), None) =
             (&group.placement_group, group.labels.get(placement_group_label))
         {
@@ -107,7 +97,7 @@ pub fn offers(
         }
         if !group.labels.contains_key(INSTANCE_TYPE_LABEL) {
             problems.push(format!(
-                "group {}: its instances are of several types, so its placeholders would have no size; left out",
+                "group {}: left out, because its instances are of several types, so its placeholders would have no single size",
                 group.name
             ));
             continue;
@@ -124,7 +114,9 @@ pub fn offers(
         let offered: Vec<Offer> =
             merged.iter().map(|one| offer(one, &merged, placement_group_label)).collect();
         let Some(allocatable) = sized(&merged, &offered, &live, daemons, sizes) else {
-            problems.push(format!("{name}: DaemonSets leave no room on its nodes, or their size is unknown"));
+            problems.push(format!(
+                "{name}: DaemonSets leave no room on its nodes, or their size is unknown"
+            ));
             continue;
         };
         made.push(Bucket {
@@ -138,12 +130,15 @@ pub fn offers(
         offers.insert(name, offered);
     }
     let catalog = Catalog::new(made)?;
-    let groups =
-        catalog.buckets().iter().map(|bucket| offers.remove(&bucket.name).unwrap_or_default()).collect();
+    let groups = catalog
+        .buckets()
+        .iter()
+        .map(|bucket| offers.remove(&bucket.name).unwrap_or_default())
+        .collect();
     Ok(Offers { catalog, groups, problems })
 }
 
-/// Groups of a source that no label tells apart.
+/// Groups of a source that no label distinguishes.
 struct Merged {
     first: NodeGroup,
     members: Vec<String>,
@@ -165,11 +160,12 @@ impl Merged {
 }
 
 fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>) {
-    let alike =
-        |known: &&mut Merged| known.first.labels == group.labels && known.first.taints == group.taints;
+    let alike = |known: &&mut Merged| {
+        known.first.labels == group.labels && known.first.taints == group.taints
+    };
     if let Some(known) = merged.iter_mut().find(alike) {
         problems.push(format!(
-            "groups {} and {}: no label tells them apart, so they count as one",
+            "groups {} and {}: no label distinguishes them, so they count as one",
             known.first.name, group.name
         ));
         known.members.push(group.name.clone());
@@ -187,20 +183,21 @@ fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>
     });
 }
 
-/// Spot only where a label says so: nothing else tells pods.
-fn told_capacity_type(group: &NodeGroup, problems: &mut Vec<String>) -> CapacityType {
-    let told = capacity_type(&group.labels);
-    if told.is_none() && group.capacity_type == CapacityType::Spot {
+/// The capacity type of a group's labels. Without such a label a group counts as on demand, because
+/// pods can select spot nodes only by a label.
+fn labelled_capacity_type(group: &NodeGroup, problems: &mut Vec<String>) -> CapacityType {
+    let labelled = capacity_type(&group.labels);
+    if labelled.is_none() && group.capacity_type == CapacityType::Spot {
         problems.push(format!(
-            "group {}: buys spot instances, and no node-template tag says so by {}; it counts as on-demand",
+            "group {}: it launches spot instances, but no node-template tag sets the label {}, so it counts as on demand",
             group.name, CAPACITY_LABELS[1].0
         ));
     }
-    told.unwrap_or(CapacityType::OnDemand)
+    labelled.unwrap_or(CapacityType::OnDemand)
 }
 
-/// Nodes by their instance type.
-type Live<'a> = HashMap<&'a str, Vec<(&'a Slot, &'a NodeFacts)>>;
+/// Live nodes by instance type.
+type Live<'a> = HashMap<&'a str, Vec<(&'a NodeSlot, &'a NodeFacts)>>;
 
 fn by_type(nodes: &Nodes) -> Live<'_> {
     let mut live: Live<'_> = HashMap::new();
@@ -211,7 +208,8 @@ fn by_type(nodes: &Nodes) -> Live<'_> {
     live
 }
 
-/// The size of a bucket's nodes; `None` where DaemonSets take it all.
+/// The size of a bucket's nodes: the componentwise minimum over its groups. `None` if DaemonSets
+/// leave no room, or the size is unknown.
 fn sized(
     merged: &[Merged],
     offered: &[Offer],
@@ -219,18 +217,24 @@ fn sized(
     daemons: &[Daemon],
     sizes: &mut Sizes,
 ) -> Option<Resources> {
-    let sizes = merged.iter().zip(offered).map(|(one, offer)| size(&one.first, offer, live, daemons, sizes));
+    let sizes = merged
+        .iter()
+        .zip(offered)
+        .map(|(one, offer)| size(&one.first, offer, live, daemons, sizes));
     sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
 }
 
-/// A group with its pins: the labels that every group has, and those in which it differs from its neighbours.
+/// Builds a group's offer. Its pins are the standard labels, and the labels in which it differs
+/// from the bucket's other groups.
 fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
     let labels = &one.first.labels;
-    let known = [INSTANCE_TYPE_LABEL, CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, placement_group_label];
-    let told: BTreeSet<&str> = known.into_iter().collect();
+    let known =
+        [INSTANCE_TYPE_LABEL, CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, placement_group_label];
+    let standard: BTreeSet<&str> = known.into_iter().collect();
     let differs = |key: &String| {
-        all.iter()
-            .any(|other| other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value)))
+        all.iter().any(|other| {
+            other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value))
+        })
     };
     let by_placement = all.iter().enumerate().all(|(i, a)| {
         let at = |merged: &Merged| merged.first.labels.get(placement_group_label).cloned();
@@ -238,7 +242,7 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
     });
     let pins = labels
         .iter()
-        .filter(|(key, _)| told.contains(key.as_str()) || (!by_placement && differs(key)))
+        .filter(|(key, _)| standard.contains(key.as_str()) || (!by_placement && differs(key)))
         .map(|(key, value)| (key.clone(), value.clone()));
     Offer {
         instance_type: one.first.instance_type.clone(),
@@ -249,7 +253,7 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
     }
 }
 
-/// What pods can have of a node of a group; `None` where DaemonSets take it all.
+/// The size of a group's nodes. `None` if DaemonSets leave no room, or the size is unknown.
 fn size(
     group: &NodeGroup,
     offer: &Offer,
@@ -262,7 +266,8 @@ fn size(
     let of_group = alike.filter(|(_, facts)| {
         facts.ready && offer.owns(facts) && (!expected || facts.accelerator_kind.is_some())
     });
-    let seen = of_group.map(|(slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
+    let seen =
+        of_group.map(|(slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
     let known = sizes.get(&group.name).copied();
     let mut left = match (seen.reduce(Resources::floor), known) {
         (Some(seen), Some(known)) if near(seen, known) => known,
@@ -275,13 +280,16 @@ fn size(
     if let Some(estimate) = group.estimate {
         left = left.floor(estimate);
     }
-    for daemon in daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints)) {
-        left = left.take(Resources { accelerators: 0, ..daemon.asks })?;
+    for daemon in
+        daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints))
+    {
+        left = left.take(Resources { accelerators: 0, ..daemon.requests })?;
     }
     (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
 }
 
-/// Whether two sizes of nodes are one: instances of one type differ by some KiB. Less than a placeholder leaves free.
+/// Whether two sizes count as the same. Instances of one type differ by some KiB of memory. The
+/// tolerated differences are smaller than the margin that a placeholder leaves free.
 fn near(a: Resources, b: Resources) -> bool {
     let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = a;
     (accelerators, pods) == (b.accelerators, b.pods)
@@ -292,11 +300,14 @@ fn near(a: Resources, b: Resources) -> bool {
 
 const MIB: u64 = 1 << 20;
 
-/// What pods could have of the first node of a group: what its tags say, else its capacity less the kubelet's part, as
-/// Amazon's node images reserve it (`/etc/eks/bootstrap.sh`): 255 MiB and 11 MiB a pod, 100 MiB as the eviction
-/// threshold; 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest.
+/// The size of the first node of a group that has no nodes: the amounts of its tags, else its
+/// capacity less the kubelet's reservation.
+///
+/// The reservation is that of Amazon's node images (`/etc/eks/bootstrap.sh`). Memory: 255 MiB, 11
+/// MiB per pod, and 100 MiB for the eviction threshold. CPU: 6 % of the first core, 1 % of the
+/// second, 0.5 % of the next two, and 0.25 % of the rest.
 fn template(group: &NodeGroup) -> Resources {
-    let NodeGroup { capacity, resources: told, accelerator_kind, .. } = group;
+    let NodeGroup { capacity, resources: tags, accelerator_kind, .. } = group;
     let pods = if capacity.pods == UNLIMITED { 110 } else { capacity.pods };
     let kept_memory = (255 + 100 + 11 * pods.min(1_000)) * MIB;
     let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
@@ -307,20 +318,26 @@ fn template(group: &NodeGroup) -> Resources {
         kept_cpu += (part * per_myriad).div_ceil(10_000);
         left -= part;
     }
-    let less = |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
+    let less =
+        |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
     let computed = Resources {
         cpu_millis: less(capacity.cpu_millis, kept_cpu),
         memory_bytes: less(capacity.memory_bytes, kept_memory),
         ..*capacity
     };
-    let tagged = resources(told, accelerator_kind.as_str());
-    let pick =
-        |name: &str, told_value: u64, value: u64| if told.contains_key(name) { told_value } else { value };
+    let tagged = resources(tags, accelerator_kind.as_str());
+    let pick = |name: &str, from_tag: u64, value: u64| {
+        if tags.contains_key(name) { from_tag } else { value }
+    };
     Resources {
         accelerators: pick(accelerator_kind.as_str(), tagged.accelerators, computed.accelerators),
         cpu_millis: pick("cpu", tagged.cpu_millis, computed.cpu_millis),
         memory_bytes: pick("memory", tagged.memory_bytes, computed.memory_bytes),
-        ephemeral_bytes: pick("ephemeral-storage", tagged.ephemeral_bytes, computed.ephemeral_bytes),
+        ephemeral_bytes: pick(
+            "ephemeral-storage",
+            tagged.ephemeral_bytes,
+            computed.ephemeral_bytes,
+        ),
         pods: pick("pods", tagged.pods, computed.pods),
     }
 }
@@ -331,23 +348,33 @@ fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources)
     given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
 }
 
-/// Groups made of live nodes: those of one instance type, capacity type and placement group are one. Nodes of `pools` are
-/// left out.
-pub fn live_groups(nodes: &Nodes, pools: &[NodeGroup], placement_group_label: &str) -> Vec<NodeGroup> {
+/// Builds groups from live nodes: one for each combination of instance type, capacity type and
+/// placement group. Nodes of `pools` are left out.
+pub fn live_groups(
+    nodes: &Nodes,
+    pools: &[NodeGroup],
+    placement_group_label: &str,
+) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<(String, CapacityType, Option<String>), NodeGroup> = BTreeMap::new();
-    for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| !super::karpenter::is_of(facts, pools)) {
+    for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| !super::karpenter::is_of(facts, pools))
+    {
         let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
         let capacity = capacity_type(&facts.labels).unwrap_or_default();
         let placement_group = facts.labels.get(placement_group_label).cloned();
         let key = (instance_type.clone(), capacity, placement_group.clone());
         match groups.get_mut(&key) {
             None => {
-                let parts =
-                    [instance_type.as_str(), if capacity == CapacityType::Spot { "spot" } else { "" }];
-                let parts =
-                    parts.into_iter().chain(placement_group.as_deref()).filter(|part| !part.is_empty());
+                let parts = [
+                    instance_type.as_str(),
+                    if capacity == CapacityType::Spot { "spot" } else { "" },
+                ];
+                let parts = parts
+                    .into_iter()
+                    .chain(placement_group.as_deref())
+                    .filter(|part| !part.is_empty());
                 let name = parts.collect::<Vec<_>>().join("/");
-                groups.insert(key, live_group(name, instance_type, facts, capacity, placement_group));
+                groups
+                    .insert(key, live_group(name, instance_type, facts, capacity, placement_group));
             }
             Some(group) => {
                 group.desired += 1;

@@ -1,7 +1,8 @@
 //! A small table of AWS instance types.
 //!
-//! vCPU, memory and GPUs: AWS's instance type pages. Prices: on-demand, Linux, us-east-1, in dollars an hour, from AWS's
-//! price list of June 2024. Prices change and differ by region: where money matters, give a catalog file.
+//! vCPUs, memory and GPUs are from AWS's instance type pages. Prices are on-demand prices for Linux
+//! in us-east-1, in dollars per hour, from AWS's price list of June 2024. Prices change and differ
+//! by region, so give a catalog file where exact prices matter.
 
 use embedder::Resources;
 
@@ -10,7 +11,7 @@ use crate::trace::Job;
 
 const GIB: u64 = 1 << 30;
 
-/// Name, vCPU, memory in GiB, GPUs, dollars an hour; by family, ascending.
+/// Name, vCPUs, memory in GiB, GPUs, and dollars per hour; by family, ascending.
 const TYPES: [(&str, u64, u64, u64, f64); 33] = [
     ("m5.large", 2, 8, 0, 0.096),
     ("m5.xlarge", 4, 16, 0, 0.192),
@@ -47,15 +48,15 @@ const TYPES: [(&str, u64, u64, u64, f64); 33] = [
     ("p3.16xlarge", 64, 488, 8, 24.48),
 ];
 
-/// Pods on a node: Kubernetes' default.
+/// The most pods on a node: Kubernetes' default.
 const PODS_MAX: u64 = 110;
 
-/// The names in the table.
+/// The names of the table's instance types.
 pub fn instance_types() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, ..)| *name)
 }
 
-/// A type of the table, whole: nothing is reserved for the kubelet.
+/// An instance type of the table, with nothing reserved for the kubelet. `None` if it is not there.
 pub fn instance_type(name: &str) -> Option<InstanceTypeEntry> {
     let &(name, cpus, gib, gpus, price) = TYPES.iter().find(|(known, ..)| *known == name)?;
     Some(InstanceTypeEntry {
@@ -69,14 +70,16 @@ pub fn instance_type(name: &str) -> Option<InstanceTypeEntry> {
     })
 }
 
-/// The CPU types that a log may be put on by default: the smallest that takes its largest pod is.
+/// The candidates for the default type of jobs without GPUs, ascending. The smallest that fits the
+/// log's largest pod is used.
 const CPU_DEFAULTS: [&str; 6] =
     ["m5.2xlarge", "m5.4xlarge", "m5.8xlarge", "m5.12xlarge", "m5.16xlarge", "m5.24xlarge"];
 
-/// The type for jobs that ask for GPUs: eight of them, as in most GPU clusters.
+/// The default type of jobs that request GPUs. It has eight GPUs, as in most GPU clusters.
 const GPU_DEFAULT: &str = "g5.48xlarge";
 
-/// The types of the table that suit a log: one with GPUs where jobs ask for them, one without where they do not.
+/// The default instance types for a log: one with GPUs if jobs request them, and one without if
+/// some jobs do not.
 pub fn default_types(jobs: &[Job]) -> Vec<InstanceTypeEntry> {
     let (mut gpu, mut cpu) = (false, None::<Resources>);
     for job in jobs {
@@ -92,7 +95,8 @@ pub fn default_types(jobs: &[Job]) -> Vec<InstanceTypeEntry> {
                 && entry.memory_bytes.unwrap_or(0) >= largest.memory_bytes
         })
     };
-    let smallest = |largest| CPU_DEFAULTS.iter().find(|name| takes(name, largest)).unwrap_or(&"m5.24xlarge");
+    let smallest =
+        |largest| CPU_DEFAULTS.iter().find(|name| takes(name, largest)).unwrap_or(&"m5.24xlarge");
     let names = cpu.map(|largest| *smallest(largest)).into_iter().chain(gpu.then_some(GPU_DEFAULT));
     names.filter_map(instance_type).collect()
 }

@@ -1,63 +1,69 @@
-//! `prophet backtest`: how far off are forecasts, and what would decisions by them have cost?
+//! `prophet backtest`: scores forecasts on a job log, and the cost of decisions based on them.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 
-use super::output::{self, Format};
-use super::replay::{LogArgs, Replay, make_folder, progress_bar, set, stop_on_interrupt, write_into};
-use crate::backtest::{
-    Backtest, NamedNetwork, default_forecasters, forecast_errors, paper_catalog, policies, write_report,
-    write_table,
+use super::log::{
+    LoadedLog, LogArgs, make_folder, progress_bar, set, stop_on_interrupt, write_into,
 };
-use crate::simulate::{Contender, Progress, Settings, compare};
+use super::output;
+use super::output::OutputFormat;
+use crate::backtest::{
+    Backtest, NamedModel, default_forecasters, forecast_errors, paper_catalog, policies,
+    write_report, write_table,
+};
+use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
 use crate::span::Span;
 use crate::trace::Trace;
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet backtest                                        a synthetic log, all methods
-  prophet backtest --trace jobs.csv.gz --from 14d         fourteen days warm up, the rest is judged
+  prophet backtest                                        a synthetic log, all forecasters
+  prophet backtest --trace jobs.csv.gz --from 14d         14 days warm up the forecasters, the rest is scored
   prophet backtest --trace log.swf --from 126d --until 140d --forecasters ensemble,state,onnx --seeds 5
   prophet backtest --trace log.swf --from 14d --no-decisions --tick 5m
-  prophet backtest --trace philly.csv.gz --paper          the paper's table 4 in its own protocol; its networks:
+  prophet backtest --trace philly.csv.gz --paper          the paper's table 4, in the paper's protocol; with its models:
     --network transformer=models/paper/transformer.onnx --network lstm=models/paper/lstm.onnx
   prophet backtest --trace jobs.csv.gz --from 14d --network one=1.onnx --network two=2.onnx
-                                                          two trainings, side by side
+                                                          two trained models, side by side
   prophet backtest --trace jobs.csv.gz --from 14d --out report/ --output json
 
-What is judged:
-  Forecasters learn online from the first job on, at every tick; --from must leave some days before it, for errors are
-  measured by the largest demand until then. From --from to --until each is asked for demand 1, 2,
-  3 and 6 ticks ahead, and for D, the new nodes needed until a node ordered now is ready. Demand is as offered: each job
-  from its submission, for as long as it runs. zero, last-value, static-max, moving-window and the oracle stand in every
-  table; constant:4 and ladder say nothing of demand, only of D.
-  ensemble: for D, what it holds; for demand ahead, a mean of the methods' by weights that follow their squared errors.
-  Decisions are those of `prophet simulate`, replayed --seeds times.
+Scoring:
+  Forecasters learn online at every tick, from the first job on. Errors are divided by the largest demand before
+  --from, so some days of the log must precede it. At every tick from --from to --until, each forecaster forecasts
+  demand 1, 2, 3 and 6 ticks ahead, and D: the new nodes needed until a node ordered now is ready. Demand is offered
+  demand: each job counts from its submission, for as long as it runs. Every table has zero, last-value, static-max,
+  moving-window and the oracle as references. constant:4 and ladder forecast only D.
+  For D, the forecast of ensemble is the number of nodes that it holds. For demand ahead, it is the weighted average
+  of its methods' forecasts; the weights depend on their squared errors.
+  The decisions are those of `prophet simulate`, replayed --seeds times.
 
-Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml and what else
-`prophet simulate --help` lists of them; onnx is the network that is shipped, or --model; its word on demand ahead is
-mixed with the last value, as far as past ones came true. One that is named by --network is judged by its own word: to judge
-seeds of a training, train it with each and name each file.";
+Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml, and the other
+forecasters that `prophet simulate --help` lists. onnx is the shipped model or --model: its forecasts of demand ahead
+are averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --network
+names are scored without this average. To score several seeds of a training, train a model with each and name each file.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The methods to judge [default: those of the settings, else all but onnx]
+    /// The forecasters to score [default: those of the settings file, else all except onnx]
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
-    forecasters: Vec<Contender>,
-    /// Judge a network by itself, too, under a name of its own: forecasts alone; may be repeated
+    forecasters: Vec<NamedPolicy>,
+    /// Also score the forecasts of this model alone, under this name; may be repeated
     #[arg(long = "network", value_name = "NAME=FILE")]
-    networks: Vec<NamedNetwork>,
-    /// Replays of the decisions with moved submissions, for standard errors; no network is trained anew [default: 1]
+    networks: Vec<NamedModel>,
+    /// The number of replays of the decisions with shifted submissions, for standard errors; models
+    /// are not retrained [default: 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
-    /// Judge forecasts alone
+    /// Score only the forecasts, without decisions
     #[arg(long)]
     no_decisions: bool,
-    /// The paper's protocol: 5-minute ticks, demand in units (GPUs, processors), the last week held out, no decisions
+    /// Use the paper's protocol: 5-minute ticks, demand in units (GPUs, processors), the last week held
+    /// out, no decisions
     #[arg(long, conflicts_with_all = ["instance_type", "catalog", "tick"])]
     paper: bool,
     /// Also write backtest.html and figures.json here
@@ -65,15 +71,15 @@ pub(super) struct Args {
     out: Option<PathBuf>,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
-fn forecaster(text: &str) -> Result<Contender, String> {
-    let known = text.parse::<Contender>().ok();
+fn forecaster(text: &str) -> Result<NamedPolicy, String> {
+    let known = text.parse::<NamedPolicy>().ok();
     known
-        .filter(|contender| matches!(contender, Contender::Forecast(_, None)))
+        .filter(|contender| matches!(contender, NamedPolicy::Forecast(_, None)))
         .ok_or_else(|| {
-            format!("unknown forecaster {text:?}: expected a method that `prophet simulate` knows, such as ensemble, state or onnx")
+            format!("unknown forecaster {text:?}: expected a forecaster that `prophet simulate --help` lists, such as ensemble, state or onnx")
         })
 }
 
@@ -91,10 +97,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             settings.tick = Span::seconds(300);
         }
     })?;
-    for (at, NamedNetwork { name, file }) in args.networks.iter().enumerate() {
+    for (at, NamedModel { name, file }) in args.networks.iter().enumerate() {
         ensure!(
             args.networks[..at].iter().all(|other| other.name != *name),
-            "--network: two are named {name}"
+            "--network: the name {name} is given twice"
         );
         args.log.check_network(name, file)?;
     }
@@ -107,42 +113,45 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let first = replay.trace.jobs.first().map_or(i64::MAX, |job| job.submit);
     ensure!(
         first < replay.window.0,
-        "no job precedes --from: errors are measured by the largest demand before it"
+        "no job precedes --from, but errors are divided by the largest demand before it"
     );
     let backtest = judge(&replay, &forecasters, args, &stop)?;
-    let Replay { settings, trace, catalog, .. } = &replay;
+    let LoadedLog { settings, trace, catalog, .. } = &replay;
     if let Some(folder) = &args.out {
-        write_report(&backtest, settings, trace, catalog, |name, write| write_into(folder, name, write))?;
+        write_report(&backtest, settings, trace, catalog, |name, write| {
+            write_into(folder, name, write)
+        })?;
         eprintln!("wrote {}", folder.join("backtest.html").display());
     }
     match args.output {
-        Format::Table => output::print(&write_table(&backtest, settings, trace)),
-        Format::Json => output::print_json(&backtest.document(settings, trace)),
+        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace)),
+        OutputFormat::Json => output::print_json(&backtest.document(settings, trace)),
     }
 }
 
-/// The forecasters of settings that name others than the default policies; else all.
-fn named(policies: &[Contender]) -> Vec<Contender> {
-    if policies != Settings::default().policies {
-        let forecasts = |c: &Contender| matches!(c, Contender::Forecast(..));
+/// The forecasters among the policies of the settings; the default forecasters if the settings have
+/// the default policies.
+fn named(policies: &[NamedPolicy]) -> Vec<NamedPolicy> {
+    if policies != SimulationSettings::default().policies {
+        let forecasts = |c: &NamedPolicy| matches!(c, NamedPolicy::Forecast(..));
         return policies.iter().copied().filter(forecasts).collect();
     }
     default_forecasters()
 }
 
-/// When the last week of a log begins.
-fn last_week(trace: &Trace) -> Option<crate::simulate::Moment> {
+/// The start of the last week of a log; the first submission if the log is shorter.
+fn last_week(trace: &Trace) -> Option<crate::simulate::TimePoint> {
     let (first, last) = (trace.jobs.first()?.submit, trace.jobs.last()?.submit);
     format!("{}s", (last - first - 7 * 86_400).max(0)).parse().ok()
 }
 
 fn judge(
-    replay: &Replay,
-    forecasters: &[Contender],
+    replay: &LoadedLog,
+    forecasters: &[NamedPolicy],
     args: &Args,
     stop: &std::sync::atomic::AtomicBool,
 ) -> anyhow::Result<Backtest> {
-    let Replay { settings, catalog, workload, window, .. } = replay;
+    let LoadedLog { settings, catalog, workload, window, .. } = replay;
     let bar = progress_bar();
     let progress = Progress {
         planned: &|runs| bar.inc_length(runs as u64),
@@ -158,7 +167,7 @@ fn judge(
     let errors = errors.context(interrupted)?;
     ensure!(
         errors.ticks > 0,
-        "no tick is judged: between --from and --until there is none that is followed by six ticks and a launch"
+        "no tick is scored: no tick between --from and --until is followed by six ticks and a launch latency"
     );
     let decide = !args.no_decisions && !args.paper;
     let decisions = decide

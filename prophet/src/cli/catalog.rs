@@ -1,4 +1,4 @@
-//! `prophet catalog`: the buckets on offer.
+//! `prophet catalog`: lists the buckets that a cluster offers.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
 use serde_json::{Value, json};
 
 use super::cluster::{ClusterArgs, PATIENCE, block_on};
-use super::output::{self, Format};
+use super::output;
+use super::output::OutputFormat;
 use crate::catalog::{Offer, Offers};
 use crate::cluster::Operator;
 use crate::explain::Explain;
@@ -25,7 +26,7 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
@@ -35,16 +36,21 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let mut operator = Operator::new(client, config, explain);
         match tokio::time::timeout(PATIENCE, operator.catalog()).await {
             Ok(offers) => offers.context("failed to read the groups of nodes"),
-            Err(_) => bail!("the cluster has not told all: {}", operator.failing().join("; ")),
+            Err(_) => bail!(
+                "the watches of the cluster have not synced within {}s: {}",
+                PATIENCE.as_secs(),
+                operator.failing().join("; ")
+            ),
         }
     })?;
     let pairs = offers.catalog.buckets().iter().zip(&offers.groups);
     match args.output {
-        Format::Json => {
-            let buckets: Vec<Value> = pairs.map(|(bucket, groups)| as_json(bucket, groups)).collect();
+        OutputFormat::Json => {
+            let buckets: Vec<Value> =
+                pairs.map(|(bucket, groups)| as_json(bucket, groups)).collect();
             output::print_json(&json!({"buckets": buckets, "problems": offers.problems}))
         }
-        Format::Table => output::print(&as_table(&offers)),
+        OutputFormat::Table => output::print(&as_table(&offers)),
     }
 }
 
@@ -82,9 +88,13 @@ fn as_table(offers: &Offers) -> String {
             .groups
             .iter()
             .map(|group| {
-                let most = if group.max == UNLIMITED { String::new() } else { group.max.to_string() };
-                let placement =
-                    group.placement_group.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
+                let most =
+                    if group.max == UNLIMITED { String::new() } else { group.max.to_string() };
+                let placement = group
+                    .placement_group
+                    .as_ref()
+                    .map(|name| format!(" in {name}"))
+                    .unwrap_or_default();
                 format!("{} {}..{most}{placement}", group.name, group.min)
             })
             .collect();

@@ -1,4 +1,5 @@
-//! What the commands that look at a cluster have in common: how to reach it, and where its groups are read from.
+//! Shared by the commands that read a cluster: the client, and the sources of groups, history and
+//! model.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,17 +9,19 @@ use kube::Client;
 
 use super::output;
 use crate::catalog::CatalogFile;
-use crate::cluster::{Config, RemoteNetwork, Source};
-use crate::crd::Allowed;
+use crate::cluster::Allowed;
+use crate::cluster::{Config, GroupSource, RemoteModel};
 use crate::forecast::onnx;
 use crate::observe::Scope;
-use crate::record::Place;
+use crate::record::store::Place;
 use crate::span::Span;
 
-/// How a cluster is looked at. Which cluster, says the environment: `KUBECONFIG`, or the pod's service account.
+/// The options of the commands that read a cluster. The environment selects the cluster: `KUBECONFIG`,
+/// or the pod's service account.
 #[derive(clap::Args)]
 pub(super) struct ClusterArgs {
-    /// Namespaces whose policies count; that of the context, or of the pod, when absent
+    /// The namespaces whose policies take effect [default: the namespace of the kubeconfig context or
+    /// of the pod]
     #[arg(
         long = "namespace",
         short,
@@ -27,7 +30,8 @@ pub(super) struct ClusterArgs {
         value_delimiter = ','
     )]
     namespaces: Vec<String>,
-    /// Read Auto Scaling groups with these tags, spelled as cluster-autoscaler's flag: asg:tag=KEY,KEY=VALUE
+    /// Read the Auto Scaling groups that have these tags, in the syntax of cluster-autoscaler's flag:
+    /// asg:tag=KEY,KEY=VALUE
     #[cfg(feature = "aws")]
     #[arg(
         long,
@@ -36,10 +40,10 @@ pub(super) struct ClusterArgs {
         conflicts_with = "catalog"
     )]
     node_group_auto_discovery: Option<crate::catalog::aws::Discovery>,
-    /// Read groups of nodes from a file; from live nodes when there is no other source
+    /// Read the groups of nodes from a YAML file [default: derive them from the live nodes]
     #[arg(long, value_name = "FILE", env = "PROPHET_CATALOG")]
     catalog: Option<PathBuf>,
-    /// The node label that tells placement groups apart
+    /// The node label whose value is the node's placement group
     #[arg(
         long,
         value_name = "LABEL",
@@ -47,32 +51,33 @@ pub(super) struct ClusterArgs {
         default_value = "prophet.dev/placement-group"
     )]
     placement_group_label: String,
-    /// Where the history lies: a folder, or a prefix in S3, as `s3://BUCKET/PREFIX`; nothing is recorded when absent
+    /// The location of the history: a folder, or a prefix in S3 as `s3://BUCKET/PREFIX` [default: no
+    /// history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
-    /// The network that forecasts hear: a file, or `s3://BUCKET/PREFIX/FILE`, read anew when it changes; the one that is shipped when
-    /// absent
+    /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default: the
+    /// shipped model]
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
     model: Option<String>,
-    /// The library of ONNX Runtime to run it with; the embedded engine when absent
+    /// The ONNX Runtime library that runs the model [default: the embedded engine]
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
-    /// The launch latency to reckon with until launches were seen
+    /// The launch latency that is assumed until launches have been observed
     #[arg(long, value_name = "TIME", env = "PROPHET_LAUNCH_LATENCY", default_value = "3m")]
     launch_latency: Span,
-    /// cluster-autoscaler's flag of the same name: it ignores pods whose priority is below
+    /// The value of cluster-autoscaler's flag of the same name: it ignores pods with a lower priority
     #[arg(long, value_name = "PRIORITY", default_value_t = -10, allow_negative_numbers = true)]
     expendable_pods_priority_cutoff: i32,
-    /// The namespace of cluster-autoscaler's status
+    /// The namespace of cluster-autoscaler's status ConfigMap
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     autoscaler_namespace: String,
-    /// Policies may warm data into folders of the node below this one; into none when absent
+    /// The node folder below which policies may warm data [default: policies may not warm data]
     #[arg(long, value_name = "FOLDER", env = "PROPHET_WARM_HOST_PATH_PREFIX")]
     warm_host_path_prefix: Option<String>,
 }
 
 impl ClusterArgs {
-    /// The client and the configuration that they mean.
+    /// Connects to the cluster, and converts the options into a configuration.
     pub(super) async fn connect(self) -> anyhow::Result<(Client, Config)> {
         let client = connect().await?;
         let namespaces = if self.namespaces.is_empty() {
@@ -92,51 +97,65 @@ impl ClusterArgs {
             launch_seconds: self.launch_latency.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
             allowed: Allowed { host_path_prefix: self.warm_host_path_prefix },
-            network: network(self.model.as_deref()).await?,
+            model: model_source(self.model.as_deref()).await?,
         };
         Ok((client, config))
     }
 
-    async fn source(&self) -> anyhow::Result<Source> {
+    async fn source(&self) -> anyhow::Result<GroupSource> {
         if let Some(path) = &self.catalog {
             let file = CatalogFile::parse(&output::read_text(path)?);
             let file = file.with_context(|| path.display().to_string())?;
-            file.node_groups(&self.placement_group_label).with_context(|| path.display().to_string())?;
-            return Ok(Source::File(file));
+            file.node_groups(&self.placement_group_label)
+                .with_context(|| path.display().to_string())?;
+            return Ok(GroupSource::File(file));
         }
         #[cfg(feature = "aws")]
         if let Some(discovery) = &self.node_group_auto_discovery {
             use crate::catalog::aws::{AwsCatalog, clients};
-            return Ok(Source::Aws(Box::new(AwsCatalog::new(clients(None).await, discovery.clone()))));
+            return Ok(GroupSource::Aws(Box::new(AwsCatalog::new(
+                clients(None).await,
+                discovery.clone(),
+            ))));
         }
-        std::future::ready(Ok(Source::Nodes)).await
+        std::future::ready(Ok(GroupSource::Nodes)).await
     }
 }
 
-/// The network of an address. What is wrong with the file costs nothing but its vote; an address that is none is an error.
-async fn network(address: Option<&str>) -> anyhow::Result<onnx::Source> {
-    let Some(address) = address else { return Ok(onnx::Source::Pretrained) };
+/// The source of the model at an address: a path or an S3 URL; without one, the shipped model.
+///
+/// A faulty file is no error here: the model then takes no part in forecasts.
+///
+/// # Errors
+/// The address is malformed.
+async fn model_source(address: Option<&str>) -> anyhow::Result<onnx::ModelSource> {
+    let Some(address) = address else { return Ok(onnx::ModelSource::Pretrained) };
     if !address.contains("://") {
-        return Ok(onnx::Source::File(address.into()));
+        return Ok(onnx::ModelSource::File(address.into()));
     }
-    let mut remote = RemoteNetwork::new(address)?;
+    let mut remote = RemoteModel::new(address)?;
     let slot = remote.slot();
     remote.fetch().await;
     tokio::spawn(remote.watch());
-    Ok(onnx::Source::Slot(slot))
+    Ok(onnx::ModelSource::Slot(slot))
 }
 
-/// How long a command that looks once waits until the cluster has told all.
+/// How long `plan` and `catalog` wait until all watches of the cluster have synced.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A client of the cluster that the environment names.
+/// A client of the cluster that the environment selects.
+///
+/// # Errors
+/// The environment has neither a kubeconfig nor a service account.
 pub(super) async fn connect() -> anyhow::Result<Client> {
     Client::try_default().await.context("failed to find a cluster: set KUBECONFIG, or run in a pod")
 }
 
-/// Runs a command that waits for a cluster.
+/// Runs an asynchronous command to its end, on a multi-threaded runtime.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("failed to start")?;
     runtime.block_on(work)
 }

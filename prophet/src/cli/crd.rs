@@ -1,4 +1,4 @@
-//! `prophet crd`: what a cluster must have before the controller starts.
+//! `prophet crd`: prints the objects that must exist in a cluster before the controller starts.
 
 use kube::CustomResourceExt as _;
 use serde_json::json;
@@ -18,7 +18,7 @@ price, as a list in JSON.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Print the CustomResourceDefinition alone
+    /// Print only the CustomResourceDefinition
     #[arg(long)]
     without_priority_classes: bool,
 }

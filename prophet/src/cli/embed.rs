@@ -1,14 +1,17 @@
-//! `prophet embed`: how many instances do these pods need?
+//! `prophet embed`: counts the instances that a list of pods needs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use embedder::{AcceleratorKind, Ask, Catalog, Order, Resources, Shape, Unplaced, pack, share};
+use embedder::{
+    AcceleratorKind, Catalog, Order, PodRequest, Resources, Shape, Unplaced, pack, share,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::output::{self, Format};
+use super::output;
+use super::output::OutputFormat;
 use crate::catalog::{CatalogFile, instance_type};
 
 const EXAMPLES: &str = "\
@@ -16,8 +19,8 @@ Examples:
   prophet embed --shapes pods.csv
   prophet embed --shapes pods.csv --catalog types.yaml --order decreasing --output json
 
-pods.csv has a header and the columns
-  name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optional, accelerator_kind";
+pods.csv has a header and these columns:
+  name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optionally, accelerator_kind";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -25,10 +28,10 @@ pub(super) struct Args {
     /// The pods, as CSV
     #[arg(long, value_name = "FILE")]
     shapes: PathBuf,
-    /// The instance types on offer, as YAML; M5 and G4dn of AWS when absent
+    /// The instance types on offer, as YAML [default: the M5 and G4dn series of AWS]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Count packed nodes, or the sums' dominant shares
+    /// How instances are counted
     #[arg(long, default_value = "bins")]
     mode: Mode,
     /// The order in which pods are packed
@@ -36,26 +39,26 @@ pub(super) struct Args {
     order: OrderArg,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
-    /// First fit onto nodes, each pod whole.
+    /// Pack pods onto nodes, first fit; a pod is never split.
     Bins,
-    /// The paper's Algorithm 2: sums per bucket, as if pods could be cut.
+    /// The paper's Algorithm 2: dominant share of the summed requests per bucket, as if pods could be split.
     Share,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OrderArg {
-    /// Smallest first.
+    /// Smallest pod first.
     Increasing,
-    /// Largest first, as cluster-autoscaler.
+    /// Largest pod first, as in cluster-autoscaler.
     Decreasing,
 }
 
-/// A row of the shapes file.
+/// A row of the file of `--shapes`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -69,7 +72,8 @@ struct Row {
     accelerator_kind: Option<String>,
 }
 
-/// The paper's series: general purpose, and the cheapest with GPUs.
+/// The instance types of the paper's two series: M5, general purpose, and G4dn, the cheapest with
+/// GPUs.
 const DEFAULT_TYPES: [&str; 14] = [
     "m5.large",
     "m5.xlarge",
@@ -97,36 +101,46 @@ struct Left<'a> {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let catalog = catalog(args.catalog.as_deref())?;
     let rows = rows(&args.shapes)?;
-    let asks: Vec<Ask> = rows.iter().map(|(_, ask)| ask.clone()).collect();
+    let requests: Vec<PodRequest> = rows.iter().map(|(_, request)| request.clone()).collect();
     let (instances, unplaced) = match args.mode {
         Mode::Bins => {
             let order = match args.order {
                 OrderArg::Increasing => Order::Increasing,
                 OrderArg::Decreasing => Order::Decreasing,
             };
-            let packing = pack(&asks, &[], &catalog, order);
+            let packing = pack(&requests, &[], &catalog, order);
             (packing.opened, packing.unplaced)
         }
         Mode::Share => {
-            let share = share(&asks, &catalog);
+            let share = share(&requests, &catalog);
             (share.instances, share.unplaced)
         }
     };
     let left: Vec<Left> = unplaced
         .iter()
-        .map(|&Unplaced { ask, count, reason }| Left { name: &rows[ask].0, count, reason: reason.label() })
+        .map(|&Unplaced { request, count, reason }| Left {
+            name: &rows[request].0,
+            count,
+            reason: reason.label(),
+        })
         .collect();
     let needed = catalog.buckets().iter().zip(&instances).filter(|(_, n)| **n > 0);
     match args.output {
-        Format::Json => {
-            let instances: Map<String, Value> = needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
+        OutputFormat::Json => {
+            let instances: Map<String, Value> =
+                needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
             output::print_json(&json!({ "instances": instances, "unplaced": left }))
         }
-        Format::Table => {
-            let mut text = format!("{:<20} {:>9} {:>12}\n", "instance type", "instances", "dollars/hour");
+        OutputFormat::Table => {
+            let mut text =
+                format!("{:<20} {:>9} {:>12}\n", "instance type", "instances", "dollars/hour");
             for (bucket, n) in needed {
-                let _ =
-                    writeln!(text, "{:<20} {n:>9} {:>12.3}", bucket.name, bucket.hourly.times(*n).dollars());
+                let _ = writeln!(
+                    text,
+                    "{:<20} {n:>9} {:>12.3}",
+                    bucket.name,
+                    bucket.hourly.times(*n).dollars()
+                );
             }
             for Left { name, count, reason } in &left {
                 let _ = writeln!(text, "{count} of {name} fit nowhere: {reason}");
@@ -145,25 +159,39 @@ fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {
     file.and_then(|file| file.catalog()).with_context(|| path.display().to_string())
 }
 
-/// Names and asks, with the file, line and column of what is wrong.
-fn rows(path: &Path) -> anyhow::Result<Vec<(String, Ask)>> {
+/// Reads the pods' names and requests.
+///
+/// # Errors
+/// The file cannot be read or has no pods, or a line is malformed; the message names the file, the
+/// line and the column.
+fn rows(path: &Path) -> anyhow::Result<Vec<(String, PodRequest)>> {
     let read = || format!("failed to read {}", path.display());
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).with_context(read)?;
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).with_context(read)?;
     let header = reader.headers().with_context(read)?.clone();
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.with_context(|| path.display().to_string())?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row: Row =
-            record.deserialize(Some(&header)).map_err(|error| fault(path, line, &header, &record, &error))?;
-        let Row { name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, accelerator_kind } =
-            row;
+        let row: Row = record
+            .deserialize(Some(&header))
+            .map_err(|error| fault(path, line, &header, &record, &error))?;
+        let Row {
+            name,
+            count,
+            accelerators,
+            cpu_millis,
+            memory_bytes,
+            ephemeral_bytes,
+            accelerator_kind,
+        } = row;
         let kind = accelerator_kind.filter(|kind| !kind.is_empty());
         let kind = kind.as_deref().map_or_else(AcceleratorKind::default, AcceleratorKind::new);
-        let asks = Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
-        rows.push((name, Ask { shape: Shape::new(asks, kind), count }));
+        let requests =
+            Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
+        rows.push((name, PodRequest { shape: Shape::new(requests, kind), count }));
     }
-    anyhow::ensure!(!rows.is_empty(), "{}: no pods in it", path.display());
+    anyhow::ensure!(!rows.is_empty(), "{}: the file has no pods", path.display());
     Ok(rows)
 }
 
@@ -175,7 +203,9 @@ fn fault(
     error: &csv::Error,
 ) -> anyhow::Error {
     let at = match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.field().and_then(|at| usize::try_from(at).ok()),
+        csv::ErrorKind::Deserialize { err, .. } => {
+            err.field().and_then(|at| usize::try_from(at).ok())
+        }
         _ => None,
     };
     let place = at.and_then(|at| Some((header.get(at)?, record.get(at)?)));
@@ -187,7 +217,7 @@ fn fault(
             )
         }
         None => anyhow::anyhow!(
-            "{}:{line}: the columns must be name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optional, accelerator_kind: {error}",
+            "{}:{line}: the columns must be name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optionally, accelerator_kind: {error}",
             path.display()
         ),
     }

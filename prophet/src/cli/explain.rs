@@ -1,4 +1,4 @@
-//! `prophet explain BUCKET`: why this number?
+//! `prophet explain BUCKET`: the reasons for a bucket's number of placeholders.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,11 @@ use kube::api::{Api, ListParams};
 use serde::Serialize;
 
 use super::cluster::{block_on, connect};
-use super::output::{self, Format};
+use super::output;
+use super::output::OutputFormat;
 use crate::crd::{
-    BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus, StepStatus,
+    BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus,
+    StepStatus,
 };
 
 const EXAMPLES: &str = "\
@@ -19,19 +21,19 @@ Examples:
   prophet explain --namespace batch
   prophet explain g5.48xlarge/spot --output json
 
-What is told is the status that the running controller has written.";
+The command prints the status that the running controller wrote last.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The bucket: an instance type, with /spot where it is bought so; all when absent
+    /// The bucket: an instance type, followed by /spot for spot capacity [default: all buckets]
     bucket: Option<String>,
-    /// The namespace of the policies; that of the context when absent
+    /// The namespace of the policies [default: the namespace of the kubeconfig context]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
@@ -44,7 +46,8 @@ struct Explained {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let policies = block_on(async {
         let client = connect().await?;
-        let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace =
+            args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         let api: Api<OverprovisioningPolicy> = Api::namespaced(client, &namespace);
         let policies = api.list(&ListParams::default()).await?.items;
         if policies.is_empty() {
@@ -57,26 +60,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let name = format!("{}/{}", policy.namespace().unwrap_or_default(), policy.name_any());
         let status = policy.status.clone().unwrap_or_default();
         known.extend(status.buckets.iter().map(|bucket| bucket.name.clone()));
-        let wanted =
-            |bucket: &&BucketStatus| args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name);
+        let wanted = |bucket: &&BucketStatus| {
+            args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name)
+        };
         let buckets: Vec<&BucketStatus> = status.buckets.iter().filter(wanted).collect();
         if args.bucket.is_none() || !buckets.is_empty() {
             text += &describe(&name, policy.spec.mode, &status, args.bucket.as_deref());
         }
         found.extend(
-            buckets.into_iter().map(|bucket| Explained { policy: name.clone(), bucket: bucket.clone() }),
+            buckets
+                .into_iter()
+                .map(|bucket| Explained { policy: name.clone(), bucket: bucket.clone() }),
         );
     }
     if let Some(wanted) = args.bucket.as_ref().filter(|_| found.is_empty()) {
-        bail!("no policy's status tells of bucket {wanted}; there are {}", known.join(", "));
+        bail!("no policy's status has a bucket {wanted}; known buckets: {}", known.join(", "));
     }
     match args.output {
-        Format::Json => output::print_json(&found),
-        Format::Table => output::print(&text),
+        OutputFormat::Json => output::print_json(&found),
+        OutputFormat::Table => output::print(&text),
     }
 }
 
-/// A policy's status in words, or what it says of one bucket.
+/// Formats a policy's status as text: all buckets, or only the bucket `only`.
 pub(super) fn describe(
     policy: &str,
     mode: Mode,
@@ -91,15 +97,19 @@ pub(super) fn describe(
             condition.type_, condition.status, condition.reason, condition.message
         );
     }
-    for bucket in status.buckets.iter().filter(|bucket| only.is_none_or(|only| only == bucket.name)) {
+    for bucket in status.buckets.iter().filter(|bucket| only.is_none_or(|only| only == bucket.name))
+    {
         describe_bucket(bucket, &mut text);
     }
     for (reason, pods) in &status.held_back {
         let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");
     }
     for unplaced in &status.unplaced {
-        let _ =
-            writeln!(text, "  {} pods of {} fit nowhere: {}", unplaced.pods, unplaced.shape, unplaced.reason);
+        let _ = writeln!(
+            text,
+            "  {} pods of {} fit nowhere: {}",
+            unplaced.pods, unplaced.shape, unplaced.reason
+        );
     }
     text
 }
@@ -120,10 +130,12 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     } = bucket;
     let _ = writeln!(text, "  {name}: {placeholders} -> {target} placeholders, {ready} on nodes");
     let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
-    let quantiles: Vec<String> = outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
-    let _ = writeln!(text, "    new nodes needed within the launch latency: {}", quantiles.join(", "));
+    let quantiles: Vec<String> =
+        outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
+    let _ =
+        writeln!(text, "    new nodes needed within the launch latency: {}", quantiles.join(", "));
     if !expert.is_empty() {
-        let _ = writeln!(text, "    as {expert} expects");
+        let _ = writeln!(text, "    carrier of the forecast: {expert}");
     }
     for StepStatus { reason, target } in steps {
         let _ = writeln!(text, "    {reason}: {target}");

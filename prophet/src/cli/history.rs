@@ -1,4 +1,4 @@
-//! `prophet history`: what was recorded, for people, for programs, or as one file.
+//! `prophet history`: prints the recorded history as a table, JSON or CSV, or exports it as Parquet.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,9 @@ use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 
 use super::output;
-use crate::record::{BucketLine, LaunchEnd, Line, Place, Replay, Report, export};
+use crate::record::store::{
+    BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,9 +20,9 @@ Examples:
   prophet history --data /var/lib/prophet --output csv > history.csv
   prophet history export --data /var/lib/prophet --out history.parquet
 
-TIME is a day, such as 2026-07-01, or a moment, such as 2026-07-01T12:00:00Z; without a zone it is UTC.
-PLACE is a folder, file:///FOLDER or s3://BUCKET/PREFIX; S3 takes endpoint, region and credentials from the
-usual AWS variables of the environment.";
+TIME is a day, such as 2026-07-01, or a date-time, such as 2026-07-01T12:00:00Z. Without a zone it is UTC.
+PLACE is a folder, file:///FOLDER or s3://BUCKET/PREFIX. The usual AWS environment variables set the
+endpoint, the region and the credentials of S3.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -29,33 +31,33 @@ pub(super) struct Args {
     command: Option<Command>,
     #[command(flatten)]
     range: Option<Range>,
-    /// What a row of the table sums up
+    /// The time that a row of the table covers
     #[arg(long, default_value = "day")]
     per: Per,
-    /// How to print the result: a table, one JSON line a tick, or one CSV row a tick and bucket
+    /// How to print the result: a table, a JSON line per tick, or a CSV row per tick and bucket
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: ExportFormat,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Write one Parquet file of all
+    /// Write the history to one Parquet file
     Export(Export),
 }
 
-/// Which lines.
+/// The part of the history that a command reads.
 #[derive(clap::Args)]
 struct Range {
-    /// Where the history lies
+    /// The location of the history
     #[arg(long, value_name = "PLACE")]
     data: String,
-    /// Only this policy, NAMESPACE.NAME; all when absent
+    /// Only this policy, as NAMESPACE.NAME [default: all policies]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
-    /// From this time on
+    /// Only ticks at or after this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<DateTime<Utc>>,
-    /// Before this time
+    /// Only ticks before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<DateTime<Utc>>,
 }
@@ -72,19 +74,19 @@ struct Export {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Per {
-    /// A day of a bucket.
+    /// A row per day and bucket.
     Day,
-    /// A tick of a bucket.
+    /// A row per tick and bucket.
     Tick,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people.
+enum ExportFormat {
+    /// Text for people.
     Table,
-    /// The lines as they were written.
+    /// The recorded lines, unchanged.
     Json,
-    /// For spreadsheets.
+    /// Comma-separated values for spreadsheets.
     Csv,
 }
 
@@ -98,30 +100,34 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// The place, and the policies that were asked for.
+/// Opens the location; returns it with its policies, or with the one that `range` selects.
 async fn open(range: &Range) -> anyhow::Result<(Place, Vec<String>)> {
     let place = Place::existing(&range.data)?;
     let mut policies = place.policies().await?;
-    anyhow::ensure!(!policies.is_empty(), "{}: no history in it", range.data);
+    anyhow::ensure!(!policies.is_empty(), "{}: there is no history", range.data);
     if let Some(policy) = &range.policy {
         let have = policies.join(", ");
         policies.retain(|found| found == policy);
-        anyhow::ensure!(!policies.is_empty(), "{}: no policy {policy} in it, only {have}", range.data);
+        anyhow::ensure!(
+            !policies.is_empty(),
+            "{}: there is no policy {policy}, only {have}",
+            range.data
+        );
     }
     Ok((place, policies))
 }
 
-async fn print_list(range: &Range, per: Per, output: Format) -> anyhow::Result<()> {
+async fn print_list(range: &Range, per: Per, output: ExportFormat) -> anyhow::Result<()> {
     let (place, policies) = open(range).await?;
     let mut printer = match (output, per) {
-        (Format::Table, Per::Day) => Printer::Days(Summary::default()),
-        (Format::Table, Per::Tick) => Printer::Ticks,
-        (Format::Json, _) => Printer::Json,
-        (Format::Csv, _) => Printer::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
+        (ExportFormat::Table, Per::Day) => Printer::Days(Summary::default()),
+        (ExportFormat::Table, Per::Tick) => Printer::Ticks,
+        (ExportFormat::Json, _) => Printer::Json,
+        (ExportFormat::Csv, _) => Printer::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
     };
     printer.open()?;
     for policy in policies {
-        let mut replay = Replay::open(&place, &policy, range.since).await?;
+        let mut replay = HistoryReplay::open(&place, &policy, range.since).await?;
         while let Some(line) = replay.next().await? {
             if range.until.is_some_and(|until| line.time >= until) {
                 break;
@@ -135,7 +141,7 @@ async fn print_list(range: &Range, per: Per, output: Format) -> anyhow::Result<(
 
 async fn write_export(Export { range, out }: &Export) -> anyhow::Result<()> {
     let (place, policies) = open(range).await?;
-    // Row groups are ready before the file may have its name.
+    // The row groups go to a temporary file, so that `out` appears only when the export is complete.
     let file = tempfile::tempfile().context("failed to make a temporary file")?;
     let done = export(&place, &policies, range.since, range.until, file).await?;
     for (policy, report) in policies.iter().zip(&done.reports) {
@@ -148,21 +154,23 @@ async fn write_export(Export { range, out }: &Export) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what was passed over, on standard error.
-fn warn(policy: &str, report: &Report) {
-    let Report { lines: _, not_later, faults_total, faults } = report;
+/// Reports the skipped lines on standard error.
+fn warn(policy: &str, report: &ReplayReport) {
+    let ReplayReport { lines: _, not_later, faults_total, faults } = report;
     for fault in faults {
-        eprintln!("prophet: passed over: {fault}");
+        eprintln!("prophet: skipped: {fault}");
     }
     if *faults_total > faults.len() as u64 {
-        eprintln!("prophet: {policy}: passed over {faults_total} faulty lines in all");
+        eprintln!("prophet: {policy}: skipped {faults_total} faulty lines in total");
     }
     if *not_later > 0 {
-        eprintln!("prophet: {policy}: dropped {not_later} lines that are not after the one before");
+        eprintln!(
+            "prophet: {policy}: skipped {not_later} lines that are not later than the previous one"
+        );
     }
 }
 
-/// What prints lines as they come.
+/// Prints the lines of the history one by one.
 enum Printer {
     Days(Summary),
     Ticks,
@@ -175,7 +183,15 @@ impl Printer {
         match self {
             Self::Ticks => output::print(&format!(
                 "{:<20} {:<20} {:<20} {:>7} {:>7} {:>9} {:>8} {:>12} {:>6}\n",
-                "time", "policy", "bucket", "demand", "max", "announced", "headroom", "placeholders", "ready"
+                "time",
+                "policy",
+                "bucket",
+                "demand",
+                "max",
+                "announced",
+                "headroom",
+                "placeholders",
+                "ready"
             )),
             Self::Csv(writer) => Ok(writer.write_record(COLUMNS)?),
             Self::Days(_) | Self::Json => Ok(()),
@@ -207,7 +223,8 @@ fn tick_rows(line: &Line) -> String {
     let mut text = String::new();
     let time = line.time.format("%Y-%m-%dT%H:%M:%SZ");
     for (name, bucket) in &line.buckets {
-        let BucketLine { demand, demand_max, announced, headroom, placeholders, ready, .. } = bucket;
+        let BucketLine { demand, demand_max, announced, headroom, placeholders, ready, .. } =
+            bucket;
         let _ = writeln!(
             text,
             "{time:<20} {:<20} {name:<20} {demand:>7} {demand_max:>7} {announced:>9} {headroom:>8} {placeholders:>12} {ready:>6}",
@@ -217,7 +234,8 @@ fn tick_rows(line: &Line) -> String {
     text
 }
 
-/// As the columns of a Parquet file, but for fields that we do not know.
+/// The columns of the CSV. They equal those of the Parquet file, except for fields that this version
+/// does not define.
 const COLUMNS: [&str; 12] = [
     "time",
     "policy",
@@ -237,28 +255,38 @@ fn write_csv(writer: &mut csv::Writer<io::Stdout>, line: &Line) -> anyhow::Resul
     let time = line.time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
     for (name, bucket) in &line.buckets {
         let BucketLine {
-            demand, demand_max, announced, headroom, placeholders, ready, room, arrivals, ..
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            room,
+            arrivals,
+            ..
         } = bucket;
         let counts = [demand, demand_max, announced, headroom, placeholders, ready];
-        let launches: Vec<_> = line.launches.iter().filter(|launch| launch.bucket == *name).collect();
+        let launches: Vec<_> =
+            line.launches.iter().filter(|launch| launch.bucket == *name).collect();
         let texts = [
             serde_json::to_string(room)?,
             serde_json::to_string(arrivals)?,
             serde_json::to_string(&launches)?,
         ];
         let names = [time.clone(), line.policy.clone(), name.clone()];
-        writer.write_record(names.into_iter().chain(counts.map(ToString::to_string)).chain(texts))?;
+        writer
+            .write_record(names.into_iter().chain(counts.map(ToString::to_string)).chain(texts))?;
     }
     Ok(())
 }
 
-/// What the days of a bucket were like.
+/// Summaries by day, policy and bucket.
 #[derive(Default)]
 struct Summary {
     days: BTreeMap<(NaiveDate, String, String), Day>,
 }
 
-/// A day of a bucket.
+/// The summary of a bucket's ticks and launches on one day.
 #[derive(Default)]
 struct Day {
     ticks: u64,
@@ -294,14 +322,14 @@ impl Summary {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>13} {:>16} {:>8} {:>8} {:>6}\n",
+            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>17} {:>16} {:>8} {:>8} {:>6}\n",
             "day",
             "policy",
             "bucket",
             "ticks",
             "mean demand",
             "max demand",
-            "mean standing",
+            "mean placeholders",
             "max placeholders",
             "launches",
             "hidden %",
@@ -309,14 +337,17 @@ impl Summary {
         );
         for ((day, policy, bucket), of) in &self.days {
             let mean = |sum: u128| sum as f64 / of.ticks.max(1) as f64;
-            let (demand, standing) = (mean(of.demand_sum), mean(of.placeholders_sum));
+            let (demand, placeholders) = (mean(of.demand_sum), mean(of.placeholders_sum));
             let Day { ticks, demand_max, placeholders_max, hidden, waited_for, failed, .. } = of;
             let made = hidden + waited_for;
-            let share =
-                if made > 0 { format!("{:.1}", 100.0 * *hidden as f64 / made as f64) } else { "-".into() };
+            let share = if made > 0 {
+                format!("{:.1}", 100.0 * *hidden as f64 / made as f64)
+            } else {
+                "-".into()
+            };
             let _ = writeln!(
                 text,
-                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {standing:>13.1} {placeholders_max:>16} {:>8} {share:>8} {failed:>6}",
+                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {placeholders:>17.1} {placeholders_max:>16} {:>8} {share:>8} {failed:>6}",
                 made + failed
             );
         }
@@ -324,7 +355,7 @@ impl Summary {
     }
 }
 
-/// A day, or a moment.
+/// Parses a day, meaning its midnight, or a date-time; in UTC where the text has no zone.
 fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
     if let Ok(time) = text.parse::<DateTime<Utc>>() {
         return Ok(time);
@@ -341,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_day_or_a_moment() {
+    fn a_time_is_a_day_or_a_date_time() {
         let check = |text, expected: &str| {
             assert_eq!(parse_time(text).unwrap().to_rfc3339(), expected, "{text}");
         };

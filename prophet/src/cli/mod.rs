@@ -1,4 +1,6 @@
-//! The command line, one file per command. Exit codes: 0 done, 1 failed, 2 wrong usage.
+//! The command line, one file per command.
+//!
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -12,11 +14,11 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod log;
 mod model;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
-mod replay;
 #[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
@@ -25,8 +27,6 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use crate::span::Span;
 
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
@@ -41,36 +41,36 @@ enum Command {
     /// Watch a cluster, forecast, and hold placeholders where policies say so.
     #[cfg(feature = "kubernetes")]
     Run(Box<run::Args>),
-    /// Say what would be done now.
+    /// Print the decisions that the controller would make now, without writing anything.
     #[cfg(feature = "kubernetes")]
     Plan(Box<plan::Args>),
-    /// Say why a bucket has as many placeholders as it has.
+    /// Print the reasons for the number of placeholders of each bucket.
     #[cfg(feature = "kubernetes")]
     Explain(explain::Args),
-    /// List the buckets on offer in a cluster.
+    /// List the buckets that a cluster offers.
     #[cfg(feature = "kubernetes")]
     Catalog(Box<catalog::Args>),
-    /// Print what a cluster must have before the controller starts.
+    /// Print the objects that must exist in a cluster before the controller starts.
     #[cfg(feature = "kubernetes")]
     Crd(crd::Args),
-    /// Replay a job log: how long would jobs have waited for nodes, and what would it have cost?
+    /// Replay a job log under several policies, and report waiting times and costs.
     Simulate(Box<simulate::Args>),
-    /// Judge forecasts on a job log, and what decisions by them would have cost.
+    /// Score forecasters on a job log, and report the cost of decisions based on them.
     Backtest(Box<backtest::Args>),
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Describe a job log, or generate one.
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Check a trained network.
+    /// Check a trained model.
     #[command(subcommand)]
     Model(model::Command),
-    /// List what was recorded, or export it.
+    /// List or export the recorded history.
     #[cfg(feature = "kubernetes")]
     History(history::Args),
 }
 
-/// Runs the command that was typed.
+/// Parses the command line, and runs the command.
 pub fn main() -> ExitCode {
     let result = match Args::parse().command {
         #[cfg(feature = "kubernetes")]
@@ -93,24 +93,11 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough.
+        // The reader of standard output closed the pipe, as `head` does: that is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("prophet: {error:#}");
             ExitCode::FAILURE
         }
     }
-}
-
-/// Nineteen years of minutes: a log that is longer has a time that is wrong.
-const TICKS_MAX: i64 = 10_000_000;
-
-/// Refuses to walk through more ticks than make sense.
-fn check_ticks(source: &str, (first, last): (i64, i64), tick: Span) -> anyhow::Result<()> {
-    let ticks = (last - first) / tick.as_seconds();
-    anyhow::ensure!(
-        ticks <= TICKS_MAX,
-        "{source}: {ticks} ticks of {tick} from the first job to the last are more than {TICKS_MAX}: is a time wrong, or --tick too short?"
-    );
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `prophet model`: what is wrong with a trained network.
+//! `prophet model`: checks of a trained model.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,35 +6,41 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::output::{self, Format};
-use crate::forecast::onnx::{self, Engine, ModelFault, Network, Source, Spec};
+use super::output;
+use super::output::OutputFormat;
+use crate::forecast::{
+    ModelFault, onnx,
+    onnx::{Engine, Model, ModelSource, Spec},
+};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Check that a file keeps the contract of networks, and that an engine makes of it what it ought to
+    /// Check that a model file keeps the contract, and that an engine computes its golden output
     Check(CheckArgs),
 }
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 it can be used, 1 it has faults, which are listed, 2 it could not be checked.
+    after_help = "Exit codes: 0 the model can be used, 1 the model has faults, which are listed, 2 the model could not
+be checked.
 
 Examples:
   prophet model check quantile.onnx
   prophet model check quantile.onnx --onnx-runtime /usr/lib/libonnxruntime.so --output json"
 )]
 pub(super) struct CheckArgs {
-    /// The ONNX file; the network that is shipped when absent
+    /// The ONNX file of the model [default: the pretrained model that ships with Prophet]
     file: Option<PathBuf>,
-    /// The library of ONNX Runtime to run it with; the embedded engine when absent
+    /// The library of ONNX Runtime to run the model with [default: the embedded engine]
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
-/// Usage, as far as the command line cannot tell it.
+/// Exit code if the check could not run. The command line parser uses the same code for wrong
+/// arguments.
 const UNUSABLE: u8 = 2;
 
 pub(super) fn run(command: &Command) -> ExitCode {
@@ -50,26 +56,26 @@ pub(super) fn run(command: &Command) -> ExitCode {
     }
 }
 
-/// Whether it has no fault.
+/// Prints the result of the check. Returns whether the model has no fault.
 fn check(args: &CheckArgs) -> anyhow::Result<bool> {
     let engine = onnx::start(args.onnx_runtime.as_deref())?;
     if let Some(path) = &args.file {
         anyhow::ensure!(path.is_file(), "{}: no such file", path.display());
     }
-    let loaded = args.file.clone().map_or(Source::Pretrained, Source::File).load();
+    let loaded = args.file.clone().map_or(ModelSource::Pretrained, ModelSource::File).load();
     let fine = loaded.is_ok();
     match args.output {
-        Format::Json => output::print_json(&as_json(&loaded, &engine))?,
-        Format::Table => output::print(&as_text(&loaded, &engine))?,
+        OutputFormat::Json => output::print_json(&as_json(&loaded, &engine))?,
+        OutputFormat::Table => output::print(&as_text(&loaded, &engine))?,
     }
     Ok(fine)
 }
 
-fn as_json(loaded: &Result<Network, Vec<ModelFault>>, engine: &Engine) -> serde_json::Value {
+fn as_json(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> serde_json::Value {
     let engine = engine.to_string();
     match loaded {
         Err(faults) => json!({"engine": engine, "usable": false, "faults": faults}),
-        Ok(network) => {
+        Ok(model) => {
             let Spec {
                 window,
                 horizon,
@@ -81,7 +87,7 @@ fn as_json(loaded: &Result<Network, Vec<ModelFault>>, engine: &Engine) -> serde_
                 training,
                 revision,
                 ..
-            } = &**network.spec();
+            } = &**model.spec();
             json!({
                 "engine": engine, "usable": true, "faults": [], "window": window, "horizon": horizon,
                 "tick_seconds": tick_seconds, "levels": levels, "buckets": buckets, "state": state,
@@ -91,7 +97,7 @@ fn as_json(loaded: &Result<Network, Vec<ModelFault>>, engine: &Engine) -> serde_
     }
 }
 
-fn as_text(loaded: &Result<Network, Vec<ModelFault>>, engine: &Engine) -> String {
+fn as_text(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> String {
     let mut text = String::new();
     match loaded {
         Err(faults) => {
@@ -99,19 +105,24 @@ fn as_text(loaded: &Result<Network, Vec<ModelFault>>, engine: &Engine) -> String
                 let _ = writeln!(text, "{fault}");
             }
         }
-        Ok(network) => {
-            let Spec { window, horizon, tick_seconds, buckets, lead_seconds, .. } = &**network.spec();
+        Ok(model) => {
+            let Spec { window, horizon, tick_seconds, buckets, lead_seconds, .. } =
+                &**model.spec();
             let _ = writeln!(text, "usable, run by {engine}");
-            let _ = writeln!(text, "  sees {window} ticks of {tick_seconds} s, looks {horizon} ahead");
+            let _ = writeln!(
+                text,
+                "  window {window} ticks of {tick_seconds} s, horizon {horizon} ticks"
+            );
             let _ = match buckets {
                 None => writeln!(text, "  for any buckets"),
                 Some(names) => writeln!(text, "  for the buckets {}", names.join(", ")),
             };
             let _ = match lead_seconds {
-                None => writeln!(text, "  says what demand will be"),
+                None => writeln!(text, "  forecasts demand"),
                 Some([least, most]) => writeln!(
                     text,
-                    "  says what launches of {least} to {most} s, tick and scan among it, will need"
+                    "  forecasts demand, and the new nodes needed within lead times of {least} to {most} s \
+                     (launch, tick and scan together)"
                 ),
             };
         }

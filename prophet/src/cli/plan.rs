@@ -1,11 +1,12 @@
-//! `prophet plan`: what would be done now.
+//! `prophet plan`: prints the decisions that the controller would make now.
 
 use anyhow::bail;
 use serde::Serialize;
 
 use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
-use super::output::{self, Format};
+use super::output;
+use super::output::OutputFormat;
 use crate::cluster::Operator;
 use crate::crd::OverprovisioningPolicyStatus;
 use crate::explain::{Explain, status};
@@ -15,7 +16,7 @@ Examples:
   prophet plan --namespace batch
   prophet plan --namespace batch --data ./history --output json
 
-Nothing is written. With --data, forecasts learn from that history first.";
+The command writes nothing to the cluster. With --data, forecasters first learn from that history.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,7 +25,7 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
@@ -44,7 +45,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let looked = tokio::time::timeout(PATIENCE, operator.look()).await;
         let Ok(outcomes) = looked else {
             bail!(
-                "the cluster has not told all within {}s: {}",
+                "the watches of the cluster have not synced within {}s: {}",
                 PATIENCE.as_secs(),
                 operator.failing().join("; ")
             )
@@ -64,8 +65,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         })
         .collect();
     match args.output {
-        Format::Json => output::print_json(&planned),
-        Format::Table => {
+        OutputFormat::Json => output::print_json(&planned),
+        OutputFormat::Table => {
             let texts: Vec<String> = planned
                 .iter()
                 .map(|Planned { policy, mode, status }| describe(policy, *mode, status, None))

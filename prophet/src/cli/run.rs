@@ -17,28 +17,28 @@ Examples:
   prophet run --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled --data s3://logs/prophet
   PROPHET_LOG=debug prophet run --catalog types.yaml --log-format json
 
-A policy observes until its mode is Act: see `prophet crd` and `prophet plan`. SIGTERM ends the turn that has begun and
-writes no more; what stands keeps standing.";
+A policy writes no placeholders until its mode is Act: see `prophet crd` and `prophet plan`.
+After SIGTERM the controller completes the current turn and exits. Standing placeholders stay.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Where health, readiness and metrics are served
+    /// The address on which health, readiness and metrics are served
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// How the log is written; what is in it, says `PROPHET_LOG` (info when absent)
+    /// The format of the log; the variable `PROPHET_LOG` sets its filter (default: info)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs: an object a line.
+    /// JSON for programs, one object per line.
     Json,
 }
 
@@ -64,10 +64,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Ends when we are asked to stop.
+/// Registers the signal handlers; the returned future completes on SIGTERM or SIGINT.
 fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let listen = |kind| signal(kind).context("failed to listen for signals");
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) =
+        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}

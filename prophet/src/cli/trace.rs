@@ -1,4 +1,4 @@
-//! `prophet trace`: what a log is like, what a controller would have recorded of it, and synthetic ones.
+//! `prophet trace`: describes a job log, converts it into recorded ticks, or generates a synthetic one.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,90 +7,97 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::output::{self, Format};
+use super::output;
+use super::output::OutputFormat;
 use crate::catalog::{CatalogFile, default_types};
-use crate::forecast::onnx::{NodeShares, RoomNodes};
-use crate::record::BucketTick;
-use crate::simulate::{SchedulerKind, Workload, offered, ticks};
+use crate::forecast::onnx::{RoomNodes, arrivals, room};
+use crate::record::{BucketTick, History};
+use crate::replay::{SchedulerKind, Workload, offered, ticks};
 use crate::span::Span;
-use crate::trace::{self, Description, Recipe, Trace, describe};
+use crate::trace;
+use crate::trace::{Description, Recipe, Trace, describe};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Jobs, span, demand, arrivals, autocorrelation and tail of a log
+    /// Print the jobs, span, demand, arrivals, autocorrelation and tail of a log
     Describe(DescribeArgs),
-    /// What a controller would have recorded of a log, as CSV: what networks are trained with
+    /// Print the ticks that a controller would have recorded, as CSV, to train models with
     Ticks(TicksArgs),
-    /// A seeded synthetic log, as our own table
+    /// Generate a synthetic log from a seed, in Prophet's own table format
     Generate(GenerateArgs),
 }
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  prophet trace describe jobs.swf.gz --tick 5m")]
 pub(super) struct DescribeArgs {
-    /// The job log, .gz or not
+    /// The job log, gzipped (.gz) or plain
     trace: PathBuf,
-    /// Pass over bad lines, and say how many there were
+    /// Skip bad lines, and report their number
     #[arg(long)]
     lenient: bool,
-    /// The instance types on offer, as YAML; chosen to suit the log when absent
+    /// The instance types on offer, as YAML [default: types that suit the log]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// The time between two looks at demand
+    /// The time between two samples of demand
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tick)]
     tick: Span,
     /// How to print the result
     #[arg(long, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "A row per tick and bucket: time (Unix seconds), bucket, demand and demand_max (nodes, as the history has them), and,
-in nodes' worth of pods: arrivals since the tick before, room_mean and room_most (the free room on occupied nodes for the
-shapes that arrive most). Demand is offered demand, without launch latency.
+#[command(after_help = "The output has a row for each tick and bucket, with these columns:
+  time                  Unix seconds
+  bucket                the bucket's name
+  demand, demand_max    nodes, as in the history
+  arrivals              pods that arrived since the previous tick, in nodes' worth of pods
+  room_mean, room_most  the free room on occupied nodes for the shapes that arrive most, in nodes' worth of pods
+Demand is offered demand: each job counts from its submission, without launch latency.
 
 Example:
-  prophet trace ticks jobs.swf.gz --out ticks.csv"
-)]
+  prophet trace ticks jobs.swf.gz --out ticks.csv")]
 pub(super) struct TicksArgs {
-    /// The job log, .gz or not
+    /// The job log, gzipped (.gz) or plain
     trace: PathBuf,
-    /// Pass over bad lines, and say how many there were
+    /// Skip bad lines, and report their number
     #[arg(long)]
     lenient: bool,
-    /// The instance types on offer, as YAML; chosen to suit the log when absent
+    /// The instance types on offer, as YAML [default: types that suit the log]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
     /// The time between two ticks
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
     tick: Span,
-    /// Where to write it; standard output when absent
+    /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  prophet trace generate --days 28 --jobs-per-day 5000 --out jobs.csv")]
+#[command(
+    after_help = "Example:\n  prophet trace generate --days 28 --jobs-per-day 5000 --out jobs.csv"
+)]
 pub(super) struct GenerateArgs {
-    /// How many days, at most ten years
+    /// The number of days, at most ten years
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=3_660))]
     days: u32,
-    /// Jobs a day on average, about
+    /// The approximate average number of jobs per day
     #[arg(long, value_name = "N", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     jobs_per_day: u32,
-    /// The share of sessions that submit GPU jobs
+    /// The fraction of sessions that submit GPU jobs, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.3, value_parser = share)]
     gpu_share: f64,
-    /// What all randomness derives from
+    /// The seed of the random number generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where to write it; standard output when absent
+    /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Jobs are generated in memory: so many take about 4 GB.
+/// The largest number of generated jobs. Jobs are generated in memory, and this many take about
+/// 4 GB.
 const JOBS_MAX: u64 = 20_000_000;
 
 fn tick(text: &str) -> Result<Span, String> {
@@ -100,7 +107,9 @@ fn tick(text: &str) -> Result<Span, String> {
 
 fn share(text: &str) -> Result<f64, String> {
     let parsed: Option<f64> = text.parse().ok();
-    parsed.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".into())
+    parsed
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a number from 0 to 1".into())
 }
 
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
@@ -115,14 +124,20 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
     anyhow::ensure!(
         u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX,
-        "--days times --jobs-per-day are more than {JOBS_MAX} jobs"
+        "--days times --jobs-per-day exceeds the limit of {JOBS_MAX} jobs"
     );
-    let recipe =
-        Recipe { days: *days, jobs_per_day: (*jobs_per_day).into(), gpu_share: *gpu_share, seed: *seed };
+    let recipe = Recipe {
+        days: *days,
+        jobs_per_day: (*jobs_per_day).into(),
+        gpu_share: *gpu_share,
+        seed: *seed,
+    };
     let jobs = trace::generate(&recipe);
     match out {
         Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
-        None => Ok(trace::write_table(&jobs, &mut std::io::BufWriter::new(std::io::stdout().lock()))?),
+        None => {
+            Ok(trace::write_table(&jobs, &mut std::io::BufWriter::new(std::io::stdout().lock()))?)
+        }
     }
 }
 
@@ -130,7 +145,7 @@ fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, lenient, catalog, tick, out } = args;
     let trace = trace::read(trace, *lenient)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
-    super::check_ticks(&trace.source, span(&trace), *tick)?;
+    super::log::check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
     match out {
@@ -139,39 +154,51 @@ fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     }
 }
 
-fn write_ticks(workload: &Workload, catalog: &Catalog, tick: Span, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut shares = NodeShares::new(catalog);
+fn write_ticks(
+    workload: &Workload,
+    catalog: &Catalog,
+    tick: Span,
+    to: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut history = History::new(catalog);
     let mut done = writeln!(to, "time,bucket,demand,demand_max,arrivals,room_mean,room_most");
     ticks(workload, catalog, SchedulerKind::Pack, tick.as_seconds(), &mut |tick, _| {
         if done.is_err() {
             return;
         }
-        shares.note(tick);
-        let rows =
-            catalog.buckets().iter().zip(&tick.buckets).zip(shares.arrivals(tick)).zip(shares.room(tick));
+        history.record(tick.clone());
+        let (arrivals, rooms) = (arrivals(&history, tick), room(&history, tick));
+        let rows = catalog.buckets().iter().zip(&tick.buckets).zip(arrivals).zip(rooms);
         done = rows.into_iter().try_for_each(|(((bucket, seen), arrivals), room)| {
             let (time, BucketTick { demand, demand_max, .. }) = (tick.time.timestamp(), seen);
             let RoomNodes { mean, most } = room;
-            writeln!(to, "{time},{},{demand},{demand_max},{arrivals:.5},{mean:.5},{most:.5}", bucket.name)
+            writeln!(
+                to,
+                "{time},{},{demand},{demand_max},{arrivals:.5},{mean:.5},{most:.5}",
+                bucket.name
+            )
         });
     });
     done
 }
 
-/// The instance types of a file, or those that suit the log.
+/// The catalog of a file, or one of instance types that suit the log.
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
-        Some(path) => {
-            CatalogFile::parse(&output::read_text(path)?).with_context(|| path.display().to_string())?
-        }
+        Some(path) => CatalogFile::parse(&output::read_text(path)?)
+            .with_context(|| path.display().to_string())?,
         None => CatalogFile { instance_types: default_types(&trace.jobs) },
     };
-    file.catalog().context("the catalog makes no sense")
+    file.catalog().context("the catalog is invalid")
 }
 
-/// The first submission and the last.
+/// The times of the first and the last submission, in the log's seconds.
 fn span(trace: &Trace) -> (i64, i64) {
-    trace.jobs.first().zip(trace.jobs.last()).map_or((0, 0), |(first, last)| (first.submit, last.submit))
+    trace
+        .jobs
+        .first()
+        .zip(trace.jobs.last())
+        .map_or((0, 0), |(first, last)| (first.submit, last.submit))
 }
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
@@ -181,11 +208,11 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let series = offered(&workload, &catalog, SchedulerKind::Pack);
     let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
     let demand: Vec<_> = buckets.zip(series.buckets).collect();
-    super::check_ticks(&trace.source, span(&trace), args.tick)?;
+    super::log::check_ticks(&trace.source, span(&trace), args.tick)?;
     let description = describe(&trace, &demand, args.tick.as_seconds());
     match args.output {
-        Format::Json => output::print_json(&description),
-        Format::Table => {
+        OutputFormat::Json => output::print_json(&description),
+        OutputFormat::Table => {
             let mut text = table(&description, args.tick);
             for unplaceable in &workload.unplaceable {
                 let _ = writeln!(
@@ -201,7 +228,16 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
 
 fn table(description: &Description, tick: Span) -> String {
     let Description {
-        trace, format, jobs, days, notes, demand, arrivals_by_hour, autocorrelation, tail, ..
+        trace,
+        format,
+        jobs,
+        days,
+        notes,
+        demand,
+        arrivals_by_hour,
+        autocorrelation,
+        tail,
+        ..
     } = description;
     let mut text = format!("{trace}: {format}, {jobs} jobs in {days:.1} days; {notes}\n\n");
     let _ = writeln!(text, "{:<22} {:>10} {:>8} {:>8}", "offered demand", "mean", "p95", "peak");
@@ -238,7 +274,7 @@ fn table(description: &Description, tick: Span) -> String {
     text
 }
 
-/// A figure, or a dash where the log does not tell it.
+/// Formats a figure, or a dash if it is not finite because the log is too short to compute it.
 fn known(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "-".into(),

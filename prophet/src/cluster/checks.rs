@@ -1,15 +1,17 @@
 //! Whether what a policy needs around it is there, and who took what it held.
 
-use super::outcome::{Cause, Outcome};
-use super::run::Surroundings;
-use super::{PRIORITIES, priority_class};
+use super::gather::Places;
+use super::settings::PolicySettings;
+use super::surroundings::Surroundings;
+use super::templates::{PRIORITIES, priority_class};
 use crate::catalog::Offers;
-use crate::crd::{Kind, Settings};
-use crate::observe::{Key, Places, Preempted, World};
+use crate::crd::PlaceholderKind;
+use crate::observe::{Key, Preempted, World};
+use crate::outcome::{Cause, Outcome};
 
 /// Whether what the policy needs around it is there.
 pub(super) fn check_surroundings(
-    settings: &Settings,
+    settings: &PolicySettings,
     offers: &Offers,
     around: &Surroundings<'_>,
     outcome: &mut Outcome,
@@ -39,7 +41,7 @@ pub(super) fn check_surroundings(
             Some(_) => {}
         }
     }
-    if settings.placeholders.kind == Kind::CapacityBuffer && world.buffers.is_none() {
+    if settings.placeholders.kind == PlaceholderKind::CapacityBuffer && world.buffers.is_none() {
         outcome.fault(
             Cause::NoCapacityBuffers,
             "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1",
@@ -57,7 +59,7 @@ pub(super) fn check_surroundings(
 pub(super) fn taken_by_others(
     world: &World,
     preempted: &[Preempted],
-    settings: &Settings,
+    settings: &PolicySettings,
     places: &Places,
 ) -> Vec<String> {
     let index = &world.index;
@@ -67,7 +69,8 @@ pub(super) fn taken_by_others(
     });
     let by_others = |node: &&String| {
         let Some(slot) = index.nodes().by_name(node) else { return false };
-        let is_batch = |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
+        let is_batch =
+            |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
         !slot.pods.is_empty() && !slot.pods.iter().any(|pods| is_batch(pods.class))
     };
     ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()

@@ -16,11 +16,16 @@
 
 mod checks;
 pub(crate) mod clock;
-mod network;
-mod outcome;
+mod config;
+mod gather;
+mod launches;
+mod launching;
+mod remote_model;
 mod run;
+mod settings;
 mod sources;
 mod standing;
+mod surroundings;
 mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,37 +38,20 @@ use tracing::Instrument as _;
 
 use crate::catalog::{Offers, Sizes, offers};
 
-pub use self::network::RemoteNetwork;
-pub(crate) use self::outcome::failure;
-pub use self::outcome::{Cause, Fault, Outcome};
-pub use self::run::Run;
-pub use self::sources::{Groups, Source};
+pub use self::config::Config;
+pub use self::gather::{Places, Seen, View};
+pub use self::launches::Launches;
+pub use self::launching::Launching;
+pub use self::remote_model::RemoteModel;
+pub use self::run::PolicyController;
+pub use self::settings::{Allowed, BucketSelection, PolicySettings};
+pub use self::sources::{GroupSource, Groups};
+use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
-use crate::crd::{Allowed, Mode, OverprovisioningPolicy};
+use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::forecast::onnx;
-use crate::observe::{Key, Scope, Shared, Watches};
-use crate::record::Place;
-
-/// How the controller runs, whatever policies say.
-pub struct Config {
-    /// Where policies count, and who else is asked.
-    pub scope: Scope,
-    /// Where the history lies; nothing lasts where there is none.
-    pub data: Option<Place>,
-    /// Where groups of nodes are read from.
-    pub source: Source,
-    /// The label that tells placement groups apart.
-    pub placement_group_label: String,
-    /// The launch latency that is reckoned with until launches were seen, in seconds.
-    pub launch_seconds: i64,
-    /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
-    pub priority_cutoff: i32,
-    /// What policies may ask for.
-    pub allowed: Allowed,
-    /// The network that is heard.
-    pub network: onnx::Source,
-}
+use crate::observe::{Key, Shared, Watches};
+use crate::outcome::Outcome;
 
 /// A policy's turn, looked at.
 pub struct Looked {
@@ -91,7 +79,7 @@ pub struct Operator {
     watches: Watches,
     groups: Groups,
     groups_read: Option<i64>,
-    runs: BTreeMap<Key, Run>,
+    runs: BTreeMap<Key, PolicyController>,
     explain: Explain,
 }
 
@@ -114,7 +102,7 @@ impl Operator {
                 () = &mut stop => return,
                 () = tokio::time::sleep(wait) => {}
                 () = self.shared.changed() => {
-                    changed_at = Some(clock::Moment::now());
+                    changed_at = Some(clock::Stopwatch::now());
                     tokio::time::sleep(COALESCE).await;
                 }
             }
@@ -174,8 +162,11 @@ impl Operator {
 
     fn until_tick(&self) -> Duration {
         let now = clock::now();
-        let ticks = self.runs.values().filter_map(Run::tick_seconds);
-        clock::until_next(now, ticks.min().unwrap_or(SOURCES_EVERY_SECONDS).min(SOURCES_EVERY_SECONDS))
+        let ticks = self.runs.values().filter_map(PolicyController::tick_seconds);
+        clock::until_next(
+            now,
+            ticks.min().unwrap_or(SOURCES_EVERY_SECONDS).min(SOURCES_EVERY_SECONDS),
+        )
     }
 
     async fn turn(&mut self, writes: bool) -> Vec<Looked> {
@@ -193,7 +184,7 @@ impl Operator {
         let mut outcomes = Vec::new();
         for (key, policy) in policies {
             let run = self.runs.entry(key.clone()).or_default();
-            let surroundings = run::Surroundings {
+            let surroundings = Surroundings {
                 client: &self.client,
                 config: &self.config,
                 shared: &self.shared,
@@ -203,7 +194,8 @@ impl Operator {
                 preempted: &preempted,
             };
             let span = tracing::info_span!("turn", policy = %key);
-            let outcome = run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
+            let outcome =
+                run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.buckets());
             }
@@ -234,18 +226,25 @@ impl Operator {
     /// The policies, oldest first: of two that want one bucket, the older has it.
     fn policies(&self) -> Vec<(Key, Arc<OverprovisioningPolicy>)> {
         let world = self.shared.world();
-        let mut policies: Vec<_> =
-            world.policies.iter().map(|(key, policy)| (key.clone(), Arc::new(policy.clone()))).collect();
-        policies.sort_by_key(|(key, policy)| (policy.creation_timestamp().map(|time| time.0), key.clone()));
+        let mut policies: Vec<_> = world
+            .policies
+            .iter()
+            .map(|(key, policy)| (key.clone(), Arc::new(policy.clone())))
+            .collect();
+        policies.sort_by_key(|(key, policy)| {
+            (policy.creation_timestamp().map(|time| time.0), key.clone())
+        });
         policies
     }
 
     /// Lists pods anew where a policy reads labels that were not kept.
     fn read_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
-        let settings =
-            policies.iter().filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
-        let keys: Vec<String> =
-            settings.flat_map(|settings| settings.workloads.label_keys().collect::<Vec<_>>()).collect();
+        let settings = policies
+            .iter()
+            .filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
+        let keys: Vec<String> = settings
+            .flat_map(|settings| settings.workloads.label_keys().collect::<Vec<_>>())
+            .collect();
         let anew = self.shared.world().index.read_labels(keys);
         if anew {
             self.watches.restart_pods();

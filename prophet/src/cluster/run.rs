@@ -5,61 +5,56 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use embedder::CatalogError;
-use kube::{Client, Resource as _};
+use embedder::{BucketId, CatalogError};
+use kube::Resource as _;
 use placeholders::{Actuator, Owner, Template};
 
-use super::Config;
 use super::checks::{check_surroundings, taken_by_others};
-use super::outcome::{Cause, Outcome};
-use super::sources::Groups;
+use super::config::Config;
+use super::gather::{Seen, View};
+use super::launches::Launches;
+use super::launching::Launching;
+use super::settings::PolicySettings;
 use super::standing::Stands;
+use super::surroundings::Surroundings;
 use super::templates::templates;
 use crate::catalog::{Offers, Sizes, offers};
-use crate::control::{Control, GIVE_UP, Now, lead};
-use crate::crd::{Kind, Mode, OverprovisioningPolicy, Settings};
-use crate::forecast::{Basis, Method, onnx};
-use crate::observe::{Daemon, Key, Launching, PodClass, Preempted, Shared, View};
-use crate::record::{Appended, Journal, Launch, LaunchEnd, Launches};
+use crate::control::{Control, Observed};
+use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
+use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
+use crate::observe::{Daemon, Key, PodClass};
+use crate::outcome::GIVE_UP;
+use crate::outcome::{Cause, Outcome};
+use crate::record::store::{
+    Appended, BucketExtras, EndedLaunch, Journal, LaunchEnd, Line, launched,
+};
+use crate::record::{LaunchCounts, ShapeId};
 
 /// One policy's state between turns. All of it can be made anew from the history and the cluster.
 #[derive(Default)]
-pub struct Run {
-    settings: Option<Settings>,
+pub struct PolicyController {
+    settings: Option<PolicySettings>,
     offers: Option<Arc<Offers>>,
     sizes: Sizes,
-    control: Option<Control>,
+    /// With what its forecaster was built from.
+    control: Option<(ForecasterConfig, Control)>,
     journal: Option<Journal>,
     view: View,
     launching: Launching,
     launches: Launches,
     /// Launches that are not in the history yet.
-    unrecorded: Vec<Launch>,
+    unrecorded: Vec<EndedLaunch>,
     /// The day before which all days of the history are closed.
     closed: Option<NaiveDate>,
 }
 
-/// What a turn goes by beside the policy.
-pub(super) struct Surroundings<'a> {
-    pub(super) client: &'a Client,
-    pub(super) config: &'a Config,
-    pub(super) shared: &'a Shared,
-    pub(super) groups: &'a Groups,
-    /// Buckets that an older policy has.
-    pub(super) taken: &'a BTreeSet<String>,
-    /// Pods of workloads that came since the last turn.
-    pub(super) arrivals: &'a [(PodClass, u64)],
-    /// Placeholders that were preempted since the last turn.
-    pub(super) preempted: &'a [Preempted],
-}
-
-/// Histories older than this say nothing any more.
+/// How much of the history is recalled: as many days as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
 
-/// The half-life by which experts' costs are forgotten: a restart need not take longer.
-const JUDGED: TimeDelta = TimeDelta::days(7);
+/// Seconds between two scans of cluster-autoscaler, by its default `--scan-interval`.
+const SCAN_SECONDS: i64 = 10;
 
-impl Run {
+impl PolicyController {
     /// Seconds between the policy's ticks.
     pub(super) fn tick_seconds(&self) -> Option<i64> {
         self.settings.as_ref().map(|settings| settings.tick_seconds)
@@ -103,9 +98,9 @@ impl Run {
         let made = templates(&owner, &offers, &settings.placeholders);
         let stands = self.look(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
-        self.decide(key, &settings, around.config, now, &mut outcome);
+        self.decide(&settings, around.config, &mut outcome);
         if writes {
-            if let Err(error) = self.record(now, &mut outcome).await {
+            if let Err(error) = self.record(key, now, &outcome).await {
                 outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
             }
             act(&stands, &actuator, &settings, &made, now, &mut outcome).await;
@@ -115,11 +110,17 @@ impl Run {
     }
 
     /// The buckets on offer, made anew where what they rest on has changed.
-    fn refresh_offers(&mut self, settings: &Settings, around: &Surroundings<'_>, outcome: &mut Outcome) {
+    fn refresh_offers(
+        &mut self,
+        settings: &PolicySettings,
+        around: &Surroundings<'_>,
+        outcome: &mut Outcome,
+    ) {
         let Surroundings { config, shared, groups, taken, .. } = around;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label) else {
+        let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label)
+        else {
             let why = groups.failing.clone().unwrap_or_else(|| "not read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
@@ -137,7 +138,10 @@ impl Run {
             Ok(None) => self.offers = None,
             Err(CatalogError::Empty) => {
                 self.offers = None;
-                outcome.fault(Cause::NoBuckets, "no group of nodes is what the policy's buckets select");
+                outcome.fault(
+                    Cause::NoBuckets,
+                    "no group of nodes is what the policy's buckets select",
+                );
             }
             Err(error) => outcome.fault(Cause::Groups, error.to_string()),
         }
@@ -147,7 +151,7 @@ impl Run {
     async fn prepare(
         &mut self,
         key: &Key,
-        settings: &Settings,
+        settings: &PolicySettings,
         offers: &Offers,
         config: &Config,
         now: DateTime<Utc>,
@@ -156,8 +160,9 @@ impl Run {
         if self.journal.is_none()
             && let Some(place) = &config.data
         {
-            self.journal =
-                Some(Journal::open(place.clone(), &name).await.context("failed to open the history")?);
+            self.journal = Some(
+                Journal::open(place.clone(), &name).await.context("failed to open the history")?,
+            );
         }
         if self.control.is_none()
             && let Some(journal) = &self.journal
@@ -168,49 +173,62 @@ impl Run {
                 line.launches.iter().for_each(|launch| self.launches.learn(launch));
             }
         }
-        let basis = self.basis(settings, offers, config);
-        if self.control.as_ref().is_some_and(|control| *control.basis() == basis) {
+        let config = self.config(settings, offers, config);
+        if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
             return Ok(());
         }
-        let mut control = Control::new(basis, now - JUDGED);
+        let mut control =
+            Control::new(config.forecaster(now), &config.catalog, settings.tick_seconds);
         let mut recalled = 0_u64;
         if let Some(journal) = &self.journal {
             let mut replay = journal.replay(Some(now - RECALLED)).await?;
             while let Some(line) = replay.next().await? {
-                control.recall(&line);
+                let tick = line.recall(&config.catalog, control.shapes_mut()).tick;
+                control.recall(tick, &line.targets(&config.catalog));
                 recalled += 1;
             }
             for fault in &replay.report().faults {
-                tracing::warn!(%fault, "line of the history passed over");
+                tracing::warn!(%fault, "line of the history skipped");
             }
         }
+        if let Some((_, predecessor)) = &self.control {
+            control.succeed(predecessor);
+        }
         tracing::info!(recalled, "history recalled");
-        self.control = Some(control);
+        self.control = Some((config, control));
         Ok(())
     }
 
-    fn basis(&self, settings: &Settings, offers: &Offers, config: &Config) -> Basis {
+    fn config(
+        &self,
+        settings: &PolicySettings,
+        offers: &Offers,
+        config: &Config,
+    ) -> ForecasterConfig {
         let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
         // In steps, so that not every launch makes control anew.
         let latency = seen.map_or(config.launch_seconds, |seconds| (seconds + 9) / 10 * 10);
-        Basis {
+        ForecasterConfig {
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),
-            lead: lead(latency, settings.tick_seconds),
+            lead: Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS),
             objective: settings.policy.objective,
-            network: config.network.clone(),
+            model: config.model.clone(),
         }
     }
 
     /// Reads the world: what the policy sees, what stands, launches that ended, nodes that others took.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of what is read, and none belong together")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a part of what is read, and none belong together"
+    )]
     fn look(
         &mut self,
         key: &Key,
         uid: &str,
-        settings: &Settings,
+        settings: &PolicySettings,
         offers: &Arc<Offers>,
         around: &Surroundings<'_>,
         now: DateTime<Utc>,
@@ -219,9 +237,14 @@ impl Run {
         let world = around.shared.world();
         let stands = Stands::of(&world, key, uid);
         let places = stands.places(&key.namespace, offers);
-        let mut ended =
-            self.launching.ended(&world.index, &places, (offers, &settings.workloads), GIVE_UP, now);
-        if settings.placeholders.kind == Kind::CapacityBuffer {
+        let mut ended = self.launching.ended(
+            &world.index,
+            &places,
+            (offers, &settings.workloads),
+            GIVE_UP,
+            now,
+        );
+        if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // Of the nodes that buffers had up in time nothing is told: those that were waited for would seem to be all.
             ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
         }
@@ -234,17 +257,24 @@ impl Run {
             members.iter().all(|member| world.backoff.contains(member))
                 || self.launches.backs_off(&buckets[bucket].groups[group].name, now)
         };
-        let lead = self.control.as_ref().map_or(0, |control| control.basis().lead.seconds);
+        let lead = self.control.as_ref().map_or(0, |(config, _)| config.lead.seconds);
         let window = (now.timestamp(), lead);
         let (index, workloads) = (&world.index, &settings.workloads);
-        outcome.seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
-        if settings.placeholders.kind == Kind::CapacityBuffer {
+        let seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
+        let Seen { cluster, mut standing, ready, held_back, unfit } = seen;
+        if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
-                outcome.seen.standing.buckets[bucket][group].placeholders += nodes;
+                standing.buckets[bucket][group].placeholders += nodes;
             }
         }
-        self.arrivals(around.arrivals, settings, offers);
-        outcome.taken_by_other_workload = taken_by_others(&world, around.preempted, settings, &places);
+        let ready_in_buckets = ready.iter().map(|groups| groups.iter().sum()).collect();
+        let arrivals = self.arrivals(around.arrivals, settings, offers);
+        let launches = counted(&ended, offers);
+        outcome.observed =
+            Observed { time: now, cluster, standing, ready: ready_in_buckets, arrivals, launches };
+        (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
+        outcome.taken_by_other_workload =
+            taken_by_others(&world, around.preempted, settings, &places);
         self.unrecorded.extend(ended.iter().cloned());
         outcome.launches = ended;
         let latency = |group: &embedder::Group| {
@@ -259,57 +289,84 @@ impl Run {
         stands
     }
 
-    fn arrivals(&mut self, arrivals: &[(PodClass, u64)], settings: &Settings, offers: &Offers) {
-        let Some(control) = &mut self.control else { return };
-        for (class, count) in arrivals.iter().filter(|(class, _)| settings.workloads.select(class)) {
-            control.arrived(&self.view.shape(class, offers), *count);
-        }
+    /// Numbers the shapes of the pods that arrived.
+    fn arrivals(
+        &mut self,
+        arrivals: &[(PodClass, u64)],
+        settings: &PolicySettings,
+        offers: &Offers,
+    ) -> Vec<(ShapeId, u64)> {
+        let Some((_, control)) = &mut self.control else { return Vec::new() };
+        let selected = arrivals.iter().filter(|(class, _)| settings.workloads.select(class));
+        selected
+            .filter_map(|(class, count)| {
+                Some((control.intern(&self.view.shape(class, offers))?, *count))
+            })
+            .collect()
     }
 
-    fn decide(
-        &mut self,
-        key: &Key,
-        settings: &Settings,
-        config: &Config,
-        now: DateTime<Utc>,
-        outcome: &mut Outcome,
-    ) {
-        let Some(control) = &mut self.control else { return };
-        let launches = if control.is_due(now, settings.tick_seconds) {
-            std::mem::take(&mut self.unrecorded)
-        } else {
-            Vec::new()
-        };
-        let now = Now {
-            name: &history_name(key),
-            policy: &settings.policy,
-            tick_seconds: settings.tick_seconds,
-            launches,
-            time: now,
-        };
-        outcome.turn = Some(control.turn(&outcome.seen, now));
-        // That the shipped network does not suit a policy's ticks is no fault of a policy that did not ask for one.
-        let asked_for = config.network != onnx::Source::Pretrained || settings.method == Method::Onnx;
+    /// The control's turn: embed, record, forecast, plan.
+    fn decide(&mut self, settings: &PolicySettings, config: &Config, outcome: &mut Outcome) {
+        let Some((_, control)) = &mut self.control else { return };
+        outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
+        outcome.objective = settings.policy.objective;
+        // A shipped network that does not suit a policy's ticks is no fault of a policy that did not name one.
+        let asked_for =
+            config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
         for fault in control.faults().into_iter().filter(|_| asked_for) {
             outcome.fault(Cause::Network, format!("something is wrong with the network: {fault}"));
         }
     }
 
     /// Appends the tick's line, and closes yesterday.
-    async fn record(&mut self, now: DateTime<Utc>, outcome: &mut Outcome) -> anyhow::Result<()> {
-        let line = outcome.turn.as_ref().and_then(|turn| turn.line.as_ref());
-        let (Some(line), Some(journal)) = (line, &mut self.journal) else { return Ok(()) };
+    async fn record(
+        &mut self,
+        key: &Key,
+        now: DateTime<Utc>,
+        outcome: &Outcome,
+    ) -> anyhow::Result<()> {
+        let (Some((_, control)), Some(turn)) = (&self.control, &outcome.turn) else {
+            return Ok(());
+        };
+        let Some(tick) = &turn.tick else { return Ok(()) };
+        let launches = std::mem::take(&mut self.unrecorded);
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let Some(offers) = &outcome.offers else { return Ok(()) };
+        let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
+            headroom: bucket.target,
+            placeholders: outcome.observed.standing.placeholders(bucket.bucket),
+        });
+        let extras: Vec<BucketExtras> = extras.collect();
+        let line = &Line::new(
+            &history_name(key),
+            tick,
+            &extras,
+            launches,
+            &offers.catalog,
+            control.shapes(),
+        );
         match journal.append(line).await.context("failed to write the history")? {
             Appended::Written { cut: Some(fault) } => tracing::warn!(%fault, "torn line cut off"),
-            Appended::NotLater { last } => tracing::warn!(%last, "tick dropped: the clock went back"),
+            Appended::NotLater { last } => {
+                tracing::warn!(%last, "tick dropped: the clock went back")
+            }
             Appended::Written { cut: None } => {}
         }
         if self.closed != Some(now.date_naive()) {
-            journal.compact(now.date_naive()).await.context("failed to close the history's last day")?;
+            journal
+                .compact(now.date_naive())
+                .await
+                .context("failed to close the history's last day")?;
             self.closed = Some(now.date_naive());
         }
         Ok(())
     }
+}
+
+/// Launches that ended, by bucket.
+fn counted(ended: &[EndedLaunch], offers: &Offers) -> Vec<(BucketId, LaunchCounts)> {
+    let buckets = offers.catalog.buckets().iter().enumerate();
+    buckets.map(|(id, bucket)| (id, launched(ended, &bucket.name))).collect()
 }
 
 /// The policy's name in the history.
@@ -344,7 +401,7 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
 async fn act(
     stands: &Stands,
     actuator: &Actuator,
-    settings: &Settings,
+    settings: &PolicySettings,
     templates: &[Vec<Template>],
     now: DateTime<Utc>,
     outcome: &mut Outcome,

@@ -4,7 +4,7 @@ use crate::catalog::{CatalogFile, NodeGroup, live_groups, pool_groups};
 use crate::observe::World;
 
 /// A source of groups.
-pub enum Source {
+pub enum GroupSource {
     /// Auto Scaling groups by their tags.
     #[cfg(feature = "aws")]
     Aws(Box<crate::catalog::aws::AwsCatalog>),
@@ -29,15 +29,17 @@ pub struct Groups {
 
 impl Groups {
     /// Reads them anew. Where that fails, what was read before stays.
-    pub async fn refresh(&mut self, source: &mut Source, placement_group_label: &str) {
+    pub async fn refresh(&mut self, source: &mut GroupSource, placement_group_label: &str) {
         let read = match source {
             #[cfg(feature = "aws")]
-            Source::Aws(aws) => match aws.node_groups().await {
-                Ok(found) => Ok((found.groups, found.problems.iter().map(ToString::to_string).collect())),
+            GroupSource::Aws(aws) => match aws.node_groups().await {
+                Ok(found) => {
+                    Ok((found.groups, found.problems.iter().map(ToString::to_string).collect()))
+                }
                 Err(error) => Err(chain(&error)),
             },
-            Source::Nodes => return,
-            Source::File(file) => match file.node_groups(placement_group_label) {
+            GroupSource::Nodes => return,
+            GroupSource::File(file) => match file.node_groups(placement_group_label) {
                 Ok(groups) => Ok((groups, Vec::new())),
                 Err(error) => Err(chain(&error)),
             },
@@ -57,12 +59,12 @@ impl Groups {
     /// The groups, with Karpenter's pools and live nodes where there is no other source; `None` while none were read.
     pub fn with(
         &self,
-        source: &Source,
+        source: &GroupSource,
         world: &World,
         placement_group_label: &str,
     ) -> Option<Vec<NodeGroup>> {
         match source {
-            Source::Nodes => {
+            GroupSource::Nodes => {
                 let nodes = world.index.nodes();
                 let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
                 let claims: Vec<_> = world.node_claims.values().collect();

@@ -7,10 +7,11 @@ use embedder::BucketId;
 use futures::StreamExt as _;
 use placeholders::{Actuator, Change, Plan, StandingPod, StandingSet, Template, changes};
 
+use super::gather::Places;
 use super::sources::chain;
 use crate::catalog::Offers;
-use crate::crd::Kind;
-use crate::observe::{Key, OwnedObject, Places, World};
+use crate::crd::PlaceholderKind;
+use crate::observe::{Key, OwnedObject, World};
 
 /// What stands of one policy.
 #[derive(Clone, Debug, Default)]
@@ -27,14 +28,17 @@ const WRITES_AT_ONCE: usize = 8;
 impl Stands {
     /// What stands of a policy in a world.
     pub(super) fn of(world: &World, key: &Key, uid: &str) -> Self {
-        let ours = |(at, object): &(&Key, &OwnedObject)| at.namespace == key.namespace && object.owner == uid;
+        let ours = |(at, object): &(&Key, &OwnedObject)| {
+            at.namespace == key.namespace && object.owner == uid
+        };
         let mut sets: BTreeMap<String, (OwnedObject, StandingSet)> = world
             .sets
             .iter()
             .filter(ours)
             .map(|(at, object)| (at.name.clone(), (object.clone(), standing_set(&at.name, object))))
             .collect();
-        for (at, pod) in world.index.placeholders().filter(|(at, _)| at.namespace == key.namespace) {
+        for (at, pod) in world.index.placeholders().filter(|(at, _)| at.namespace == key.namespace)
+        {
             let Some((_, set)) = sets.get_mut(&pod.replica_set) else { continue };
             set.pods.push(StandingPod {
                 name: at.name.clone(),
@@ -81,7 +85,7 @@ impl Stands {
         actuator: &Actuator,
         plan: &Plan,
         templates: &[Vec<Template>],
-        kind: Kind,
+        kind: PlaceholderKind,
         now: DateTime<Utc>,
     ) -> Vec<String> {
         let mut writes = Vec::new();
@@ -91,11 +95,13 @@ impl Stands {
             for (group, template) in bucket.groups.iter().zip(templates) {
                 known.insert((template.bucket.as_str(), template.group.as_str()));
                 match kind {
-                    Kind::ReplicaSet => {
+                    PlaceholderKind::ReplicaSet => {
                         let changes = changes(template, group.want, &self.of_group(template));
                         writes.extend(changes.into_iter().map(|change| Write::Change(change, why)));
                     }
-                    Kind::CapacityBuffer => writes.extend(self.buffer(template, group.want)),
+                    PlaceholderKind::CapacityBuffer => {
+                        writes.extend(self.buffer(template, group.want))
+                    }
                 }
             }
         }
@@ -111,7 +117,9 @@ impl Stands {
     }
 
     fn of_group(&self, template: &Template) -> Vec<StandingSet> {
-        let same = |object: &OwnedObject| object.bucket == template.bucket && object.group == template.group;
+        let same = |object: &OwnedObject| {
+            object.bucket == template.bucket && object.group == template.group
+        };
         self.sets.values().filter(|(object, _)| same(object)).map(|(_, set)| set.clone()).collect()
     }
 
@@ -127,20 +135,28 @@ impl Stands {
                 resource_version,
             });
         }
-        let same = |object: &OwnedObject| object.bucket == template.bucket && object.group == template.group;
+        let same = |object: &OwnedObject| {
+            object.bucket == template.bucket && object.group == template.group
+        };
         let older = self.buffers.iter().filter(|(other, object)| **other != name && same(object));
         writes.extend(older.map(|(name, object)| delete_buffer(name, object)));
         writes
     }
 
     /// What stands for groups that are not on offer any more, or is of the other kind.
-    fn leftovers<'a>(&self, known: &BTreeSet<(&str, &str)>, kind: Kind) -> Vec<Write<'a>> {
-        let gone = |object: &OwnedObject, of: Kind| {
+    fn leftovers<'a>(
+        &self,
+        known: &BTreeSet<(&str, &str)>,
+        kind: PlaceholderKind,
+    ) -> Vec<Write<'a>> {
+        let gone = |object: &OwnedObject, of: PlaceholderKind| {
             of != kind || !known.contains(&(object.bucket.as_str(), object.group.as_str()))
         };
-        let sets = self.sets.values().filter(|(object, _)| gone(object, Kind::ReplicaSet));
+        let sets =
+            self.sets.values().filter(|(object, _)| gone(object, PlaceholderKind::ReplicaSet));
         let sets = sets.map(|(_, set)| Write::Change(delete(set), ""));
-        let buffers = self.buffers.iter().filter(|(_, object)| gone(object, Kind::CapacityBuffer));
+        let buffers =
+            self.buffers.iter().filter(|(_, object)| gone(object, PlaceholderKind::CapacityBuffer));
         sets.chain(buffers.map(|(name, object)| delete_buffer(name, object))).collect()
     }
 }

@@ -15,25 +15,34 @@ const MARGIN_MEMORY_BYTES: u64 = 16 << 20;
 pub const PRIORITIES: (i32, i32) = (-10, -1);
 
 /// By bucket, then by group: what its placeholders are made of.
-pub(super) fn templates(owner: &Owner, offers: &Offers, spec: &PlaceholdersSpec) -> Vec<Vec<Template>> {
+pub(super) fn templates(
+    owner: &Owner,
+    offers: &Offers,
+    spec: &PlaceholdersSpec,
+) -> Vec<Vec<Template>> {
     let ranks = ranks(&offers.catalog);
     let buckets = offers.catalog.buckets().iter().zip(&offers.groups).zip(ranks);
-    let of_bucket = |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {
-        let class = spec.priority_class_name.clone().unwrap_or_else(|| priority_class(rank));
-        let one = |(group, offer): (&embedder::Group, &crate::catalog::Offer)| Template {
-            owner: owner.clone(),
-            bucket: bucket.name.clone(),
-            group: group.name.clone(),
-            asks: with_margin(bucket.allocatable),
-            accelerator_kind: bucket.accelerator_kind.to_string(),
-            pins: offer.pins.clone(),
-            taints: offer.taints.iter().map(|t| (t.key.clone(), t.value.clone(), t.effect.clone())).collect(),
-            priority_class: class.clone(),
-            image: spec.image.clone(),
-            warm: warm(spec),
+    let of_bucket =
+        |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {
+            let class = spec.priority_class_name.clone().unwrap_or_else(|| priority_class(rank));
+            let one = |(group, offer): (&embedder::Group, &crate::catalog::Offer)| Template {
+                owner: owner.clone(),
+                bucket: bucket.name.clone(),
+                group: group.name.clone(),
+                requests: with_margin(bucket.allocatable),
+                accelerator_kind: bucket.accelerator_kind.to_string(),
+                pins: offer.pins.clone(),
+                taints: offer
+                    .taints
+                    .iter()
+                    .map(|t| (t.key.clone(), t.value.clone(), t.effect.clone()))
+                    .collect(),
+                priority_class: class.clone(),
+                image: spec.image.clone(),
+                warm: warm(spec),
+            };
+            bucket.groups.iter().zip(groups).map(one).collect()
         };
-        bucket.groups.iter().zip(groups).map(one).collect()
-    };
     buckets.map(of_bucket).collect()
 }
 
@@ -58,7 +67,8 @@ fn ranks(catalog: &Catalog) -> Vec<i32> {
 }
 
 fn with_margin(has: Resources) -> Resources {
-    let less = |have: u64, margin: u64| if have == UNLIMITED { have } else { have.saturating_sub(margin) };
+    let less =
+        |have: u64, margin: u64| if have == UNLIMITED { have } else { have.saturating_sub(margin) };
     Resources {
         cpu_millis: less(has.cpu_millis, MARGIN_CPU_MILLIS),
         memory_bytes: less(has.memory_bytes, MARGIN_MEMORY_BYTES),
@@ -75,12 +85,14 @@ fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
             Warm::Image { image: image.clone(), command }
         }
     });
-    let data = spec.warm_data.iter().map(|WarmData { name, image, command, host_path, marker }| Warm::Data {
-        name: name.clone(),
-        image: image.clone(),
-        command: command.clone(),
-        host_path: host_path.clone(),
-        marker: marker.clone(),
+    let data = spec.warm_data.iter().map(|WarmData { name, image, command, host_path, marker }| {
+        Warm::Data {
+            name: name.clone(),
+            image: image.clone(),
+            command: command.clone(),
+            host_path: host_path.clone(),
+            marker: marker.clone(),
+        }
     });
     images.chain(data).collect()
 }
@@ -98,7 +110,11 @@ mod tests {
             capacity_type: CapacityType::OnDemand,
             accelerator_kind: embedder::AcceleratorKind::default(),
             // A catalog is in the order of sizes.
-            allocatable: Resources { cpu_millis: 1_000 * (at as u64 + 1), pods: 10, ..Resources::default() },
+            allocatable: Resources {
+                cpu_millis: 1_000 * (at as u64 + 1),
+                pods: 10,
+                ..Resources::default()
+            },
             hourly: MicroDollars(1_000_000 * dollars),
             groups: vec![Group { name: format!("{at}"), placement_group: None, min: 0, max: 1 }],
         };

@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::forecast::Method;
 
-mod settings;
 mod status;
 
-pub use settings::{Allowed, BucketSelection, Settings};
 pub use status::{
-    BucketStatus, GroupStatus, OverprovisioningPolicyStatus, StatusCondition, StepStatus, UnplacedStatus,
+    BucketStatus, GroupStatus, OverprovisioningPolicyStatus, StatusCondition, StepStatus,
+    UnplacedStatus,
 };
 
 /// Placeholders for the nodes that batch workloads are about to need.
@@ -281,7 +280,7 @@ pub struct RateSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct PlaceholdersSpec {
     /// What stands in for a node: pods of ReplicaSets, or the virtual pods of CapacityBuffers.
-    pub kind: Kind,
+    pub kind: PlaceholderKind,
     /// One priority class for all placeholders; by default they rank by price, `prophet-placeholder-10` to `-1`.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
@@ -302,7 +301,7 @@ const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 impl Default for PlaceholdersSpec {
     fn default() -> Self {
         Self {
-            kind: Kind::ReplicaSet,
+            kind: PlaceholderKind::ReplicaSet,
             priority_class_name: None,
             image: PAUSE_IMAGE.into(),
             warm_images: Vec::new(),
@@ -313,7 +312,7 @@ impl Default for PlaceholdersSpec {
 
 /// What stands in for a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Kind {
+pub enum PlaceholderKind {
     /// Pods of ReplicaSets.
     #[default]
     ReplicaSet,

@@ -3,8 +3,8 @@
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 
-use crate::cluster::{Outcome, failure};
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use crate::outcome::{Outcome, failure};
 
 /// Tells events.
 pub(super) struct Events {
@@ -16,7 +16,12 @@ const EVENTS_MAX: usize = 10;
 
 impl Events {
     pub(super) fn new(client: Client) -> Self {
-        Self { recorder: Recorder::new(client, Reporter { controller: "prophet".into(), instance: None }) }
+        Self {
+            recorder: Recorder::new(
+                client,
+                Reporter { controller: "prophet".into(), instance: None },
+            ),
+        }
     }
 
     /// What is new in a turn: conditions that changed, launches that failed, nodes that others took.
@@ -52,7 +57,8 @@ impl Events {
             if let Some((cut, _)) = note.char_indices().find(|(at, _)| *at > 1_000) {
                 note.truncate(cut);
             }
-            let event = Event { type_, reason, note: Some(note), action: "Turn".into(), secondary: None };
+            let event =
+                Event { type_, reason, note: Some(note), action: "Turn".into(), secondary: None };
             if let Err(error) = self.recorder.publish(&event, &policy.object_ref(&())).await {
                 tracing::warn!(%error, "event not told");
             }

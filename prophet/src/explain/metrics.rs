@@ -11,11 +11,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::Reaction;
-use crate::cluster::Outcome;
 use crate::crd::OverprovisioningPolicyStatus;
 use crate::observe::Key;
-use crate::record::LaunchEnd;
+use crate::outcome::Outcome;
+use crate::record::store::LaunchEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfPolicy {
@@ -98,7 +97,11 @@ impl Default for Metrics {
             "Instances for pods that will be released soon",
             metrics.announced.clone(),
         );
-        registry.register("target_placeholders", "Placeholders that ought to stand", metrics.target.clone());
+        registry.register(
+            "target_placeholders",
+            "Placeholders that ought to stand",
+            metrics.target.clone(),
+        );
         registry.register(
             "placeholders",
             "Placeholders that stand or are on their way",
@@ -110,7 +113,11 @@ impl Default for Metrics {
             "Pods that are announced but not counted",
             metrics.held_back.clone(),
         );
-        registry.register("degraded", "1 while something is wrong, by cause", metrics.degraded.clone());
+        registry.register(
+            "degraded",
+            "1 while something is wrong, by cause",
+            metrics.degraded.clone(),
+        );
         registry.register("unplaced_pods", "Pods that no bucket takes", metrics.unplaced.clone());
         registry.register("launches", "Launches that ended, by how", metrics.launches.clone());
         registry.register(
@@ -189,7 +196,9 @@ impl Metrics {
                 LaunchEnd::WaitedFor(_) => "waited_for",
                 LaunchEnd::Failed(_) => "failed",
             };
-            self.launches.get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() }).inc();
+            self.launches
+                .get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() })
+                .inc();
         }
         self.replace(&set, |labels| labels.policy() == policy);
     }
@@ -206,9 +215,13 @@ impl Metrics {
         for gone in set.iter().filter(|labels| of(labels) && !new.contains(labels)) {
             match gone {
                 Labels::Bucket(of) => {
-                    for family in
-                        [&self.demand, &self.announced, &self.target, &self.placeholders, &self.ready]
-                    {
+                    for family in [
+                        &self.demand,
+                        &self.announced,
+                        &self.target,
+                        &self.placeholders,
+                        &self.ready,
+                    ] {
                         family.remove(of);
                     }
                 }
@@ -223,4 +236,11 @@ impl Metrics {
 
 fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// How long a change took to answer, from the first event to the last write.
+#[derive(Clone, Copy, Debug)]
+pub struct Reaction {
+    /// In seconds.
+    pub seconds: f64,
 }

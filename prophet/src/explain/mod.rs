@@ -6,7 +6,7 @@
 //! metrics.rs   numbers over time
 //! ```
 //!
-//! All use one spelling of each reason: [`placeholders::Reason::label`] and [`crate::cluster::Cause::label`].
+//! All use one spelling of each reason: [`placeholders::Reason::label`] and [`crate::outcome::Cause::label`].
 
 mod events;
 #[cfg(feature = "serve")]
@@ -24,28 +24,20 @@ use serde_json::json;
 
 use self::events::Events;
 #[cfg(feature = "serve")]
-pub use self::metrics::Metrics;
+pub use self::metrics::{Metrics, Reaction};
 pub use self::status::{shape_text, status};
-use crate::cluster::Outcome;
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::observe::Key;
-
-/// How long a change took to answer, from the first event to the last write.
-#[derive(Clone, Copy, Debug)]
-pub struct Reaction {
-    /// In seconds.
-    pub seconds: f64,
-}
+use crate::outcome::Outcome;
 
 /// What programs ask about the controller itself.
 #[derive(Debug, Default)]
 pub struct Health {
     ready: AtomicBool,
-    turned: AtomicBool,
 }
 
 impl Health {
-    /// Whether all is listed and a turn was taken.
+    /// Whether everything that decisions rest on is listed.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
@@ -112,8 +104,8 @@ impl Explain {
         outcome: &Outcome,
         now: DateTime<Utc>,
     ) {
-        self.health.turned.store(true, Ordering::Relaxed);
-        let before = self.told.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
+        let before =
+            self.told.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);
         log(&before, &status);
         #[cfg(feature = "serve")]

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::{Resource, Shape, Unplaced};
 
-use crate::cluster::{Cause, Outcome};
 use crate::control::Turn;
 use crate::crd::{
-    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, StatusCondition,
-    StepStatus, UnplacedStatus,
+    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
+    StatusCondition, StepStatus, UnplacedStatus,
 };
+use crate::outcome::{Cause, Outcome};
 
 /// Shapes that fit nowhere, of which a status tells.
 const UNPLACED_MAX: usize = 20;
@@ -35,7 +35,7 @@ pub fn status(
         demand: sum(|bucket| bucket.demand),
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
-        held_back: outcome.seen.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
+        held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
         unplaced: unplaced(outcome),
         buckets,
     }
@@ -45,19 +45,20 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
     let Some(offers) = &outcome.offers else { return Vec::new() };
     let one = |bucket: &placeholders::BucketPlan| {
         let id = bucket.bucket;
-        let (standing, ready) = (&outcome.seen.standing.buckets[id], &outcome.seen.ready[id]);
+        let (standing, ready) = (&outcome.observed.standing.buckets[id], &outcome.ready[id]);
         let outlook = &turn.outlook.buckets[id];
         let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
         let quantiles = quantiles.map(|(name, q)| (name.to_owned(), outlook.new_nodes.quantile(q)));
-        let held = ("held".to_owned(), outlook.headroom(turn.objective));
-        let groups = offers.catalog.buckets()[id].groups.iter().enumerate().map(|(at, group)| GroupStatus {
-            name: group.name.clone(),
-            target: bucket.groups[at].want,
-            placeholders: standing[at].placeholders,
-            ready: ready[at],
-            backoff: standing[at].backoff,
-            launch_seconds: u64::try_from(outcome.launch_seconds[id][at]).unwrap_or(0),
-        });
+        let held = ("held".to_owned(), outlook.headroom(outcome.objective));
+        let groups =
+            offers.catalog.buckets()[id].groups.iter().enumerate().map(|(at, group)| GroupStatus {
+                name: group.name.clone(),
+                target: bucket.groups[at].want,
+                placeholders: standing[at].placeholders,
+                ready: ready[at],
+                backoff: standing[at].backoff,
+                launch_seconds: u64::try_from(outcome.launch_seconds[id][at]).unwrap_or(0),
+            });
         let steps = bucket
             .why
             .iter()
@@ -81,13 +82,13 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
 
 fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
     let mut all: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
-    for (shape, pods, reason) in &outcome.seen.unfit {
+    for (shape, pods, reason) in &outcome.unfit {
         *all.entry((shape_text(shape), reason.label())).or_default() += pods;
     }
     let packed = outcome.turn.iter().flat_map(|turn| &turn.demand.unplaced);
-    for Unplaced { ask, count, reason } in packed {
-        if let Some(ask) = outcome.seen.cluster.pending.get(*ask) {
-            *all.entry((shape_text(&ask.shape), reason.label())).or_default() += count;
+    for Unplaced { request, count, reason } in packed {
+        if let Some(request) = outcome.observed.cluster.pending.get(*request) {
+            *all.entry((shape_text(&request.shape), reason.label())).or_default() += count;
         }
     }
     let mut all: Vec<UnplacedStatus> = all
@@ -101,8 +102,8 @@ fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
 
 /// What a pod asks for, such as `accelerators=8, cpu_millis=4000`.
 pub fn shape_text(shape: &Shape) -> String {
-    let asks = Resource::ALL.into_iter().zip(shape.asks.components());
-    let parts = asks.filter(|(resource, amount)| *amount > 0 && *resource != Resource::Pods);
+    let requests = Resource::ALL.into_iter().zip(shape.requests.components());
+    let parts = requests.filter(|(resource, amount)| *amount > 0 && *resource != Resource::Pods);
     let parts: Vec<String> =
         parts.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
     if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
@@ -116,8 +117,11 @@ fn conditions(
     now: DateTime<Utc>,
 ) -> Vec<StatusCondition> {
     let worst = outcome.faults.first();
-    let stops =
-        outcome.faults.iter().find(|fault| stops(fault.cause)).or(worst.filter(|_| outcome.turn.is_none()));
+    let stops = outcome
+        .faults
+        .iter()
+        .find(|fault| stops(fault.cause))
+        .or(worst.filter(|_| outcome.turn.is_none()));
     let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
     let ready = match stops {
         None => ("True", "Working", "the policy is followed".to_owned()),
@@ -130,7 +134,10 @@ fn conditions(
     [("Ready", ready), ("Degraded", degraded)]
         .into_iter()
         .map(|(type_, (status, reason, message))| {
-            let known = before.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
+            let known = before
+                .conditions
+                .iter()
+                .find(|known| known.type_ == type_ && known.status == status);
             let since = known.map_or_else(
                 || now.to_rfc3339_opts(SecondsFormat::Secs, true),
                 |known| known.last_transition_time.clone(),

@@ -1,70 +1,78 @@
-//! A method whose quantile is exceeded as often as it says: online conformal calibration (Gibbs and Candès, 2021), of the level
-//! at which its distribution is read.
+//! Calibrates a method, so that D exceeds its quantile q in a fraction 1 - q of all ticks.
 //!
-//! Asked for the quantile q, a bucket holds h = the quantile at the level p, with logit p = logit q + θ. Once D is known, L ticks
-//! later, θ follows the misses:
+//! This is online conformal calibration (Gibbs and Candès, 2021) of the level at which a distribution is evaluated. For the
+//! quantile q, the headroom h of a bucket is the quantile at the level p, with logit p = logit q + θ. D is known L ticks
+//! later, where L is the lead time in ticks. Then θ follows the misses:
 //!
 //! ```text
 //! θ = θ + (η / L) (1{D > h} - (1 - q)),   p within [0.5, 0.9995]
 //! ```
 //!
-//! so that over any long stretch P(D > h) is 1 - q, whatever the method believes. A window's misses count in L ticks, hence the L.
-//! Where h is 0 and enough, nothing less could be held: then θ goes back to 0 at most, or many calm ticks would wind it down and
-//! the next burst would find nothing. Levels are moved, not nodes: where D is 0 most of the time, a node more or less would be
-//! held at all times, while a level still tells a calm moment from a busy one.
+//! Over any long period P(D > h) is therefore 1 - q, even where the distribution of the method is wrong. The step is divided by
+//! L because one burst causes a miss in up to L successive windows.
+//!
+//! Where h = 0 and D = 0, no smaller headroom is possible, so θ then falls no further than 0. Otherwise many calm ticks
+//! would wind θ down, and the next burst would find no placeholders.
+//!
+//! The correction moves the level and not the number of nodes. Where D is mostly 0, a correction in nodes would apply at all
+//! times, but a corrected level still distinguishes calm moments from busy ones.
 
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
-use embedder::Catalog;
 use placeholders::Reason;
 
+use super::demand_ahead::{Ahead, DemandForecaster};
 use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
-use super::needs::last_needs;
-use super::onnx::ModelFault;
-use super::shapes::Shapes;
-use super::{Ahead, BucketOutlook, Forecaster, Lead, Outlook, Present};
+use super::lead::Lead;
+use super::model_fault::ModelFault;
+use super::question::{BucketOutlook, Forecaster, Outlook, Present};
+use super::windows::last_needs;
 use crate::record::History;
 
-/// See the module.
+/// A method with a calibrated quantile.
+///
+/// Ticks at which the method has too little history do not change θ.
 pub struct Calibrated {
-    method: Box<dyn Forecaster>,
-    level: Level,
+    method: Box<dyn DemandForecaster>,
+    level: CalibratedLevel,
+    /// L, the lead time in ticks.
     ticks: usize,
-    shapes: Shapes,
-    /// θ, per bucket.
+    /// θ per bucket, in log-odds of the level.
     shifts: Vec<f64>,
-    /// What would have been held at the last ticks, the oldest first, per bucket; `None` where too little was known.
+    /// The headroom h of the last L ticks, oldest first, in nodes per bucket. `None` where the history was too short.
     open: VecDeque<Vec<Option<u64>>>,
+    /// Earlier ticks train the method and do not change θ.
     since: DateTime<Utc>,
 }
 
-/// How θ moves.
+/// The update rule of θ.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct CalibratedLevel {
     quantile: f64,
     /// η / L.
     gain: f64,
-    /// Of θ.
+    /// The smallest and the largest θ, in log-odds.
     range: (f64, f64),
 }
 
 impl Calibrated {
-    /// The `quantile` of `method`, judged from `since` on: before that a long log would only take time.
+    /// Calibrates the `quantile`, in (0, 1), of `method` from `since` on.
+    ///
+    /// Earlier ticks train the method only, because forecasting at every tick of a long log is slow.
     pub fn new(
-        method: Box<dyn Forecaster>,
+        method: Box<dyn DemandForecaster>,
         quantile: f64,
-        catalog: &Catalog,
+        buckets: usize,
         lead: Lead,
         since: DateTime<Utc>,
     ) -> Self {
         let ticks = lead.ticks();
         Self {
             method,
-            level: Level::new(quantile, ticks),
+            level: CalibratedLevel::new(quantile, ticks),
             ticks,
-            shapes: Shapes::new(catalog),
-            shifts: vec![0.0; catalog.len()],
+            shifts: vec![0.0; buckets],
             open: VecDeque::new(),
             since,
         }
@@ -87,7 +95,7 @@ impl Calibrated {
     }
 }
 
-impl Level {
+impl CalibratedLevel {
     fn new(quantile: f64, ticks: usize) -> Self {
         let (low, high) = CALIBRATION_LEVELS;
         let of = |level: f64| logit(level) - logit(quantile);
@@ -95,7 +103,7 @@ impl Level {
         Self { quantile, gain: CALIBRATION / ticks as f64, range }
     }
 
-    /// θ, once it is known what was needed where so much was held.
+    /// Returns θ after a window with the headroom `held` and the need `need`, both in nodes.
     fn after(self, shift: f64, held: u64, need: u64) -> f64 {
         let Self { quantile, gain, range: (low, high) } = self;
         let missed = f64::from(u8::from(need > held));
@@ -112,7 +120,6 @@ fn logit(chance: f64) -> f64 {
 impl Forecaster for Calibrated {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
-        self.shapes.note(tick);
         self.method.learn(history);
         if tick.time < self.since {
             return;
@@ -122,10 +129,11 @@ impl Forecaster for Calibrated {
         {
             self.judge(&held, history);
         }
-        let demand = self.shapes.demand(tick);
+        let demand = history.shapes().demand(tick);
         let outlook = self.forecast(history, &Present::at_tick(tick.time, &demand));
         let held = |bucket: &BucketOutlook| {
-            (bucket.basis == Reason::Forecast).then(|| bucket.new_nodes.quantile(self.level.quantile))
+            (bucket.reason == Reason::Forecast)
+                .then(|| bucket.new_nodes.quantile(self.level.quantile))
         };
         self.open.push_back(outlook.buckets.iter().map(held).collect());
     }
@@ -134,26 +142,29 @@ impl Forecaster for Calibrated {
         self.shifted(self.method.forecast(history, now))
     }
 
-    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        self.method.demand_ahead(history, ticks)
-    }
-
     fn faults(&self) -> Vec<ModelFault> {
         self.method.faults()
+    }
+}
+
+impl DemandForecaster for Calibrated {
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        self.method.demand_ahead(history, ticks)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::{Distribution, sample};
+    use crate::forecast::{distribution::Distribution, sample};
     use crate::record::BucketTick;
 
-    /// Misses count q, others 1 - q: at q = .9, L = 1 and η = .05 those are steps of .045 and .005.
+    /// A miss moves θ up by η q and any other tick moves it down by η (1 - q). At q = .9, L = 1 and η = .05 the steps
+    /// are .045 and .005.
     #[test]
     fn the_level_follows_the_misses() {
         assert!((CALIBRATION - 0.05).abs() < 1e-12);
-        let level = Level::new(0.9, 1);
+        let level = CalibratedLevel::new(0.9, 1);
         let check = |shift: f64, held, need, expected: f64| {
             let after = level.after(shift, held, need);
             assert!((after - expected).abs() < 1e-12, "{shift}, {held}, {need}: {after}");
@@ -161,16 +172,16 @@ mod tests {
         check(0.0, 2, 3, 0.045);
         check(0.0, 2, 2, -0.005);
         check(0.0, 2, 0, -0.005);
-        // Nothing was held, and nothing needed.
+        // No headroom was held and no node was needed.
         check(0.002, 0, 0, 0.0);
         check(-0.3, 0, 0, -0.3);
         check(-0.3, 0, 1, -0.255);
-        // Between the levels .5 and .9995.
+        // The level stays between .5 and .9995.
         check(9.0, 0, 1, logit(0.9995) - logit(0.9));
         check(-9.0, 1, 1, -logit(0.9));
     }
 
-    /// Says that a node is needed with a chance of 5 %, and knows nothing.
+    /// Forecasts at all times that one node is needed with probability 5 %, and learns nothing.
     struct Sanguine;
 
     impl Forecaster for Sanguine {
@@ -182,13 +193,14 @@ mod tests {
         }
     }
 
-    /// A node is needed in the three ticks before each tenth: in 30 % of all windows.
+    impl DemandForecaster for Sanguine {}
+
+    /// One node is needed in each window that contains a tenth minute: in 30 % of all windows of three ticks.
     #[test]
-    fn a_method_that_is_wrong_is_set_right() {
+    fn calibration_corrects_a_method_that_is_wrong() {
         let method = Box::new(Sanguine);
-        let mut calibrated =
-            Calibrated::new(method, 0.9, &sample::catalog(), sample::LEAD, DateTime::UNIX_EPOCH);
-        let (mut history, mut misses) = (History::default(), 0);
+        let mut calibrated = Calibrated::new(method, 0.9, 1, sample::LEAD, DateTime::UNIX_EPOCH);
+        let (mut history, mut misses) = (History::new(&sample::catalog()), 0);
         for minute in 0..4_000 {
             let demand_max = u64::from(minute % 10 == 0);
             history.record(sample::tick(

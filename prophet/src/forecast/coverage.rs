@@ -1,49 +1,57 @@
-//! How often needs stay within headroom, over any week: with q asked for, P(D < headroom) - 2 points <= q <= P(D <= headroom)
-//! + 2 points.
+//! Tests how often D stays within the headroom. For the quantile q, every week must have
+//! P(D < headroom) - 2 points <= q <= P(D <= headroom) + 2 points.
 
 use std::path::Path;
 
 use chrono::DateTime;
 use placeholders::Objective;
 
-use super::needs::last_needs;
-use super::shapes::Shapes;
-use super::{Basis, Method, Present, sample};
+use super::config::ForecasterConfig;
+use super::method::Method;
+use super::question::Present;
+use super::sample;
+use super::windows::last_needs;
 use crate::record::History;
-use crate::simulate::{Settings, Workload, ticks};
-use crate::trace::{self, Job, Recipe, generate};
+use crate::replay::{Workload, ticks};
+use crate::simulate::SimulationSettings;
+use crate::trace;
+use crate::trace::{Job, Recipe, generate};
 
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.98];
 
-/// A week of one-minute ticks.
+/// One week, in one-minute ticks.
 const WEEK: usize = 7 * 1_440;
 
-/// What was held at a tick, and what turned out to be needed.
+/// The headroom at a tick and the D that followed, in nodes.
 type Outcome = (u64, u64);
 
-/// By bucket, the outcomes of ticks that are judged.
+/// Returns the outcomes of the ticks on the days `judged`, per bucket.
 fn outcomes(
     method: Method,
     calibrated: bool,
     quantile: f64,
     jobs: &[Job],
-    settings: &Settings,
+    settings: &SimulationSettings,
     judged: std::ops::Range<i64>,
 ) -> Vec<Vec<Outcome>> {
     let catalog = settings.catalog.as_ref().unwrap().catalog().unwrap();
     let (lead, objective) = (settings.lead(), Objective::Quantile(quantile));
-    let basis = Basis { catalog: catalog.clone(), lead, ..sample::basis(method, objective) };
-    let mut forecaster =
-        if calibrated { basis.forecaster() } else { basis.uncalibrated(DateTime::UNIX_EPOCH) };
+    let config =
+        ForecasterConfig { catalog: catalog.clone(), lead, ..sample::config(method, objective) };
+    let mut forecaster = if calibrated {
+        config.demand_forecaster(DateTime::UNIX_EPOCH)
+    } else {
+        config.uncalibrated(DateTime::UNIX_EPOCH)
+    };
     let first = jobs.iter().map(|job| job.submit).min().unwrap();
-    let (mut shapes, mut history) = (Shapes::new(&catalog), History::default());
-    let (mut held, mut outcomes) = (std::collections::VecDeque::new(), vec![Vec::new(); catalog.len()]);
+    let mut history = History::new(&catalog);
+    let (mut held, mut outcomes) =
+        (std::collections::VecDeque::new(), vec![Vec::new(); catalog.len()]);
     let mut each = |tick: &crate::record::Tick, _: &_| {
         let day = (tick.time.timestamp() - first) / 86_400;
         if day >= judged.end {
             return;
         }
-        shapes.note(tick);
         history.record(tick.clone());
         if held.len() == lead.ticks() {
             let then: Vec<u64> = held.pop_front().unwrap();
@@ -53,9 +61,11 @@ fn outcomes(
         }
         forecaster.learn(&history);
         if day >= judged.start {
-            let demand = shapes.demand(tick);
+            let demand = history.shapes().demand(tick);
             let outlook = forecaster.forecast(&history, &Present::at_tick(tick.time, &demand));
-            held.push_back(outlook.buckets.iter().map(|bucket| bucket.headroom(objective)).collect());
+            held.push_back(
+                outlook.buckets.iter().map(|bucket| bucket.headroom(objective)).collect(),
+            );
         }
     };
     let workload = Workload::new(jobs, &catalog);
@@ -63,21 +73,23 @@ fn outcomes(
     outcomes
 }
 
-/// By how many points the week that is farthest from what was asked for misses it; below 0 where each has it between.
+/// The largest distance of any week from the quantile, in percentage points. It is at most 0 where every week is within
+/// the quantile.
 fn worst_week(outcomes: &[Outcome], quantile: f64) -> f64 {
     let week = |outcomes: &[Outcome]| {
         let share = |holds: fn(&Outcome) -> bool| {
             outcomes.iter().filter(|outcome| holds(outcome)).count() as f64 / outcomes.len() as f64
         };
-        (share(|(held, need)| need < held) - quantile).max(quantile - share(|(held, need)| need <= held))
+        (share(|(held, need)| need < held) - quantile)
+            .max(quantile - share(|(held, need)| need <= held))
     };
     let weeks = outcomes.windows(WEEK.min(outcomes.len())).step_by(60);
     100.0 * weeks.map(week).fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn reference() -> Settings {
+fn reference() -> SimulationSettings {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evaluation/reference.yaml");
-    Settings::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+    SimulationSettings::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[track_caller]
@@ -89,26 +101,27 @@ fn check(method: Method, quantile: f64) {
 }
 
 #[test]
-fn a_quantile_that_is_asked_for_is_had_in_any_week() {
+fn every_week_stays_within_two_points_of_the_quantile() {
     for quantile in QUANTILES {
         check(Method::Increments, quantile);
         check(Method::Arima, quantile);
     }
 }
 
-/// `PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- --ignored --nocapture coverage`
+/// Run it with `PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- --ignored --nocapture coverage`
 #[test]
-#[ignore = "a measurement, of a job log"]
-fn the_worst_week_of_a_log() {
-    let path = std::env::var("PROPHET_TRACE").expect("PROPHET_TRACE names a job log");
+#[ignore = "a measurement that needs a job log"]
+fn the_worst_week_of_a_job_log_is_printed() {
+    let path = std::env::var("PROPHET_TRACE").expect("PROPHET_TRACE must name a job log");
     let days = std::env::var("PROPHET_DAYS").unwrap_or_else(|_| "14..10000".into());
-    let (from, until) = days.split_once("..").expect("PROPHET_DAYS is FROM..UNTIL");
+    let (from, until) = days.split_once("..").expect("PROPHET_DAYS must be FROM..UNTIL");
     let judged = from.parse().unwrap()..until.parse().unwrap();
     let jobs = trace::read(Path::new(&path), true).unwrap().jobs;
     for method in Method::QUANTILES.into_iter().filter(|method| *method != Method::Ensemble) {
         for quantile in QUANTILES {
             let worst = |calibrated| {
-                let outcomes = outcomes(method, calibrated, quantile, &jobs, &reference(), judged.clone());
+                let outcomes =
+                    outcomes(method, calibrated, quantile, &jobs, &reference(), judged.clone());
                 let held = outcomes[0].iter().map(|(held, _)| *held as f64).sum::<f64>();
                 (worst_week(&outcomes[0], quantile), held / outcomes[0].len() as f64)
             };

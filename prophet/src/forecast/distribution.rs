@@ -1,21 +1,25 @@
-//! Counts with their chances.
+//! Distributions over counts of nodes.
 
 use std::sync::Arc;
 
-/// A distribution over counts: at each step, the chance of that count or less. Steps rise; the last chance is 1. Cheap to
-/// clone.
+/// A distribution over counts, which is cheap to clone.
+///
+/// Each step is a count with the probability of that count or less. Both rise, and the last probability is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     steps: Arc<[(u64, f64)]>,
 }
 
 impl Distribution {
-    /// This count for sure.
+    /// The distribution that is `count` with certainty.
     pub fn certain(count: u64) -> Self {
         Self { steps: [(count, 1.0)].into() }
     }
 
-    /// Counts by weight, rising in count; weights at or below 0 are left out. Zero for sure when nothing has a weight.
+    /// The distribution of counts with weights, in rising order of the counts.
+    ///
+    /// Weights at or below 0 are left out. Without a positive weight, or with a sum that is NaN, the result is 0 with
+    /// certainty.
     pub fn weighted(weights: impl Iterator<Item = (u64, f64)> + Clone) -> Self {
         let total: f64 = weights.clone().map(|(_, weight)| weight.max(0.0)).sum();
         if total.is_nan() || total <= 0.0 {
@@ -33,25 +37,28 @@ impl Distribution {
         Self { steps: steps.into() }
     }
 
-    /// The smallest count whose chance of being enough is at least `q`, in [0, 1].
+    /// Returns the smallest count that suffices with a probability of at least `q`, in [0, 1].
     pub fn quantile(&self, q: f64) -> u64 {
         let enough = self.steps.iter().find(|(_, chance)| *chance >= q).or(self.steps.last());
         enough.map_or(0, |&(count, _)| count)
     }
 
-    /// Read at levels whose log-odds are higher by `by`: the quantile q is what was the quantile at logit q + `by`.
+    /// Returns the distribution with levels shifted by `by` in log-odds.
+    ///
+    /// Its quantile q is the quantile of `self` at the level with the log-odds logit q + `by`.
     #[must_use]
     pub fn shifted(&self, by: f64) -> Self {
         if by.abs() < 1e-9 {
             return self.clone();
         }
         let odds = (-by).exp();
-        let shifted =
-            |chance: f64| if chance < 1.0 { odds * chance / (1.0 - chance + odds * chance) } else { 1.0 };
+        let shifted = |chance: f64| {
+            if chance < 1.0 { odds * chance / (1.0 - chance + odds * chance) } else { 1.0 }
+        };
         Self { steps: self.steps.iter().map(|&(count, chance)| (count, shifted(chance))).collect() }
     }
 
-    /// The mean count.
+    /// Returns the mean count.
     pub fn mean(&self) -> f64 {
         let mut below = 0.0;
         let share = |&(count, chance): &(u64, f64)| {
@@ -62,12 +69,12 @@ impl Distribution {
         self.steps.iter().map(share).sum()
     }
 
-    /// The largest count that has a chance.
+    /// Returns the largest count with a positive probability.
     pub fn most(&self) -> u64 {
         self.steps.last().map_or(0, |&(count, _)| count)
     }
 
-    /// The chances of 1, 2, and on, until there is none, or `most` of them.
+    /// Returns the probabilities of at least 1, at least 2 and so on, up to the largest count and up to `most`.
     pub fn chances(&self, most: u64) -> Vec<f64> {
         let mut steps = self.steps.iter().peekable();
         let mut below = 0.0;
@@ -80,7 +87,7 @@ impl Distribution {
         (1..=self.most().min(most)).map(chance).collect()
     }
 
-    /// The chance that at least `count` is reached.
+    /// Returns the probability of at least `count`.
     pub fn chance_of(&self, count: u64) -> f64 {
         let below = self.steps.iter().take_while(|(step, _)| *step < count).last();
         1.0 - below.map_or(0.0, |&(_, chance)| chance)
@@ -92,16 +99,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_counts_that_were_seen() {
+    fn quantiles_are_observed_counts() {
         let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
-        let quantiles: Vec<u64> = [0.0, 0.5, 0.6, 0.61, 0.9, 0.95, 1.0].map(|q| d.quantile(q)).into();
+        let quantiles: Vec<u64> =
+            [0.0, 0.5, 0.6, 0.61, 0.9, 0.95, 1.0].map(|q| d.quantile(q)).into();
         assert_eq!(quantiles, [0, 0, 0, 1, 1, 4, 4]);
     }
 
     #[test]
-    fn chances_fall() {
+    fn the_probability_of_at_least_a_count_falls_with_the_count() {
         let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
-        let near = |count, chance: f64| assert!((d.chance_of(count) - chance).abs() < 1e-12, "{count}");
+        let near =
+            |count, chance: f64| assert!((d.chance_of(count) - chance).abs() < 1e-12, "{count}");
         near(0, 1.0);
         near(1, 0.4);
         near(2, 0.1);
@@ -111,12 +120,14 @@ mod tests {
         assert_eq!(d.chances(2).len(), 2);
     }
 
-    /// Odds of 9, 3 and 1/3 are a third: 3, 1 and 1/9.
+    /// A shift by ln 3 divides the odds of the steps by three: 1/3, 3 and 9 become 1/9, 1 and 3.
     #[test]
     fn levels_are_shifted_in_log_odds() {
         let d = Distribution::weighted([(0, 5.0), (1, 10.0), (2, 3.0), (4, 2.0)].into_iter());
         let shifted = d.shifted(3.0_f64.ln());
-        let near = |count, chance: f64| assert!((shifted.chance_of(count) - chance).abs() < 1e-12, "{count}");
+        let near = |count, chance: f64| {
+            assert!((shifted.chance_of(count) - chance).abs() < 1e-12, "{count}")
+        };
         near(1, 0.9);
         near(2, 0.5);
         near(4, 0.25);
@@ -125,13 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_weighs_counts_by_their_chances() {
+    fn the_mean_weighs_counts_by_their_probabilities() {
         let d = Distribution::weighted([(0, 6.0), (1, 3.0), (4, 1.0)].into_iter());
-        assert!((d.mean() - 0.7).abs() < 1e-12 && (Distribution::certain(3).mean() - 3.0).abs() < 1e-12);
+        assert!(
+            (d.mean() - 0.7).abs() < 1e-12 && (Distribution::certain(3).mean() - 3.0).abs() < 1e-12
+        );
     }
 
     #[test]
-    fn no_weight_means_nothing_is_expected() {
+    fn without_weights_the_count_is_zero() {
         assert_eq!(Distribution::weighted(std::iter::empty()), Distribution::certain(0));
         assert_eq!(Distribution::weighted([(3, f64::NAN)].into_iter()).quantile(0.9), 0);
     }

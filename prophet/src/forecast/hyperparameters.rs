@@ -1,127 +1,177 @@
-//! Every number that a method rests on and that could be tuned: the same for all logs and clusters.
+//! All hyperparameters of the forecasting methods. The values are the same for all logs and
+//! clusters.
 
-/// After a week a past window counts half: long enough to know weekends, short enough to forget a project that has ended.
+/// Half-life of past windows, forecast errors and expert costs, in seconds: one week. A week is
+/// long enough to contain a weekend and short enough to forget a project that has ended.
 pub(super) const HALF_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
 
-/// Two hours away in time of day, a window counts a third (1/e).
+/// Scale of the difference in time of day, in seconds: two hours. At this difference the weight of
+/// a past window falls to 1/e, so windows from another part of the day hardly count.
 pub(super) const DAY_SCALE_SECONDS: f64 = 7_200.0;
 
-/// Windows that are drawn: the quantile 0.99 still rests on four.
+/// Number of draws of past windows for one distribution. With 400 draws, four lie above the
+/// quantile 0.99.
 pub(super) const WINDOWS: usize = 400;
 
-/// Windows that are kept at hand, drawn by recency and time of day: enough that rare moments are among them.
+/// Number of draws in the pool of past windows, which are drawn by recency, time of day and kind of
+/// day. 2,000 draws are enough to include rare moments.
 pub(super) const POOL: usize = 2_000;
 
-/// So long they stand for all: a short time on the scale of a day.
+/// How long one pool of drawn windows is reused, in seconds. Ten minutes is short compared with a
+/// day, because the pool is drawn by time of day.
 pub(super) const POOL_SECONDS: i64 = 600;
 
-/// Windows overlap by most of their length: every third start says as much as all.
+/// Ticks between the starts of two recorded windows. Successive windows share most of their ticks,
+/// so every third start contains nearly as much information as every start.
 pub(super) const STRIDE: usize = 3;
 
-/// Closed windows that make a forecast, in ticks: two hours of one-minute ticks.
+/// Fewest ticks of closed windows that a forecast needs; below it a method reports too little
+/// history. 120 one-minute ticks are two hours, so one tick in 20 can still be observed six times.
 pub(super) const WINDOWS_MIN: usize = 120;
 
-/// Arrivals of the last minute say whether a burst is on, those of the last ten how busy it is.
+/// Lengths of the periods over which recent arrivals are counted, in seconds. Arrivals of the last
+/// minute show whether a burst is in progress, and arrivals of the last ten minutes show how busy
+/// the cluster is.
 pub(super) const ACTIVITY_SECONDS: [i64; 2] = [60, 600];
 
-/// How much a difference in each of them counts.
+/// Weight of each period of [`ACTIVITY_SECONDS`]: e-folds of similarity for a difference of 1
+/// between the square roots of the arrivals, in eighths of a node. The last minute weighs twice as
+/// much, because it shows whether a burst is in progress.
 pub(super) const ACTIVITY_WEIGHTS: [f64; 2] = [1.0, 0.5];
 
-/// Where ln(1 + room) differs by this much, a window counts a third (1/e).
+/// Scale of the difference in ln(1 + free room), without a unit. At this difference, a factor of
+/// 1.6 in 1 + room, the weight of a past window falls to 1/e. An initial choice, not tuned.
 pub(super) const ROOM_SCALE: f64 = 0.5;
 
-/// On a day of the other kind (a weekend's for a working day, or the reverse), a window counts half.
+/// Weight of a past window on the other kind of day (working day or weekend), as a factor. One half
+/// prefers days of the same kind and still uses the others.
 pub(super) const OTHER_KIND_OF_DAY: f64 = 0.5;
 
-/// A node that was launched stays for ten minutes at least: arrivals in half of them are worth a node, too.
+/// How much longer than the lead time the scenario windows of the ensemble are, in seconds. A
+/// launched node stays for at least ten minutes, so arrivals in the first half of that time also
+/// justify a node.
 pub(super) const PATIENCE_SECONDS: i64 = 300;
 
-/// The quantiles at which the ensemble follows each method.
-pub(super) const QUANTILES: [f64; 12] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999];
+/// Quantiles at which the ensemble follows each method, in (0, 1). A quantile q is optimal where
+/// waiting costs q / (1 - q) times as much as idling (the newsvendor problem), so these cover the
+/// price ratios from 1 to 999.
+pub(super) const QUANTILES: [f64; 12] =
+    [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999];
 
-/// An expert that costs a day's mean loss more than another loses this many e-folds of weight against it: bursts are
-/// noise, and more than one must speak.
+/// Learning rate of the experts' weights. An expert whose loss exceeds another's by the mean loss
+/// of one day loses this many e-folds of weight against it. The rate is low because bursts are
+/// noise, so no single burst may decide between experts.
 pub(super) const ETA: f64 = 6.0;
 
-/// Within about this time an expert that was left behind can come back.
+/// Time constant of the weight that is redistributed evenly among the experts, in seconds. An
+/// expert that fell behind can recover within about this time: one week, the half-life of its
+/// costs.
 pub(super) const FORGETTING_SECONDS: f64 = 7.0 * 86_400.0;
 
-/// What a day's mean loss is, is forgotten by half in this time.
+/// Half-life of the mean daily loss, the unit of [`ETA`], and of the regrets of a blend, in
+/// seconds. One week, the half-life of the costs.
 pub(super) const SCALE_SECONDS: f64 = 7.0 * 86_400.0;
 
-/// Experts with less weight than this have no say.
+/// Smallest total weight, as a fraction, at which the experts of a method take part in a forecast.
+/// The method must reach it in at least one bucket. A thousandth hardly moves a weighted median, so
+/// the method's run time is saved.
 pub(super) const WEIGHT_MIN: f64 = 0.001;
 
-/// Who was heard for less than this share of the time of others has nothing to show that holds a service level.
+/// Experts observed for less than this fraction of the longest record are not eligible for a
+/// service level, because a short record is too little evidence.
 pub(super) const HEARD_SHARE: f64 = 0.5;
 
-/// By how much a launch moves what is asked of shadows for a service level, in e-folds of the odds.
+/// Step of the feedback on a service level, in e-folds of the odds for each launch. Twenty launches
+/// that pods waited for move the odds by less than a factor of e, so a few launches change little.
 pub(super) const FEEDBACK_GAIN: f64 = 0.05;
 
-/// No farther than this.
+/// Largest shift of the feedback in either direction, in e-folds of the odds. The bound (a factor
+/// of about 400) stops the shift from growing without end where no expert reaches the level.
 pub(super) const FEEDBACK_MAX: f64 = 6.0;
 
-/// Autopilot's half-life for CPU.
+/// Half-life of the samples of the moving window, in seconds: 12 hours, Autopilot's value for CPU.
 pub(super) const LIMIT_HALF_LIFE_SECONDS: f64 = 12.0 * 3_600.0;
 
-/// Autopilot's percentile where running out hurts.
+/// Percentile of the load that the moving window covers, as a fraction. Autopilot uses the 98th
+/// where running out of a resource does harm.
 pub(super) const LIMIT_PERCENTILE: f64 = 0.98;
 
-/// Autopilot holds the largest recommendation of an hour.
+/// How long the largest recommendation of the moving window is held, in seconds: one hour, as in
+/// Autopilot.
 pub(super) const LIMIT_HOLD_SECONDS: i64 = 3_600;
 
-/// Decay rates of Autopilot's models, a tick: about ten minutes, two hours, a day of one-minute ticks.
+/// Decay rates of the models of `autopilot-ml`, as fractions a tick. They are the inverses of about
+/// ten minutes, two hours and one day of one-minute ticks, so the models differ widely in memory.
 pub(super) const MODEL_DECAYS: [f64; 3] = [0.1, 0.008, 0.0007];
 
-/// Margins of its models, in nodes.
+/// Safety margins of the models of `autopilot-ml`, in nodes. They double from one node, because a
+/// node is the smallest margin.
 pub(super) const MODEL_MARGINS: [u64; 4] = [0, 1, 2, 4];
 
-/// What an overrun costs against an underrun: what waiting costs against idling.
+/// Cost of an overrun, relative to [`MODEL_UNDERRUN`]. Nine is the default price of waiting
+/// relative to idling.
 pub(super) const MODEL_OVERRUN: f64 = 9.0;
 
-/// See [`MODEL_OVERRUN`].
+/// Cost of an underrun: 1, the unit of the other costs of `autopilot-ml`.
 pub(super) const MODEL_UNDERRUN: f64 = 1.0;
 
-/// What a change of the limit costs: a tenth of an underrun.
+/// Cost of a change of the limit, relative to [`MODEL_UNDERRUN`]. A tenth prefers a stable limit
+/// and still lets it follow demand.
 pub(super) const MODEL_LIMIT_CHANGE: f64 = 0.1;
 
-/// What a change of the model costs.
+/// Cost of a change of the model, relative to [`MODEL_UNDERRUN`]. It equals [`MODEL_LIMIT_CHANGE`],
+/// because a change of the model is no worse than a change of the limit.
 pub(super) const MODEL_CHANGE: f64 = 0.1;
 
-/// How fast a model's cost is forgotten, a tick: two hours.
+/// Decay rate of a model's cost, as a fraction a tick: the inverse of about two hours of one-minute
+/// ticks, the middle of [`MODEL_DECAYS`].
 pub(super) const MODEL_COST_DECAY: f64 = 0.008;
 
-/// Errors of demand ahead are followed for so many ticks: half an hour of one-minute ticks.
+/// Largest distance at which errors of demand ahead are recorded, in ticks: half an hour of
+/// one-minute ticks. The bound limits memory, because each distance has its own histogram.
 pub(super) const AHEAD_TICKS: usize = 30;
 
-/// Holt and Winters: the level follows by half in this time (α). Faster, and there is nothing left for the season to be.
+/// Half-life of the level (α) and of the damped trend (φ) of `holt-winters`, in seconds: one day. A
+/// faster level would absorb the daily season.
 pub(super) const SMOOTHING_HALF_LIFE_SECONDS: f64 = 86_400.0;
 
-/// How fast the trend follows the level (β); it is damped (φ) by half in the same time.
+/// Fraction of a change of the level that the trend takes up (β), in [0, 1]. A tenth keeps the
+/// trend slower than the level.
 pub(super) const SMOOTHING_TREND: f64 = 0.1;
 
-/// What a point of the season makes good of its error in a day (γ): nothing, within weeks, within days.
+/// Fractions of its error by which a point of the season is corrected in one day (γ): none, a
+/// correction within weeks, and one within days. The candidate with the least error is used,
+/// because logs differ in their season.
 pub(super) const SMOOTHING_SEASONS: [f64; 3] = [0.0, 0.1, 0.3];
 
-/// How much of a deviation lasts over a minute (λ): all; half of it for 12 hours, an hour, a quarter of an hour.
+/// Fractions of a deviation that remain after one minute (λ): all of it, or half-lives of 12 hours,
+/// one hour and a quarter of an hour. The candidate with the least error is used, because logs
+/// differ in the length of their jobs.
 pub(super) const SMOOTHING_LASTS: [f64; 4] = [1.0, 0.999, 0.99, 0.95];
 
-/// What ARIMA is fitted to: a week of one-minute ticks.
+/// Number of ticks to which ARIMA is fitted: one week of one-minute ticks, so that a fit contains a
+/// weekend.
 pub(super) const ARIMA_TICKS: usize = 7 * 24 * 60;
 
-/// Ticks before the first fit, which has fifteen unknowns.
+/// Fewest ticks for a first fit of ARIMA: eight hours of one-minute ticks. A fit has 15 unknowns,
+/// so it has 32 ticks for each of them.
 pub(super) const ARIMA_TICKS_MIN: usize = 8 * 60;
 
-/// Lags of the autoregression that tells the shocks: about three times those of the model.
+/// Number of lags of the long autoregression that estimates the shocks: about three times the seven
+/// lags of the model, because a moving average needs more lags than its own to be approximated.
 pub(super) const ARIMA_LONG_LAGS: usize = 20;
 
-/// Coefficients are shrunk as if a change of one node had said that they are 0.
+/// Ridge of the fits of ARIMA, in squared nodes. It shrinks each coefficient as much as one
+/// observation with a change of one node that supports the value 0, so it matters only where there
+/// is little data.
 pub(super) const ARIMA_RIDGE: f64 = 1.0;
 
-/// η of the calibration, in log-odds of the level. At the quantile 0.95 and six ticks to a lead, a lead full of misses raises
-/// the odds by a twentieth, and a day without a miss nearly halves them. Slower, and a week may miss by two points; faster, and the
-/// same idling hides less.
+/// Step η of the calibration, in log-odds of the level. At the quantile 0.95 and a lead time of six
+/// ticks, a lead time full of misses raises the odds by a twentieth, and a day without a miss
+/// nearly halves them. With a slower step a week may miss its quantile by two points; with a faster
+/// one the same idling hides fewer launches.
 pub(super) const CALIBRATION: f64 = 0.05;
 
-/// Levels at which a distribution is read, at the least and at the most: of a few hundred past windows nothing beyond is known.
+/// Lowest and highest level at which a calibrated distribution is evaluated, in (0, 1). A few
+/// hundred past windows contain no information beyond the highest.
 pub(super) const CALIBRATION_LEVELS: (f64, f64) = (0.5, 0.9995);

@@ -1,11 +1,15 @@
-//! What holds of every method: what is to come changes no answer, and quantiles rise.
+//! Properties of every method: the future does not change a forecast, and quantiles do not decrease.
 
 use chrono::{DateTime, TimeDelta};
 use embedder::{AcceleratorKind, Demand, Resources, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::{Ahead, Forecaster, Learners, Method, Outlook, Present, sample};
+use super::demand_ahead::{Ahead, DemandForecaster};
+use super::learners::Learners;
+use super::method::Method;
+use super::question::{Outlook, Present};
+use super::sample;
 use crate::record::{BucketTick, ShapeId, Tick};
 
 const METHODS: [Method; 14] = [
@@ -25,7 +29,7 @@ const METHODS: [Method; 14] = [
     Method::Scheduled,
 ];
 
-/// A minute: demand, by how much it was exceeded, free room, pods that came.
+/// One minute: demand, the excess of its maximum over it, free room and arrived pods.
 type Minute = (u64, u64, u64, u64);
 
 fn minutes() -> impl Strategy<Value = Vec<Minute>> {
@@ -33,27 +37,37 @@ fn minutes() -> impl Strategy<Value = Vec<Minute>> {
     prop::collection::vec(busy, 1..40).prop_map(|some| some.into_iter().cycle().take(400).collect())
 }
 
-fn forecaster(method: Method, objective: Objective) -> Box<dyn Forecaster> {
-    sample::basis(method, objective).forecaster()
+fn forecaster(method: Method, objective: Objective) -> Box<dyn DemandForecaster> {
+    sample::config(method, objective).demand_forecaster(DateTime::UNIX_EPOCH)
 }
 
-/// All methods where costs are weighed, and one of each kind where a quantile is calibrated.
+/// All methods with costs as the objective, and one method of each kind with a calibrated quantile.
 fn methods() -> impl Iterator<Item = (Method, Objective)> {
     let calibrated = [Method::Increments, Method::State, Method::HoltWinters];
     let quantile = calibrated.map(|method| (method, Objective::Quantile(0.8)));
     METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
-/// What is expected 20 s after each of the minutes, with more pods since, and of demand three minutes later.
-fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec<(Outlook, Vec<Ahead>)> {
+/// Returns the outlook 20 s after each minute, with pods that arrived since, and the demand three ticks ahead.
+fn outlooks(
+    (method, objective): (Method, Objective),
+    minutes: &[Minute],
+) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
-    let mut learners = Learners::new(forecaster(method, objective));
+    let mut learners = Learners::new(forecaster(method, objective), &sample::catalog());
     let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
-        let buckets = vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
-        learners.learn(Tick { time, buckets, room: vec![(0, room)], first_seen, arrivals: vec![(0, pods)] });
+        let buckets =
+            vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
+        learners.learn(Tick {
+            time,
+            buckets,
+            room: vec![(0, room)],
+            first_seen,
+            arrivals: vec![(0, pods)],
+        });
         let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
         let now = time + TimeDelta::seconds(20);
         let arriving = [(0, above)];
@@ -64,11 +78,11 @@ fn outlooks((method, objective): (Method, Objective), minutes: &[Minute]) -> Vec
 }
 
 proptest! {
-    // Each case runs a network thousands of times.
+    // The number of cases is small because each case runs a model thousands of times.
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn what_is_to_come_changes_no_answer(past in minutes(), one in minutes(), other in minutes()) {
+    fn the_future_does_not_change_a_forecast(past in minutes(), one in minutes(), other in minutes()) {
         for method in methods() {
             let [one, other] = [&one, &other].map(|future| {
                 let all: Vec<Minute> = past.iter().chain(future).copied().collect();
@@ -79,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_rise(past in minutes()) {
+    fn quantiles_do_not_decrease_with_the_level(past in minutes()) {
         for method in methods() {
             for (outlook, ahead) in outlooks(method, &past).iter().step_by(37) {
                 for distribution in [&outlook.buckets[0].new_nodes, &ahead[0].demand] {
@@ -92,16 +106,18 @@ proptest! {
     }
 }
 
-/// For two days two pods come every ten minutes, and demand rises for the minute after. Says what is expected half a minute after a tick at
-/// which nothing had come, with these pods since.
+/// Returns the outlook half a minute after a tick without arrivals, with the pods `arriving` since. In the two days
+/// before, two pods arrived every ten minutes, and demand rose in the minute after.
 fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
-    let mut learners = Learners::new(forecaster(method, Objective::default()));
+    let mut learners = Learners::new(forecaster(method, Objective::default()), &sample::catalog());
     for minute in 0..2_880 {
         let demand_max = if minute % 10 == 6 { 4 } else { 3 };
-        let mut tick =
-            sample::tick(minute, vec![BucketTick { demand: 3, demand_max, ..BucketTick::default() }]);
+        let mut tick = sample::tick(
+            minute,
+            vec![BucketTick { demand: 3, demand_max, ..BucketTick::default() }],
+        );
         tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
         tick.arrivals = if minute % 10 == 5 { vec![(0, 2)] } else { vec![] };
         learners.learn(tick);
@@ -115,10 +131,10 @@ fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     outlook
 }
 
-/// Pods that just came are followed by none, says `scenario+arrivals`, and by a rise, says `state`; a quiet minute makes others count e^-2.9 of
-/// that.
+/// Pods that just arrived are followed by no further arrivals, which `scenario+arrivals` forecasts. They are followed
+/// by a rise of demand, which `state` forecasts. Past windows after a quiet minute then weigh only e^-2.9 as much.
 #[test]
-fn a_burst_tells_of_itself_before_its_tick() {
+fn a_burst_changes_the_forecast_before_its_tick() {
     let chance = |method, arriving: &[_]| after(method, arriving).buckets[0].new_nodes.chance_of(1);
     assert!(chance(Method::ScenarioArrivals, &[]) > 0.25);
     assert!(chance(Method::ScenarioArrivals, &[(0, 2)]) < 0.2);

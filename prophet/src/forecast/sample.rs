@@ -4,35 +4,41 @@ use chrono::DateTime;
 use embedder::Catalog;
 use placeholders::Objective;
 
-use super::onnx::Source;
-use super::{Basis, Ladder, Lead, Method};
+use super::config::ForecasterConfig;
+use super::lead::Lead;
+use super::method::Method;
+use super::methods::Ladder;
+use super::onnx::ModelSource;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::record::{BucketTick, Tick};
 
-/// Three ticks.
-pub(super) const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
+/// A lead time of three one-minute ticks.
+pub(crate) const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 
-/// One type of eight processors.
-pub(super) fn catalog() -> Catalog {
-    let entry =
-        InstanceTypeEntry { name: "one".into(), cpu_millis: Some(8_000), ..InstanceTypeEntry::default() };
+/// A catalog of one instance type with eight processors.
+pub(crate) fn catalog() -> Catalog {
+    let entry = InstanceTypeEntry {
+        name: "one".into(),
+        cpu_millis: Some(8_000),
+        ..InstanceTypeEntry::default()
+    };
     CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
 }
 
 /// A tick without arrivals.
-pub(super) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
+pub(crate) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
     let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
     Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] }
 }
 
-/// A method over that catalog, with the network that is shipped.
-pub(crate) fn basis(method: Method, objective: Objective) -> Basis {
-    Basis {
+/// The configuration of a method over [`catalog`], with the shipped model.
+pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
+    ForecasterConfig {
         catalog: catalog(),
         method,
         ladder: Ladder::default(),
         lead: LEAD,
         objective,
-        network: Source::Pretrained,
+        model: ModelSource::Pretrained,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::class::PodClass;
-use super::objects::{CronJob, Job, JobSet, JobSpec, PodTemplate, Workload, is_true};
+use super::objects::{BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodTemplate, is_true};
 use super::schedule::Schedule;
 
 /// A namespace and a name.
@@ -74,10 +74,13 @@ pub struct Reading<'a> {
 
 impl Reading<'_> {
     /// What a Job announces: its pods, when it is suspended and no queue holds it, which announces them itself.
-    pub fn job(&self, job: &Job) -> Option<Announcement> {
-        let Job { metadata, spec } = job;
+    pub fn job(&self, job: &BatchJob) -> Option<Announcement> {
+        let BatchJob { metadata, spec } = job;
         let labels = metadata.labels.clone().unwrap_or_default();
-        if !spec.suspend || labels.contains_key(QUEUE_LABEL) || metadata.deletion_timestamp.is_some() {
+        if !spec.suspend
+            || labels.contains_key(QUEUE_LABEL)
+            || metadata.deletion_timestamp.is_some()
+        {
             return None;
         }
         // A JobSet announces its jobs together.
@@ -98,14 +101,24 @@ impl Reading<'_> {
             return None;
         }
         let schedule = Schedule::parse(&spec.schedule, spec.time_zone.as_deref())?;
-        let (labels, pods) = (job.metadata.labels.clone(), vec![self.job_pods(&job.spec, metadata)]);
-        Some(Announcement { held: Held::Scheduled, labels, pods, gang: false, schedule: Some(schedule) })
+        let (labels, pods) =
+            (job.metadata.labels.clone(), vec![self.job_pods(&job.spec, metadata)]);
+        Some(Announcement {
+            held: Held::Scheduled,
+            labels,
+            pods,
+            gang: false,
+            schedule: Some(schedule),
+        })
     }
 
     /// What a JobSet announces: the pods of all its jobs together.
     pub fn job_set(&self, metadata: &ObjectMeta, set: &JobSet) -> Option<Announcement> {
         let labels = metadata.labels.clone().unwrap_or_default();
-        if !set.spec.suspend || labels.contains_key(QUEUE_LABEL) || metadata.deletion_timestamp.is_some() {
+        if !set.spec.suspend
+            || labels.contains_key(QUEUE_LABEL)
+            || metadata.deletion_timestamp.is_some()
+        {
             return None;
         }
         let pods = set.spec.replicated_jobs.iter().map(|job| {
@@ -118,7 +131,11 @@ impl Reading<'_> {
     }
 
     /// What a Kueue Workload announces: its pods, until they are admitted.
-    pub fn workload(&self, metadata: &ObjectMeta, workload: &Workload) -> Option<Announcement> {
+    pub fn workload(
+        &self,
+        metadata: &ObjectMeta,
+        workload: &KueueWorkload,
+    ) -> Option<Announcement> {
         let conditions = &workload.status.conditions;
         if is_true(conditions, "Admitted")
             || is_true(conditions, "Finished")
@@ -126,9 +143,11 @@ impl Reading<'_> {
         {
             return None;
         }
-        let held = if is_true(conditions, "QuotaReserved") { Held::QuotaReserved } else { Held::NoQuota };
+        let held =
+            if is_true(conditions, "QuotaReserved") { Held::QuotaReserved } else { Held::NoQuota };
         let sets = &workload.spec.pod_sets;
-        let pods = sets.iter().map(|set| self.pods(&set.template, metadata, set.count.into())).collect();
+        let pods =
+            sets.iter().map(|set| self.pods(&set.template, metadata, set.count.into())).collect();
         let labels = metadata.labels.clone().unwrap_or_default();
         Some(Announcement { held, labels, pods, gang: true, schedule: None })
     }
@@ -136,7 +155,8 @@ impl Reading<'_> {
     /// The pods that a job starts with.
     fn job_pods(&self, spec: &JobSpec, metadata: &ObjectMeta) -> (PodClass, u64) {
         let parallelism = spec.parallelism.unwrap_or(1);
-        let count = spec.completions.map_or(parallelism, |completions| completions.min(parallelism));
+        let count =
+            spec.completions.map_or(parallelism, |completions| completions.min(parallelism));
         self.pods(&spec.template, metadata, count.into())
     }
 

@@ -39,7 +39,7 @@ pub struct PodClass {
     /// The PodGroup of pods that are held: how those start that are not, is for their scheduler.
     pub pod_group: Option<String>,
     /// What each takes of a node.
-    pub asks: Resources,
+    pub requests: Resources,
     /// The kind of the accelerators among it.
     pub accelerator_kind: AcceleratorKind,
     /// Where they may go.
@@ -50,8 +50,9 @@ impl PodClass {
     /// The class of a pod, with the labels that policies read.
     pub fn of(pod: &Pod, label_keys: &BTreeSet<String>) -> Self {
         let Pod { metadata, spec, status: _ } = pod;
-        let (asks, accelerator_kind) = requests(spec);
-        let mut gates: Vec<String> = spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect();
+        let (requests, accelerator_kind) = requests(spec);
+        let mut gates: Vec<String> =
+            spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect();
         gates.sort();
         let pod_group = if gates.is_empty() { None } else { pod_group(pod) };
         Self {
@@ -61,7 +62,7 @@ impl PodClass {
             priority: spec.priority.unwrap_or(0),
             gates,
             pod_group,
-            asks,
+            requests,
             accelerator_kind,
             constraints: Constraints::of(spec),
         }
@@ -74,7 +75,7 @@ impl PodClass {
         priority: i32,
         label_keys: &BTreeSet<String>,
     ) -> Self {
-        let (asks, accelerator_kind) = requests(&template.spec);
+        let (requests, accelerator_kind) = requests(&template.spec);
         Self {
             role: Role::Workload,
             namespace: namespace.into(),
@@ -82,7 +83,7 @@ impl PodClass {
             priority,
             gates: Vec::new(),
             pod_group: None,
-            asks,
+            requests,
             accelerator_kind,
             constraints: Constraints::of(&template.spec),
         }
@@ -92,11 +93,15 @@ impl PodClass {
 fn pod_group(pod: &Pod) -> Option<String> {
     let Pod { metadata, spec, status: _ } = pod;
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(PLUGINS_GROUP));
-    let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(VOLCANO_GROUP));
+    let annotation =
+        metadata.annotations.as_ref().and_then(|annotations| annotations.get(VOLCANO_GROUP));
     spec.scheduling_group.pod_group_name.as_ref().or(label).or(annotation).cloned()
 }
 
-fn kept(labels: Option<&BTreeMap<String, String>>, keys: &BTreeSet<String>) -> BTreeMap<String, String> {
+fn kept(
+    labels: Option<&BTreeMap<String, String>>,
+    keys: &BTreeSet<String>,
+) -> BTreeMap<String, String> {
     let Some(labels) = labels else { return BTreeMap::new() };
     let one = |key: &String| labels.get(key).map(|value| (key.clone(), value.clone()));
     keys.iter().filter_map(one).collect()
@@ -183,7 +188,8 @@ impl Classes {
 
     /// The classes in use.
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Arc<PodClass>)> {
-        let used = self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, &slot.as_ref()?.0)));
+        let used =
+            self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, &slot.as_ref()?.0)));
         used.map(|(id, class)| (ClassId::try_from(id).unwrap_or(ClassId::MAX), class))
     }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::objects::Taint;
 use super::objects::{NodeSelectorTerm, PodSpec, Requirement, Toleration};
-use crate::catalog::Taint;
 
 /// What a pod asks of the node it is put on, beside room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +47,8 @@ impl Constraints {
         selector.iter().all(|(key, value)| labels.get(key) == Some(value))
             && terms.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, labels)))
             && taints.iter().all(|taint| {
-                taint.effect == "PreferNoSchedule" || tolerations.iter().any(|t| tolerates(t, taint))
+                taint.effect == "PreferNoSchedule"
+                    || tolerations.iter().any(|t| tolerates(t, taint))
             })
     }
 }
@@ -65,7 +66,9 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         PREFIX => taint.key.starts_with(key),
         "Exists" => key.is_empty() || key == taint.key,
         "Equal" => key == taint.key && value.as_deref().unwrap_or("") == taint.value,
-        "Lt" | "Gt" => key == taint.key && compares(&taint.value, operator, value.as_deref().unwrap_or("")),
+        "Lt" | "Gt" => {
+            key == taint.key && compares(&taint.value, operator, value.as_deref().unwrap_or(""))
+        }
         _ => false,
     }
 }
@@ -113,8 +116,11 @@ mod tests {
         ];
         let labels = labels.map(|(key, value)| (key.into(), value.into())).into();
         let taints = [("nvidia.com/gpu", "NoSchedule"), ("busy", "PreferNoSchedule")];
-        let taints =
-            taints.map(|(key, effect)| Taint { key: key.into(), value: "yes".into(), effect: effect.into() });
+        let taints = taints.map(|(key, effect)| Taint {
+            key: key.into(),
+            value: "yes".into(),
+            effect: effect.into(),
+        });
         let spec: PodSpec = serde_json::from_str(spec).unwrap();
         assert_eq!(Constraints::of(&spec).admit(&labels, &taints), admitted, "{spec:?}");
     }
@@ -161,7 +167,10 @@ mod tests {
         check(&affinity(&term("cores", "Lt", r#""4""#)), false);
         check(&affinity(&term("cores", "Exists", "")), true);
         check(&affinity(&term("cores", "DoesNotExist", "")), false);
-        check(&affinity(&[term("cores", "In", r#""1""#), term("cores", "Exists", "")].join(", ")), true);
+        check(
+            &affinity(&[term("cores", "In", r#""1""#), term("cores", "Exists", "")].join(", ")),
+            true,
+        );
         check(&affinity("{}"), false);
         check(&affinity(""), false);
     }

@@ -12,7 +12,8 @@ use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 use super::announced::{Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Role};
 use super::constraints::Constraints;
-use super::nodes::{NodeId, Nodes, time};
+use super::nodes::{NodeId, Nodes};
+use super::objects::time;
 use super::objects::{DaemonSet, Node, Pod, is_true, since};
 use super::requests::requests;
 
@@ -65,7 +66,7 @@ pub struct Daemon {
     /// Where they run.
     pub constraints: Constraints,
     /// What each takes.
-    pub asks: Resources,
+    pub requests: Resources,
 }
 
 /// One of our pods.
@@ -203,7 +204,8 @@ impl Index {
 
     fn note_placeholder(&mut self, pod: &Pod) {
         let Pod { metadata, spec, status } = pod;
-        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ReplicaSet");
+        let owner =
+            metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ReplicaSet");
         let lifted = metadata.annotations.as_ref().and_then(|all| all.get(LIFTED_AT));
         let placeholder = PlaceholderPod {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
@@ -258,7 +260,8 @@ impl Index {
     /// A DaemonSet as it is now.
     pub fn apply_daemon(&mut self, daemon: &DaemonSet) {
         let spec = &daemon.spec.template.spec;
-        let known = Daemon { constraints: Constraints::of_daemon(spec), asks: requests(spec).0 };
+        let known =
+            Daemon { constraints: Constraints::of_daemon(spec), requests: requests(spec).0 };
         let key = Key::of(&daemon.metadata);
         if self.daemons.get(&key) != Some(&known) {
             self.daemons.insert(key, known);
@@ -311,7 +314,7 @@ impl Index {
             self.classes.release(id);
         }
         taken.sort_by(|(a, _), (b, _)| {
-            (&a.namespace, a.asks, a.priority).cmp(&(&b.namespace, b.asks, b.priority))
+            (&a.namespace, a.requests, a.priority).cmp(&(&b.namespace, b.requests, b.priority))
         });
         taken
     }

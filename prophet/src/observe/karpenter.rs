@@ -7,10 +7,10 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde::Deserialize;
 
+use super::objects::Taint;
 use super::objects::{NodeTaint, Requirement};
 use super::quantity::millis;
 use super::requests::{kind_in, resources};
-use crate::catalog::Taint;
 
 /// A `NodePool` of `karpenter.sh/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,8 @@ impl NodePool {
         if object.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let PoolSpec { template, limits } = serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
+        let PoolSpec { template, limits } =
+            serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
         let PoolNode { requirements, taints } = template.spec;
         let mut choices: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for Requirement { key, operator, values } in requirements {
@@ -89,7 +90,8 @@ impl NodePool {
             }
         }
         let taint = |NodeTaint { key, value, effect }| Taint { key, value, effect };
-        let cpu = limits.get("cpu").map(|limit| limit.as_str().map_or(limit.to_string(), str::to_owned));
+        let cpu =
+            limits.get("cpu").map(|limit| limit.as_str().map_or(limit.to_string(), str::to_owned));
         Some(Self {
             name: object.name_any(),
             labels: template.metadata.labels,

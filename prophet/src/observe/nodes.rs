@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use embedder::{AcceleratorKind, Resources};
 
 use super::class::{ClassId, PodClass, Role};
-use super::objects::{Node, is_true, since};
+use super::objects::Taint;
+use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
-use crate::catalog::Taint;
 
 /// The place of a node among [`Nodes`]; used anew once the node is gone and nothing is bound to it.
 pub type NodeId = u32;
@@ -64,12 +64,6 @@ impl NodeFacts {
 const GOING: [&str; 3] =
     ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
 
-/// A time of the API server.
-pub(crate) fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Option<DateTime<Utc>> {
-    let at = time.0;
-    DateTime::from_timestamp(at.as_second(), u32::try_from(at.subsec_nanosecond()).unwrap_or(0))
-}
-
 /// A workload's pods of one class on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnNode {
@@ -83,7 +77,7 @@ pub struct OnNode {
 
 /// A node with what runs on it. Pods may be bound before the node is seen.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
+pub struct NodeSlot {
     /// Its name.
     pub name: Arc<str>,
     /// The node, once seen.
@@ -105,7 +99,7 @@ pub struct Slot {
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     ids: HashMap<Arc<str>, NodeId>,
-    slots: Vec<Slot>,
+    slots: Vec<NodeSlot>,
     free: Vec<NodeId>,
     generation: u8,
     /// Changes with every change of a node's facts.
@@ -120,11 +114,14 @@ impl Nodes {
         }
         let name: Arc<str> = name.into();
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(NodeSlot::default());
             NodeId::try_from(self.slots.len() - 1).unwrap_or(NodeId::MAX)
         });
-        self.slots[id as usize] =
-            Slot { name: Arc::clone(&name), generation: self.generation, ..Slot::default() };
+        self.slots[id as usize] = NodeSlot {
+            name: Arc::clone(&name),
+            generation: self.generation,
+            ..NodeSlot::default()
+        };
         self.ids.insert(name, id);
         self.version += 1;
         id
@@ -188,12 +185,12 @@ impl Nodes {
         match class.role {
             Role::Placeholder => slot.placeholders += 1,
             Role::Mirror => {
-                slot.static_used = slot.static_used.give_back(class.asks);
-                slot.used = slot.used.give_back(class.asks);
+                slot.static_used = slot.static_used.give_back(class.requests);
+                slot.used = slot.used.give_back(class.requests);
             }
-            Role::Daemon => slot.used = slot.used.give_back(class.asks),
+            Role::Daemon => slot.used = slot.used.give_back(class.requests),
             Role::Workload => {
-                slot.used = slot.used.give_back(class.asks);
+                slot.used = slot.used.give_back(class.requests);
                 if let Some(pods) = slot.pods.iter_mut().find(|pods| pods.class == class_id) {
                     pods.count += 1;
                     pods.oldest = pods.oldest.into_iter().chain(created).min();
@@ -211,12 +208,12 @@ impl Nodes {
         match class.role {
             Role::Placeholder => slot.placeholders = slot.placeholders.saturating_sub(1),
             Role::Mirror => {
-                slot.static_used = less(slot.static_used, class.asks);
-                slot.used = less(slot.used, class.asks);
+                slot.static_used = less(slot.static_used, class.requests);
+                slot.used = less(slot.used, class.requests);
             }
-            Role::Daemon => slot.used = less(slot.used, class.asks),
+            Role::Daemon => slot.used = less(slot.used, class.requests),
             Role::Workload => {
-                slot.used = less(slot.used, class.asks);
+                slot.used = less(slot.used, class.requests);
                 if let Some(at) = slot.pods.iter().position(|pods| pods.class == class_id) {
                     slot.pods[at].count -= 1;
                     if slot.pods[at].count == 0 {
@@ -237,13 +234,16 @@ impl Nodes {
     }
 
     /// A node by its place.
-    pub fn get(&self, id: NodeId) -> &Slot {
+    pub fn get(&self, id: NodeId) -> &NodeSlot {
         &self.slots[id as usize]
     }
 
     /// Nodes that were seen, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Slot, &NodeFacts)> {
-        self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &NodeSlot, &NodeFacts)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
     }
 
     /// How many places there are, used or not.
@@ -257,7 +257,7 @@ impl Nodes {
     }
 
     /// A node by its name.
-    pub fn by_name(&self, name: &str) -> Option<&Slot> {
+    pub fn by_name(&self, name: &str) -> Option<&NodeSlot> {
         self.ids.get(name).map(|&id| self.get(id))
     }
 }

@@ -13,10 +13,9 @@ use kube::Resource;
 use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
 
-use super::nodes::time;
-
 /// Annotations that are kept; the first one ends the initial list of a watch.
-const ANNOTATIONS: [&str; 5] = ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
+const ANNOTATIONS: [&str; 5] =
+    ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
 
 /// The annotation of a mirror pod: the API server's view of a static pod.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -77,7 +76,9 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
 }
 
 /// Quantities by resource name. Where a custom resource holds them they may be bare numbers.
-fn quantities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn quantities<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Quantity {
@@ -251,7 +252,8 @@ pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
 /// Since when one of the conditions is true.
 pub(crate) fn since(conditions: &[Condition], type_: &str) -> Option<DateTime<Utc>> {
     let mut conditions = conditions.iter();
-    let found = conditions.find(|condition| condition.type_ == type_ && condition.status == "True")?;
+    let found =
+        conditions.find(|condition| condition.type_ == type_ && condition.status == "True")?;
     found.last_transition_time.as_ref().and_then(time)
 }
 
@@ -327,7 +329,7 @@ pub struct TemplateSpec {
 
 /// A Job.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Job {
+pub struct BatchJob {
     /// Its metadata, slim.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
@@ -335,7 +337,7 @@ pub struct Job {
     #[serde(default)]
     pub spec: JobSpec,
 }
-resource!(Job, "Job", "batch", "v1", "jobs");
+resource!(BatchJob, "Job", "batch", "v1", "jobs");
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -408,7 +410,7 @@ pub struct JobTemplate {
 
 /// Kueue's Workload.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Workload {
+pub struct KueueWorkload {
     /// Its pods.
     #[serde(default)]
     pub spec: WorkloadSpec,
@@ -434,4 +436,23 @@ pub struct PodSet {
 #[serde(default)]
 pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
+}
+
+/// A time of the API server.
+pub(crate) fn time(
+    time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time,
+) -> Option<DateTime<Utc>> {
+    let at = time.0;
+    DateTime::from_timestamp(at.as_second(), u32::try_from(at.subsec_nanosecond()).unwrap_or(0))
+}
+
+/// A node's taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Taint {
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value, or empty if it has none.
+    pub value: String,
+    /// The taint's effect: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
 }

@@ -24,15 +24,16 @@ pub(super) const ACCELERATORS: [&str; 5] = [
 pub fn requests(spec: &PodSpec) -> (Resources, AcceleratorKind) {
     let kind = kind(spec);
     let of = |quantities: &BTreeMap<String, String>| resources(quantities, kind);
-    let asks = |container: &Container| of(&container.resources.requests);
-    let mut running = spec.containers.iter().map(asks).fold(Resources::default(), Resources::give_back);
+    let requests = |container: &Container| of(&container.resources.requests);
+    let mut running =
+        spec.containers.iter().map(requests).fold(Resources::default(), Resources::give_back);
     let (mut sidecars, mut starting) = (Resources::default(), Resources::default());
     for container in &spec.init_containers {
         if container.restart_policy.as_deref() == Some("Always") {
-            sidecars = sidecars.give_back(asks(container));
+            sidecars = sidecars.give_back(requests(container));
             starting = starting.roof(sidecars);
         } else {
-            starting = starting.roof(sidecars.give_back(asks(container)));
+            starting = starting.roof(sidecars.give_back(requests(container)));
         }
     }
     running = running.give_back(sidecars).roof(starting);
@@ -70,8 +71,10 @@ pub fn kind_in(quantities: &BTreeMap<String, String>) -> Option<&'static str> {
 fn kind(spec: &PodSpec) -> &'static str {
     let containers = spec.containers.iter().chain(&spec.init_containers);
     let mut all = containers.map(|container| &container.resources.requests);
-    let found =
-        all.by_ref().filter_map(kind_in).min_by_key(|kind| ACCELERATORS.iter().position(|k| k == kind));
+    let found = all
+        .by_ref()
+        .filter_map(kind_in)
+        .min_by_key(|kind| ACCELERATORS.iter().position(|k| k == kind));
     found.unwrap_or(AcceleratorKind::NVIDIA)
 }
 
@@ -84,8 +87,13 @@ mod tests {
     #[track_caller]
     fn check(spec: &str, [accelerators, cpu_millis, gib]: [u64; 3]) {
         let spec: PodSpec = serde_json::from_str(spec).unwrap();
-        let expected =
-            Resources { accelerators, cpu_millis, memory_bytes: gib * GIB, ephemeral_bytes: 0, pods: 1 };
+        let expected = Resources {
+            accelerators,
+            cpu_millis,
+            memory_bytes: gib * GIB,
+            ephemeral_bytes: 0,
+            pods: 1,
+        };
         assert_eq!(requests(&spec).0, expected);
     }
 
@@ -113,7 +121,10 @@ mod tests {
         let sidecar = r#"{"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}"#;
         let init = r#"{"resources": {"requests": {"cpu": "5"}}}"#;
         let main = r#"{"resources": {"requests": {"cpu": "2"}}}"#;
-        check(&format!(r#"{{"containers": [{main}], "initContainers": [{sidecar}]}}"#), [0, 3_000, 0]);
+        check(
+            &format!(r#"{{"containers": [{main}], "initContainers": [{sidecar}]}}"#),
+            [0, 3_000, 0],
+        );
         check(
             &format!(r#"{{"containers": [{main}], "initContainers": [{init}, {sidecar}]}}"#),
             [0, 5_000, 0],

@@ -23,7 +23,7 @@ use watcher::Event;
 use super::announced::{Announcement, Key, Reading};
 use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
-use super::objects::{CronJob, DaemonSet, Job, JobSet, Node, Pod, Workload};
+use super::objects::{BatchJob, CronJob, DaemonSet, JobSet, KueueWorkload, Node, Pod};
 use super::world::{OwnedObject, World, backing_off};
 use crate::crd::OverprovisioningPolicy;
 
@@ -104,15 +104,17 @@ impl Watches {
             old.abort();
         }
         let api: Api<Pod> = Api::all_with(self.client.clone(), &());
-        self.pods =
-            Some(self.follow("pods", api, watcher::Config::default().streaming_lists(), |world, event| {
-                match event {
-                    Event::Init => world.index.begin_pods(),
-                    Event::InitApply(pod) | Event::Apply(pod) => world.index.apply_pod(&pod),
-                    Event::InitDone => world.index.end_pods(),
-                    Event::Delete(pod) => world.index.delete_pod(&pod),
-                }
-            }));
+        self.pods = Some(self.follow(
+            "pods",
+            api,
+            watcher::Config::default().streaming_lists(),
+            |world, event| match event {
+                Event::Init => world.index.begin_pods(),
+                Event::InitApply(pod) | Event::Apply(pod) => world.index.apply_pod(&pod),
+                Event::InitDone => world.index.end_pods(),
+                Event::Delete(pod) => world.index.delete_pod(&pod),
+            },
+        ));
     }
 
     fn nodes(&mut self) {
@@ -128,21 +130,26 @@ impl Watches {
     fn daemons(&mut self) {
         let api: Api<DaemonSet> = Api::all_with(self.client.clone(), &());
         let mut listed = BTreeSet::new();
-        self.follow("daemonsets", api, watcher::Config::default(), move |world, event| match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(daemon) => {
-                listed.insert(Key::of(&daemon.metadata));
-                world.index.apply_daemon(&daemon);
-            }
-            Event::Apply(daemon) => world.index.apply_daemon(&daemon),
-            Event::InitDone => world.index.retain_daemons(&listed),
-            Event::Delete(daemon) => world.index.delete_daemon(&Key::of(&daemon.metadata)),
-        });
+        self.follow(
+            "daemonsets",
+            api,
+            watcher::Config::default(),
+            move |world, event| match event {
+                Event::Init => listed.clear(),
+                Event::InitApply(daemon) => {
+                    listed.insert(Key::of(&daemon.metadata));
+                    world.index.apply_daemon(&daemon);
+                }
+                Event::Apply(daemon) => world.index.apply_daemon(&daemon),
+                Event::InitDone => world.index.retain_daemons(&listed),
+                Event::Delete(daemon) => world.index.delete_daemon(&Key::of(&daemon.metadata)),
+            },
+        );
     }
 
     fn jobs(&mut self) {
-        let api: Api<Job> = Api::all_with(self.client.clone(), &());
-        let read = |reading: &Reading<'_>, job: &Job| reading.job(job);
+        let api: Api<BatchJob> = Api::all_with(self.client.clone(), &());
+        let read = |reading: &Reading<'_>, job: &BatchJob| reading.job(job);
         self.announcing("jobs", api, read);
     }
 
@@ -165,13 +172,18 @@ impl Watches {
 
     fn priorities(&mut self) {
         let api: Api<PriorityClass> = Api::all(self.client.clone());
-        let apply = kept(None, |world| &mut world.priorities, |class: PriorityClass| class.value.or(Some(0)));
+        let apply = kept(
+            None,
+            |world| &mut world.priorities,
+            |class: PriorityClass| class.value.or(Some(0)),
+        );
         self.follow("priorityclasses", api, watcher::Config::default(), apply);
     }
 
     fn autoscaler(&mut self, namespace: &str) {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let config = watcher::Config::default().fields(&format!("metadata.name={AUTOSCALER_STATUS}"));
+        let config =
+            watcher::Config::default().fields(&format!("metadata.name={AUTOSCALER_STATUS}"));
         self.follow("cluster-autoscaler-status", api, config, |world, event| match event {
             Event::InitApply(map) | Event::Apply(map) => {
                 let status = map.data.as_ref().and_then(|data| data.get("status"));
@@ -195,8 +207,11 @@ impl Watches {
         let config = watcher::Config::default().labels(OURS);
         let name = format!("replicasets of {namespace}");
         self.shared.world().need([name.clone()]);
-        let apply =
-            kept(Some(namespace.to_owned()), |world| &mut world.sets, |set| OwnedObject::of_set(&set));
+        let apply = kept(
+            Some(namespace.to_owned()),
+            |world| &mut world.sets,
+            |set| OwnedObject::of_set(&set),
+        );
         self.follow(&name, api, config, apply);
     }
 
@@ -287,8 +302,10 @@ fn announcer<K: Resource + Send + 'static>(
 ) -> impl FnMut(&mut World, Event<K>) + Send + 'static {
     let mut listed = BTreeSet::new();
     move |world, event| {
-        let reading =
-            Reading { label_keys: &world.index.label_keys().clone(), priorities: &world.priorities };
+        let reading = Reading {
+            label_keys: &world.index.label_keys().clone(),
+            priorities: &world.priorities,
+        };
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
@@ -315,18 +332,43 @@ struct OptionalKind {
 }
 
 const OPTIONAL: [OptionalKind; 8] = [
-    OptionalKind { name: "jobsets", group: "jobset.x-k8s.io", versions: &["v1alpha2"], kind: "JobSet" },
+    OptionalKind {
+        name: "jobsets",
+        group: "jobset.x-k8s.io",
+        versions: &["v1alpha2"],
+        kind: "JobSet",
+    },
     OptionalKind {
         name: "workloads",
         group: "kueue.x-k8s.io",
         versions: &["v1beta2", "v1beta1"],
         kind: "Workload",
     },
-    OptionalKind { name: GANGS[0], group: "scheduling.k8s.io", versions: &["v1alpha2"], kind: "PodGroup" },
-    OptionalKind { name: GANGS[1], group: "scheduling.x-k8s.io", versions: &["v1alpha1"], kind: "PodGroup" },
-    OptionalKind { name: GANGS[2], group: "scheduling.volcano.sh", versions: &["v1beta1"], kind: "PodGroup" },
+    OptionalKind {
+        name: GANGS[0],
+        group: "scheduling.k8s.io",
+        versions: &["v1alpha2"],
+        kind: "PodGroup",
+    },
+    OptionalKind {
+        name: GANGS[1],
+        group: "scheduling.x-k8s.io",
+        versions: &["v1alpha1"],
+        kind: "PodGroup",
+    },
+    OptionalKind {
+        name: GANGS[2],
+        group: "scheduling.volcano.sh",
+        versions: &["v1beta1"],
+        kind: "PodGroup",
+    },
     OptionalKind { name: "nodepools", group: "karpenter.sh", versions: &["v1"], kind: "NodePool" },
-    OptionalKind { name: "nodeclaims", group: "karpenter.sh", versions: &["v1"], kind: "NodeClaim" },
+    OptionalKind {
+        name: "nodeclaims",
+        group: "karpenter.sh",
+        versions: &["v1"],
+        kind: "NodeClaim",
+    },
     OptionalKind {
         name: "capacitybuffers",
         group: "autoscaling.x-k8s.io",
@@ -426,7 +468,8 @@ fn watch_optional(
         _ => {
             shared.world().buffers = Some(BTreeMap::new());
             for namespace in namespaces {
-                let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(client.clone(), namespace, resource);
                 let apply = kept(
                     Some(namespace.clone()),
                     |world| world.buffers.get_or_insert_default(),
@@ -447,8 +490,11 @@ fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement
 }
 
 /// The kinds of PodGroups, by their place in the index.
-const GANGS: [&str; GANG_KINDS] =
-    ["podgroups.scheduling.k8s.io", "podgroups.scheduling.x-k8s.io", "podgroups.scheduling.volcano.sh"];
+const GANGS: [&str; GANG_KINDS] = [
+    "podgroups.scheduling.k8s.io",
+    "podgroups.scheduling.x-k8s.io",
+    "podgroups.scheduling.volcano.sh",
+];
 
 /// How many pods of a PodGroup start at once or not at all; `None` where it is no gang.
 fn gang_min(group: &DynamicObject) -> Option<u64> {
@@ -458,6 +504,6 @@ fn gang_min(group: &DynamicObject) -> Option<u64> {
 }
 
 fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
-    let workload: Workload = serde_json::from_value(object.data.clone()).ok()?;
+    let workload: KueueWorkload = serde_json::from_value(object.data.clone()).ok()?;
     reading.workload(&object.metadata, &workload)
 }

@@ -26,7 +26,7 @@ pub struct Workloads {
 
 /// Where a pod that waits stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum WaitingState {
     /// Counts now.
     Pending,
     /// Counts as announced.
@@ -75,22 +75,24 @@ impl Workloads {
     }
 
     /// Where pods of a class that are held by gates stand.
-    pub fn gated(&self, class: &PodClass) -> Standing {
+    pub fn gated(&self, class: &PodClass) -> WaitingState {
         if class.gates.iter().all(|gate| self.released_gates.contains(gate)) {
-            Standing::Announced
+            WaitingState::Announced
         } else {
-            Standing::HeldBack(HeldBack::UnknownGate)
+            WaitingState::HeldBack(HeldBack::UnknownGate)
         }
     }
 
     /// Where pods to be stand.
-    pub fn announced(&self, announcement: &Announcement) -> Standing {
+    pub fn announced(&self, announcement: &Announcement) -> WaitingState {
         match announcement.held {
-            Held::QuotaReserved | Held::Scheduled => Standing::Announced,
-            Held::NoQuota => Standing::HeldBack(HeldBack::NoQuota),
+            Held::QuotaReserved | Held::Scheduled => WaitingState::Announced,
+            Held::NoQuota => WaitingState::HeldBack(HeldBack::NoQuota),
             Held::Suspended => match &self.released_jobs {
-                Some(selector) if all_met(selector, &announcement.labels) => Standing::Announced,
-                _ => Standing::HeldBack(HeldBack::Suspended),
+                Some(selector) if all_met(selector, &announcement.labels) => {
+                    WaitingState::Announced
+                }
+                _ => WaitingState::HeldBack(HeldBack::Suspended),
             },
         }
     }

@@ -106,7 +106,10 @@ impl OwnedObject {
         if object.meta().deletion_timestamp.is_some() {
             return None;
         }
-        let owner = object.owner_references().iter().find(|owner| owner.kind == "OverprovisioningPolicy")?;
+        let owner = object
+            .owner_references()
+            .iter()
+            .find(|owner| owner.kind == "OverprovisioningPolicy")?;
         Some(Self {
             policy: object.labels().get(POLICY_LABEL)?.clone(),
             owner: owner.uid.clone(),
@@ -142,7 +145,11 @@ struct ScaleUp {
 pub(super) fn backing_off(status: &str) -> BTreeSet<String> {
     let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
     let groups = parsed.map(|status| status.node_groups).unwrap_or_default();
-    groups.into_iter().filter(|group| group.scale_up.status == "Backoff").map(|group| group.name).collect()
+    groups
+        .into_iter()
+        .filter(|group| group.scale_up.status == "Backoff")
+        .map(|group| group.name)
+        .collect()
 }
 
 #[cfg(test)]

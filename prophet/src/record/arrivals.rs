@@ -1,26 +1,28 @@
-//! Pods submitted since the last tick, by shape; and the shapes that arrive most, whose free room is recorded.
+//! Pods submitted since the last tick, by shape, and the most frequent shapes.
+//!
+//! The history records the free room of the most frequent shapes only.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::ShapeId;
+use super::tick::ShapeId;
 
-/// Shapes whose free room is recorded: those that arrive most.
+/// The number of most frequent shapes whose free room is recorded.
 pub(crate) const FREQUENT_SHAPES_MAX: usize = 8;
 
-/// See the module.
+/// Counts the pods submitted, by shape.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     since_tick: BTreeMap<ShapeId, u64>,
     /// Shapes that arrived for the first time since the last tick.
     first_seen: Vec<ShapeId>,
-    /// All that ever came, by shape.
+    /// All pods submitted so far, by shape.
     total: Vec<u64>,
     frequent: Vec<ShapeId>,
 }
 
 impl Arrivals {
-    /// Pods of a shape arrived.
+    /// Counts `count` submitted pods of a shape.
     pub fn add(&mut self, shape: ShapeId, count: u64) {
         *self.since_tick.entry(shape).or_default() += count;
         let at = shape as usize;
@@ -38,25 +40,32 @@ impl Arrivals {
             self.frequent.push(shape);
             return;
         }
-        let rarest =
-            self.frequent.iter_mut().min_by_key(|shape| (self.total[**shape as usize], Reverse(**shape)));
-        if let Some(rarest) = rarest.filter(|rarest| self.total[**rarest as usize] < self.total[at]) {
+        let rarest = self
+            .frequent
+            .iter_mut()
+            .min_by_key(|shape| (self.total[**shape as usize], Reverse(**shape)));
+        if let Some(rarest) = rarest.filter(|rarest| self.total[**rarest as usize] < self.total[at])
+        {
             *rarest = shape;
         }
     }
 
-    /// The shapes that arrive most.
+    /// The most frequent shapes, at most 8, in no particular order.
     pub fn frequent(&self) -> &[ShapeId] {
         &self.frequent
     }
 
-    /// The pods since the last tick, by shape.
+    /// The pods submitted since the last tick, by shape.
     pub fn since_tick(&self) -> Vec<(ShapeId, u64)> {
         self.since_tick.iter().map(|(shape, count)| (*shape, *count)).collect()
     }
 
-    /// At a tick: the pods since the last one by shape, and the shapes among them that are new.
+    /// Ends a tick: returns the pods submitted since the last tick, by shape, and the new shapes
+    /// among them, and starts the next tick.
     pub fn take(&mut self) -> (Vec<(ShapeId, u64)>, Vec<ShapeId>) {
-        (std::mem::take(&mut self.since_tick).into_iter().collect(), std::mem::take(&mut self.first_seen))
+        (
+            std::mem::take(&mut self.since_tick).into_iter().collect(),
+            std::mem::take(&mut self.first_seen),
+        )
     }
 }

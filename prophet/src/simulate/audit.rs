@@ -1,24 +1,28 @@
-//! What must hold in any world, checked at every second of random small ones.
+//! Property tests: invariants of the simulated cluster, checked at every second of small random
+//! worlds.
 
 use std::collections::HashMap;
 
 use embedder::{AcceleratorKind, Catalog, Resources, Split, UNLIMITED};
 use proptest::prelude::*;
 
-use super::cluster::Cluster;
-use super::contender::Contender;
+use super::contender::NamedPolicy;
+use super::input::SimulationInput;
 use super::log::RunLog;
-use super::offered::{Series, offered};
-use super::settings::{GangMode, LaunchLatency, SchedulerKind, Settings};
-use super::workload::Workload;
-use super::world::{Run, World, simulate};
+use super::settings::{GangMode, LaunchLatency, SimulationSettings};
+use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
+use crate::replay::SchedulerKind;
+use crate::replay::SimulatedCluster;
+use crate::replay::Workload;
+use crate::replay::{Series, offered};
 use crate::span::Span;
 use crate::trace::{Job, Work};
 
-impl Run<'_> {
-    /// No node over capacity, no pod on a node that is not ready, no job started before its submission, gangs whole.
+impl Simulation<'_> {
+    /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs
+    /// before its submission, and that gangs are placed whole.
     fn audit(&self, now: i64) {
         let mut used: HashMap<usize, Resources> = HashMap::new();
         for (&job, pods) in self.placements.jobs() {
@@ -26,18 +30,21 @@ impl Run<'_> {
             assert!(entry.submit <= now, "job {job} runs before its submission");
             for &(node, shape) in pods {
                 let sum = used.entry(node).or_default();
-                *sum = sum.give_back(self.workload.shapes[shape as usize].asks);
+                *sum = sum.give_back(self.workload.shapes[shape as usize].requests);
             }
             let placed = pods.len() as u64;
             let whole: u64 = self.workload.classes[entry.class].pods.iter().map(|(_, n)| n).sum();
             let by_pod = self.world.settings.gang == GangMode::PodByPod;
-            assert!(placed == whole || by_pod && placed < whole, "job {job} has {placed} of {whole} pods");
+            assert!(
+                placed == whole || by_pod && placed < whole,
+                "job {job} has {placed} of {whole} pods"
+            );
         }
         self.cluster.audit(&used);
     }
 }
 
-impl Cluster<'_> {
+impl SimulatedCluster<'_> {
     fn audit(&self, used: &HashMap<usize, Resources>) {
         for (id, node) in self.nodes.iter().enumerate() {
             let allocatable = self.catalog.buckets()[node.bucket].allocatable;
@@ -47,7 +54,11 @@ impl Cluster<'_> {
             };
             assert!(node.is_ready(), "pods on node {id}, which is not ready");
             assert!(!node.has_placeholder(), "pods beside a placeholder on node {id}");
-            assert_eq!(allocatable.take(used), Some(node.free()), "node {id} is over capacity or miscounted");
+            assert_eq!(
+                allocatable.take(used),
+                Some(node.free()),
+                "node {id} is over capacity or miscounted"
+            );
         }
         for (bucket, entry) in self.catalog.buckets().iter().enumerate() {
             for (at, group) in entry.groups.iter().enumerate() {
@@ -61,7 +72,14 @@ impl Cluster<'_> {
     }
 }
 
-fn job(submit: i64, runtime: i64, units: u64, unit: Resources, split: Option<Split>, priority: i32) -> Job {
+fn job(
+    submit: i64,
+    runtime: i64,
+    units: u64,
+    unit: Resources,
+    split: Option<Split>,
+    priority: i32,
+) -> Job {
     let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split };
     Job { name: "".into(), submit, runtime, priority, work }
 }
@@ -77,7 +95,9 @@ fn any_job() -> impl Strategy<Value = Job> {
     ];
     let split = prop_oneof![Just(None), Just(Some(Split::Full)), Just(Some(Split::Even))];
     (0..6_000_i64, 1..2_500_i64, 1..14_u64, unit, split, -1..2_i32).prop_map(
-        |(submit, runtime, units, unit, split, priority)| job(submit, runtime, units, unit, split, priority),
+        |(submit, runtime, units, unit, split, priority)| {
+            job(submit, runtime, units, unit, split, priority)
+        },
     )
 }
 
@@ -99,14 +119,18 @@ fn entry(
 }
 
 fn two_types(most: u64, least: u64) -> Catalog {
-    let group =
-        |name: &str, max, min| GroupEntry { name: name.into(), min, max: Some(max), ..GroupEntry::default() };
+    let group = |name: &str, max, min| GroupEntry {
+        name: name.into(),
+        min,
+        max: Some(max),
+        ..GroupEntry::default()
+    };
     let small = entry("small", 4_000, 0, 1.0, vec![group("a", most, least), group("b", most, 0)]);
     let gpu = entry("gpu", 8_000, 4, 5.0, vec![group("c", most, 0)]);
     CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
 }
 
-fn any_settings() -> impl Strategy<Value = Settings> {
+fn any_settings() -> impl Strategy<Value = SimulationSettings> {
     let latency = prop_oneof![
         Just(LaunchLatency::Constant(Span::seconds(300))),
         Just(LaunchLatency::Constant(Span::seconds(0))),
@@ -114,28 +138,30 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     ];
     let scheduler = prop_oneof![Just(SchedulerKind::Pack), Just(SchedulerKind::Spread)];
     let gang = prop_oneof![Just(GangMode::Whole), Just(GangMode::PodByPod)];
-    (latency, scheduler, gang, prop_oneof![Just(0.0), Just(0.3)], 0..700_u32, any::<u64>()).prop_map(
-        |(launch_latency, scheduler, gang, launch_failure_share, delay, seed)| Settings {
-            launch_latency,
-            scheduler,
-            gang,
-            launch_failure_share,
-            scale_down_delay_after_add: Span::seconds(delay),
-            seed,
-            ..Settings::default()
-        },
-    )
+    (latency, scheduler, gang, prop_oneof![Just(0.0), Just(0.3)], 0..700_u32, any::<u64>())
+        .prop_map(|(launch_latency, scheduler, gang, launch_failure_share, delay, seed)| {
+            SimulationSettings {
+                launch_latency,
+                scheduler,
+                gang,
+                launch_failure_share,
+                scale_down_delay_after_add: Span::seconds(delay),
+                seed,
+                ..SimulationSettings::default()
+            }
+        })
 }
 
-fn any_contender() -> impl Strategy<Value = Contender> {
+fn any_contender() -> impl Strategy<Value = NamedPolicy> {
     prop_oneof![
-        Just(Contender::Reactive),
-        (0..5_u64).prop_map(Contender::Constant),
-        Just(Contender::StaticMax),
-        prop::sample::select(&Method::QUANTILES).prop_map(|method| Contender::Forecast(method, Some(0.9))),
-        Just(Contender::Ladder),
-        Just(Contender::Rates(0.9)),
-        Just(Contender::Oracle),
+        Just(NamedPolicy::Reactive),
+        (0..5_u64).prop_map(NamedPolicy::Constant),
+        Just(NamedPolicy::StaticMax),
+        prop::sample::select(&Method::QUANTILES)
+            .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
+        Just(NamedPolicy::Ladder),
+        Just(NamedPolicy::Rates(0.9)),
+        Just(NamedPolicy::Oracle),
     ]
 }
 
@@ -144,17 +170,24 @@ fn sorted(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs
 }
 
-/// Runs a world and keeps ticks; `window` is all of it.
+/// Runs a world in this window, and keeps the ticks.
 fn run(
     jobs: &[Job],
     catalog: &Catalog,
-    settings: &Settings,
-    contender: Contender,
+    settings: &SimulationSettings,
+    contender: NamedPolicy,
     window: (i64, i64),
 ) -> RunLog {
     let workload = Workload::new(jobs, catalog);
     let series = offered(&workload, catalog, settings.scheduler);
-    let world = World { workload: &workload, catalog, settings, window, replay: 0, keep_ticks: true };
+    let world = SimulationInput {
+        workload: &workload,
+        catalog,
+        settings,
+        window,
+        replay: 0,
+        keep_ticks: true,
+    };
     simulate(world, contender, &series, &|| false)
 }
 
@@ -173,10 +206,10 @@ proptest! {
         let (jobs, catalog) = (sorted(jobs), two_types(12, least));
         let workload = Workload::new(&jobs, &catalog);
         let series = offered(&workload, &catalog, settings.scheduler);
-        let world = World { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
-        let mut run = Run::new(world, contender, &series);
+        let world = SimulationInput { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
+        let mut run = Simulation::new(world, contender, &series);
         run.start_minimum();
-        // Instance-hours, counted second by second as they pass.
+        // The seconds of ready and of busy nodes, accumulated from moment to moment.
         let (mut ready_seconds, mut busy_seconds) = (0, 0);
         let mut last = ALL.0;
         while let Some(now) = run.next_moment() {
@@ -190,7 +223,7 @@ proptest! {
             run.audit(now);
         }
         let log = run.finish();
-        // Every job starts once, after its submission, and none is lost.
+        // Every job starts exactly once, not before its submission.
         prop_assert_eq!(log.jobs.len() as u64 + log.unfinished, workload.jobs.len() as u64);
         prop_assert_eq!(log.unfinished, 0);
         prop_assert!(log.jobs.iter().all(|job| job.submit <= job.start && job.start < job.end && job.instances > 0));
@@ -212,10 +245,10 @@ proptest! {
     ) {
         let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
         let bare = |contender| RunLog { ticks: vec![], ..run(&jobs, &catalog, &settings, contender, ALL) };
-        let reactive = bare(Contender::Reactive);
-        prop_assert_eq!(&reactive, &bare(Contender::Constant(0)));
-        // The paper's rule with the last value as its forecast.
-        prop_assert_eq!(&reactive, &bare(Contender::Paper));
+        let reactive = bare(NamedPolicy::Reactive);
+        prop_assert_eq!(&reactive, &bare(NamedPolicy::Constant(0)));
+        // The paper's rule, with the last value as its forecast, holds no placeholders.
+        prop_assert_eq!(&reactive, &bare(NamedPolicy::Paper));
     }
 
     #[test]
@@ -236,7 +269,7 @@ proptest! {
         contender in any_contender().prop_filter("knows the future", |c| !c.knows_the_future()),
     ) {
         const NOW: i64 = 6_000;
-        // The constants of the catalog, not of the log: shapes come in the order in which they are seen.
+        // The catalog is fixed, because one derived from the log would depend on future jobs.
         let catalog = two_types(12, 1);
         let later = |jobs: Vec<Job>| jobs.into_iter().map(|job| Job { submit: job.submit + NOW, ..job });
         let world = |future: Vec<Job>| {
@@ -249,7 +282,8 @@ proptest! {
         prop_assert_eq!(world(future), world(other));
     }
 
-    /// One bucket, one pod a node, equal jobs, constant latency, no failures, no limits.
+    /// The world has one bucket, one pod per node, equal jobs, constant latency, no failures and no
+    /// limits.
     #[test]
     fn more_placeholders_never_make_the_sum_of_waits_worse(
         submits in prop::collection::vec(0..9_000_i64, 1..40), runtime in 30..3_000_i64, fewer in 0..6_u64, more in 0..6_u64,
@@ -257,13 +291,13 @@ proptest! {
         let jobs = sorted(submits.into_iter().map(|submit| job(submit, runtime, 1, cpus(1_000), None, 0)).collect());
         let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }.catalog().unwrap();
         let waits = |n| {
-            let log = run(&jobs, &catalog, &Settings::default(), Contender::Constant(n), ALL);
+            let log = run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Constant(n), ALL);
             log.jobs.iter().map(|job| job.start - job.submit).sum::<i64>()
         };
         prop_assert!(waits(fewer + more) <= waits(fewer));
     }
 
-    /// Offered demand is what a run without latency occupies.
+    /// Offered demand equals the nodes that a run without launch latency occupies.
     #[test]
     fn offered_demand_fits_all_jobs_at_once(jobs in prop::collection::vec(any_job(), 1..30)) {
         let (jobs, catalog) = (sorted(jobs), two_types(UNLIMITED, 0));
@@ -292,7 +326,8 @@ fn a_group_at_its_maximum_leaves_jobs_waiting_and_says_so() {
         let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
         CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
     };
-    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let log =
+        run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let starts: Vec<i64> = log.jobs.iter().map(|job| job.start).collect();
     assert_eq!(starts, [310, 310, 100_310], "the third starts when the first has ended");
     assert_eq!(log.nodes.len(), 2);
@@ -306,21 +341,26 @@ fn higher_priority_goes_first() {
         let groups = vec![GroupEntry { name: "a".into(), max: Some(1), ..GroupEntry::default() }];
         CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
     };
-    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let log =
+        run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let starts: Vec<i64> = log.jobs.iter().map(|job| job.start).collect();
     assert_eq!(starts, [1_310, 310]);
 }
 
 #[test]
 fn nothing_is_removed_for_a_while_after_a_scale_up() {
-    // The first node is empty from 370 on; at 810 a second one is requested for a job that the first cannot take.
+    // The first node is empty from second 370 on. At second 810, a second node is requested for a
+    // job that does not fit the first.
     let jobs = vec![
         job(0, 60, 4, cpus(1_000), None, 0),
         job(800, 5_000, 1, Resources { accelerators: 1, ..Resources::default() }, None, 0),
     ];
     let gone = |delay| {
-        let settings = Settings { scale_down_delay_after_add: Span::seconds(delay), ..Settings::default() };
-        run(&jobs, &two_types(12, 0), &settings, Contender::Reactive, (0, 20_000)).nodes[0].gone
+        let settings = SimulationSettings {
+            scale_down_delay_after_add: Span::seconds(delay),
+            ..SimulationSettings::default()
+        };
+        run(&jobs, &two_types(12, 0), &settings, NamedPolicy::Reactive, (0, 20_000)).nodes[0].gone
     };
     assert_eq!((gone(0), gone(600)), (Some(970), Some(1_410)));
 }
@@ -328,24 +368,31 @@ fn nothing_is_removed_for_a_while_after_a_scale_up() {
 #[test]
 fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
     let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(900, 60, 4, cpus(1_000), None, 0)];
-    let catalog =
-        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }.catalog().unwrap();
-    let settings = Settings { scale_down_delay_after_add: Span::seconds(0), ..Settings::default() };
-    let log = run(&jobs, &catalog, &settings, Contender::Reactive, (0, 20_000));
-    // Empty at 370; used again from 900 to 960; gone at the first scan 600 s after.
+    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }
+        .catalog()
+        .unwrap();
+    let settings = SimulationSettings {
+        scale_down_delay_after_add: Span::seconds(0),
+        ..SimulationSettings::default()
+    };
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Reactive, (0, 20_000));
+    // The node is empty from second 370, busy from 900 to 960, and removed at the first scan 600 s
+    // later.
     assert_eq!(log.nodes.iter().map(|node| node.gone).collect::<Vec<_>>(), [Some(1_560)]);
 }
 
 #[test]
 fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
     let jobs: Vec<Job> = (0..2).map(|i| job(i, 9_000, 1, cpus(4_000), None, 0)).collect();
-    let group = |name: &str, max| vec![GroupEntry { name: name.into(), max, ..GroupEntry::default() }];
+    let group =
+        |name: &str, max| vec![GroupEntry { name: name.into(), max, ..GroupEntry::default() }];
     let small = entry("small", 4_000, 0, 1.0, group("a", Some(1)));
     let large = entry("large", 8_000, 0, 2.0, group("b", None));
     let catalog = CatalogFile { instance_types: vec![small, large] }.catalog().unwrap();
-    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 50_000));
+    let log =
+        run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let buckets: Vec<usize> = log.nodes.iter().map(|node| node.bucket).collect();
-    // The first opens the small one; at the next scan only the large one can be had.
+    // The first job opens the small type. At the next scan, only the large type is available.
     assert_eq!((buckets, log.jobs[1].start), (vec![0, 1], 320));
 }
 
@@ -353,9 +400,11 @@ fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
 fn a_gang_that_no_group_will_ever_hold_does_not_keep_a_run_going() {
     let jobs = vec![job(0, 60, 3, cpus(4_000), None, 0), job(10, 60, 1, cpus(1_000), None, 0)];
     let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
-    let catalog =
-        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap();
-    let log = run(&jobs, &catalog, &Settings::default(), Contender::Reactive, (0, 5_000));
+    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }
+        .catalog()
+        .unwrap();
+    let log =
+        run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 5_000));
     assert_eq!((log.jobs.len(), log.unfinished), (1, 1));
 }
 
@@ -363,7 +412,13 @@ fn a_gang_that_no_group_will_ever_hold_does_not_keep_a_run_going() {
 fn nodes_of_a_minimum_are_no_launches() {
     let jobs = vec![job(7, 60, 1, cpus(1_000), None, 0)];
     for from in [0, 7] {
-        let log = run(&jobs, &two_types(12, 3), &Settings::default(), Contender::Reactive, (from, 5_000));
+        let log = run(
+            &jobs,
+            &two_types(12, 3),
+            &SimulationSettings::default(),
+            NamedPolicy::Reactive,
+            (from, 5_000),
+        );
         assert_eq!(log.nodes.len(), 3);
         assert!(log.nodes.iter().all(|node| node.requested < from));
     }
@@ -371,7 +426,14 @@ fn nodes_of_a_minimum_are_no_launches() {
 
 #[test]
 fn the_static_maximum_ends_before_the_window() {
-    let jobs = vec![job(0, 9_000, 4, cpus(1_000), None, 0), job(6_000, 60, 40, cpus(1_000), None, 0)];
-    let log = run(&jobs, &two_types(90, 0), &Settings::default(), Contender::StaticMax, (6_000, 9_000));
+    let jobs =
+        vec![job(0, 9_000, 4, cpus(1_000), None, 0), job(6_000, 60, 40, cpus(1_000), None, 0)];
+    let log = run(
+        &jobs,
+        &two_types(90, 0),
+        &SimulationSettings::default(),
+        NamedPolicy::StaticMax,
+        (6_000, 9_000),
+    );
     assert!(log.ticks.iter().all(|tick| tick.headroom <= 1), "it knows the job of second 6000");
 }

@@ -1,26 +1,32 @@
-//! The autoscaler: what pends and fits on no node and no launching node gets new ones; what is unneeded for long goes.
+//! The simulated autoscaler requests nodes for pending pods that fit on no ready and no launching
+//! node.
 //!
-//! As cluster-autoscaler: real pods first in the order of the queue, then placeholders, first fit; a group whose launch failed
-//! backs off, 5 to 30 minutes; after any scale-up no node is removed for a while.
+//! It follows cluster-autoscaler. Real pods come first, in the order of the queue, and placeholders
+//! second; both are packed first-fit. A group whose launch failed backs off for 5 to 30 minutes.
+//! The event loop (`world.rs`) removes unneeded nodes, and uses [`Autoscaler::last_scale_up`] to
+//! delay removals after a scale-up.
 
-use embedder::{Ask, BucketId, BucketSet, Order, Packing, Room, pack_within};
+use embedder::{BucketId, BucketSet, Order, Packing, PodRequest, Room, pack_within};
 use rand::RngExt;
 use rand_distr::{Distribution as _, LogNormal};
 use rand_pcg::Pcg64Mcg;
 
-use super::cluster::{Cluster, NodeId};
-use super::queue::Queue;
-use super::scheduler::asks;
-use super::settings::{LaunchLatency, Settings};
-use super::workload::Workload;
+use super::settings::{LaunchLatency, SimulationSettings};
+use crate::replay::Queue;
+use crate::replay::Workload;
+use crate::replay::requests;
+use crate::replay::{SimulatedCluster, SimulatedNodeId};
 
-/// cluster-autoscaler's first and longest backoff of a group whose launches fail.
+/// The first and the longest backoff of a group whose launches fail, in seconds. These are the
+/// defaults of cluster-autoscaler: 5 and 30 minutes.
 const BACKOFF_SECONDS: (i64, i64) = (300, 1_800);
 
-/// The standard normal quantile at 0.95, which turns a log-normal's p95 into its deviation.
+/// The standard normal quantile at 0.95. It converts the 95th percentile of a log-normal
+/// distribution into the standard deviation of the logarithm.
 const Z95: f64 = 1.644_853_626_951_472;
 
-/// No launch takes longer than a day: the tail of a distribution must not stop a simulation.
+/// The longest launch latency that is drawn, in seconds: one day. Without this limit, a draw from
+/// the tail of a distribution could stall a simulation.
 const LATENCY_SECONDS_MAX: f64 = 86_400.0;
 
 pub(crate) struct Autoscaler {
@@ -28,7 +34,7 @@ pub(crate) struct Autoscaler {
     failure_share: f64,
     random: Pcg64Mcg,
     backoffs: Vec<Vec<Backoff>>,
-    /// When nodes were last requested.
+    /// The time of the last request for nodes, in seconds.
     pub(crate) last_scale_up: i64,
 }
 
@@ -38,17 +44,24 @@ struct Backoff {
     seconds: i64,
 }
 
-/// A node that was requested, and what will come of it.
-pub(crate) struct Launch {
-    pub(crate) node: NodeId,
+/// A requested node. At time `at`, in seconds, it becomes ready, or its launch fails.
+pub(crate) struct NodeRequest {
+    pub(crate) node: SimulatedNodeId,
     pub(crate) at: i64,
     pub(crate) fails: bool,
 }
 
 impl Autoscaler {
-    pub(crate) fn new(settings: &Settings, cluster: &Cluster<'_>, random: Pcg64Mcg) -> Self {
-        let backoffs =
-            cluster.catalog.buckets().iter().map(|bucket| vec![Backoff::default(); bucket.groups.len()]);
+    pub(crate) fn new(
+        settings: &SimulationSettings,
+        cluster: &SimulatedCluster<'_>,
+        random: Pcg64Mcg,
+    ) -> Self {
+        let backoffs = cluster
+            .catalog
+            .buckets()
+            .iter()
+            .map(|bucket| vec![Backoff::default(); bucket.groups.len()]);
         Self {
             latency: settings.launch_latency,
             failure_share: settings.launch_failure_share,
@@ -62,25 +75,33 @@ impl Autoscaler {
         self.backoffs[bucket][group].until > now
     }
 
-    /// When the next group stops backing off.
+    /// Returns the earliest time after `now` at which a group stops backing off, in seconds.
     pub(crate) fn next_retry(&self, now: i64) -> Option<i64> {
-        self.backoffs.iter().flatten().map(|backoff| backoff.until).filter(|&until| until > now).min()
+        self.backoffs
+            .iter()
+            .flatten()
+            .map(|backoff| backoff.until)
+            .filter(|&until| until > now)
+            .min()
     }
 
-    /// Requests what is missing; says whether a bucket ran out of room on the way, so that another scan may do better.
+    /// Requests the missing nodes.
+    ///
+    /// The returned flag is true when all groups of a bucket reached their limits during this scan.
+    /// The next scan excludes that bucket, so its pods may fit a node of another bucket.
     pub(crate) fn scan(
         &mut self,
         queue: &Queue,
-        cluster: &mut Cluster<'_>,
+        cluster: &mut SimulatedCluster<'_>,
         workload: &Workload,
         now: i64,
-    ) -> (Vec<Launch>, bool) {
+    ) -> (Vec<NodeRequest>, bool) {
         let (mut launches, mut ran_out) = (Vec::new(), false);
-        let mut spoken_for: Vec<NodeId> = Vec::new();
+        let mut reserved: Vec<SimulatedNodeId> = Vec::new();
         if !queue.is_empty() {
             let (packing, under_way) = self.estimate(queue, cluster, workload, now);
-            spoken_for = under_way;
-            for &id in &spoken_for {
+            reserved = under_way;
+            for &id in &reserved {
                 cluster.nodes[id].waited_for = true;
             }
             for (bucket, &count) in packing.opened.iter().enumerate() {
@@ -93,11 +114,11 @@ impl Autoscaler {
                 }
             }
         }
-        // Nodes requested for real pods have the largest numbers: the list stays sorted.
-        spoken_for.extend(launches.iter().map(|launch| launch.node));
+        // The list stays sorted, because the nodes just requested have the largest ids.
+        reserved.extend(launches.iter().map(|launch| launch.node));
         for bucket in 0..self.backoffs.len() {
             for group in 0..self.backoffs[bucket].len() {
-                for _ in 0..self.missing_for_placeholders(bucket, group, &spoken_for, cluster, now) {
+                for _ in 0..self.missing_for_placeholders(bucket, group, &reserved, cluster, now) {
                     launches.push(self.launch(bucket, group, false, cluster, now));
                 }
             }
@@ -108,60 +129,68 @@ impl Autoscaler {
         (launches, ran_out)
     }
 
-    /// What the pods that wait need, first on ready nodes, then on launching ones, then on new ones; and the launching
-    /// nodes that they are expected to use.
+    /// Packs the pending pods onto ready nodes first, then onto launching nodes, then onto new
+    /// nodes.
+    ///
+    /// Returns the packing and the launching nodes that it uses, sorted by id.
     fn estimate(
         &self,
         queue: &Queue,
-        cluster: &Cluster<'_>,
+        cluster: &SimulatedCluster<'_>,
         workload: &Workload,
         now: i64,
-    ) -> (Packing, Vec<NodeId>) {
-        let open =
-            BucketSet::only((0..self.backoffs.len()).filter(|&b| self.group_for(b, cluster, now).is_some()));
-        let mut pending: Vec<Ask> = Vec::new();
+    ) -> (Packing, Vec<SimulatedNodeId>) {
+        let open = BucketSet::only(
+            (0..self.backoffs.len()).filter(|&b| self.group_for(b, cluster, now).is_some()),
+        );
+        let mut pending: Vec<PodRequest> = Vec::new();
         for (class, jobs) in queue.runs() {
-            pending.extend(asks(class, jobs, workload));
+            pending.extend(requests(class, jobs, workload));
         }
         let mut rooms = cluster.ready_rooms();
         let ready: u64 = rooms.iter().map(|room| room.nodes).sum();
-        let mut under_way: Vec<NodeId> = Vec::new();
+        let mut under_way: Vec<SimulatedNodeId> = Vec::new();
         for bucket in 0..self.backoffs.len() {
             for group in 0..self.backoffs[bucket].len() {
                 under_way.extend(cluster.launching(bucket, group));
             }
         }
         under_way.sort_unstable();
-        let allocatable = |id: NodeId| {
+        let allocatable = |id: SimulatedNodeId| {
             let bucket = cluster.nodes[id].bucket;
             Room { bucket, free: cluster.catalog.buckets()[bucket].allocatable, nodes: 1 }
         };
         rooms.extend(under_way.iter().map(|&id| allocatable(id)));
         let packing = pack_within(&pending, &rooms, cluster.catalog, &open, Order::Given);
         let used = packing.placed.iter().flat_map(|placed| placed.node..placed.node + placed.nodes);
-        let index =
-            |node: u64| usize::try_from(node.checked_sub(ready)?).ok().filter(|&at| at < under_way.len());
-        let mut spoken_for: Vec<NodeId> = used.filter_map(index).map(|at| under_way[at]).collect();
-        spoken_for.sort_unstable();
-        spoken_for.dedup();
-        (packing, spoken_for)
+        let index = |node: u64| {
+            usize::try_from(node.checked_sub(ready)?).ok().filter(|&at| at < under_way.len())
+        };
+        let mut reserved: Vec<SimulatedNodeId> =
+            used.filter_map(index).map(|at| under_way[at]).collect();
+        reserved.sort_unstable();
+        reserved.dedup();
+        (packing, reserved)
     }
 
-    /// Nodes for the placeholders of a group that wait, less those under way that no real pod is expected to use.
+    /// Returns how many nodes the pending placeholders of a group need, less the launching nodes
+    /// that are not reserved for real pods. The group's maximum limits the result.
     fn missing_for_placeholders(
         &self,
         bucket: BucketId,
         group: usize,
-        spoken_for: &[NodeId],
-        cluster: &Cluster<'_>,
+        reserved: &[SimulatedNodeId],
+        cluster: &SimulatedCluster<'_>,
         now: i64,
     ) -> u64 {
         let waiting = cluster.waiting(bucket, group);
         if waiting == 0 || self.backs_off(bucket, group, now) {
             return 0;
         }
-        let under_way =
-            cluster.launching(bucket, group).filter(|id| spoken_for.binary_search(id).is_err()).count();
+        let under_way = cluster
+            .launching(bucket, group)
+            .filter(|id| reserved.binary_search(id).is_err())
+            .count();
         let most = cluster.catalog.buckets()[bucket].groups[group].max;
         let room = most.saturating_sub(cluster.nodes_in(bucket, group));
         waiting.saturating_sub(under_way as u64).min(room)
@@ -172,16 +201,22 @@ impl Autoscaler {
         bucket: BucketId,
         group: usize,
         waited_for: bool,
-        cluster: &mut Cluster<'_>,
+        cluster: &mut SimulatedCluster<'_>,
         now: i64,
-    ) -> Launch {
+    ) -> NodeRequest {
         let node = cluster.launch(bucket, group, waited_for, now);
         let fails = self.failure_share > 0.0 && self.random.random_bool(self.failure_share);
-        Launch { node, at: now + self.draw_latency(), fails }
+        NodeRequest { node, at: now + self.draw_latency(), fails }
     }
 
-    /// The group with the fewest nodes that has room and does not back off.
-    fn group_for(&self, bucket: BucketId, cluster: &Cluster<'_>, now: i64) -> Option<usize> {
+    /// Returns the group with the fewest nodes among those below their maximum that do not back
+    /// off.
+    fn group_for(
+        &self,
+        bucket: BucketId,
+        cluster: &SimulatedCluster<'_>,
+        now: i64,
+    ) -> Option<usize> {
         let groups = cluster.catalog.buckets()[bucket].groups.iter().enumerate();
         let open = groups.filter(|&(at, group)| {
             cluster.nodes_in(bucket, at) < group.max && !self.backs_off(bucket, at, now)
@@ -195,7 +230,8 @@ impl Autoscaler {
             LaunchLatency::LogNormal { median, p95 } => {
                 let mu = (median.as_seconds() as f64).ln();
                 let sigma = ((p95.as_seconds() as f64).ln() - mu) / Z95;
-                let drawn = LogNormal::new(mu, sigma).map_or(mu.exp(), |law| law.sample(&mut self.random));
+                let drawn =
+                    LogNormal::new(mu, sigma).map_or(mu.exp(), |law| law.sample(&mut self.random));
                 #[expect(clippy::cast_possible_truncation, reason = "clamped")]
                 let seconds = drawn.clamp(1.0, LATENCY_SECONDS_MAX).round() as i64;
                 seconds
@@ -203,7 +239,7 @@ impl Autoscaler {
         }
     }
 
-    /// A launch failed: its group backs off, longer each time.
+    /// Starts or doubles the backoff of a group after a failed launch.
     pub(crate) fn back_off(&mut self, bucket: BucketId, group: usize, now: i64) {
         let backoff = &mut self.backoffs[bucket][group];
         if backoff.until > now {
@@ -214,7 +250,7 @@ impl Autoscaler {
         backoff.until = now + backoff.seconds;
     }
 
-    /// A launch succeeded: its group's backoff starts anew.
+    /// Resets the backoff of a group after a successful launch.
     pub(crate) fn succeed(&mut self, bucket: BucketId, group: usize) {
         self.backoffs[bucket][group] = Backoff::default();
     }

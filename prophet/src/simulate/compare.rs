@@ -1,4 +1,4 @@
-//! All policies and replays, side by side on the same submissions, and the best constant in hindsight.
+//! Runs all policies in all replays, on the same submissions, and searches the best constant.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,154 +6,170 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use embedder::Catalog;
 
 use super::bootstrap::Ratio;
-use super::contender::Contender;
+use super::contender::NamedPolicy;
 use super::figures::{Figures, HiddenOverDays, costs_by_day, hidden_over_days, launches_by_day};
+use super::input::SimulationInput;
 use super::log::RunLog;
-use super::offered::{Series, offered};
-use super::settings::Settings;
-use super::workload::Workload;
-use super::world::{World, simulate};
+use super::settings::SimulationSettings;
+use super::world::simulate;
 use crate::forecast::Method;
+use crate::replay::Workload;
+use crate::replay::{Series, offered};
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// In the order of the settings, `reactive` first.
+    /// The policies in the order of the settings, `reactive` first.
     pub policies: Vec<PolicyResult>,
-    /// [`SWEPT`] at quantiles from low to high, where it was asked for.
+    /// The method `SWEPT` at the quantiles of `FRONTIER`, ascending; empty unless `keep` was set.
     pub frontier: Vec<(f64, Figures)>,
-    /// Constants, where the frontier was asked for.
+    /// The policies `constant:N` for the N of `CONSTANTS`, ascending; empty unless `keep` was set.
     pub constants: Vec<(u64, Figures)>,
-    /// The constant that `best-constant` stands for, where one was found.
+    /// The number of placeholders that `best-constant` holds; `None` when the search found none.
     pub best_constant: Option<u64>,
 }
 
 /// A policy in a comparison.
 #[derive(Clone, Debug)]
 pub struct PolicyResult {
-    /// Which.
-    pub contender: Contender,
-    /// Means over replays.
+    /// The policy.
+    pub contender: NamedPolicy,
+    /// The means of the figures over replays.
     pub figures: Figures,
-    /// Their standard errors, where there is more than one replay.
+    /// The standard errors of the means; `None` for a single replay.
     pub stderr: Option<Figures>,
-    /// What waiting and idling cost, over what they cost with [`Contender::DEFAULT`], where that is among them; resampled by day.
+    /// The cost of waiting and idling, divided by that cost under [`NamedPolicy::DEFAULT`], with an
+    /// interval by resampling days. `None` for the default itself, and when it is not compared.
     pub cost_ratio: Option<Ratio>,
-    /// Between which shares of launches are hidden over any two weeks of all replays, where more are counted.
+    /// The range of the share of hidden launches over any two weeks, from the launches of all
+    /// replays. `None` when the window is not longer than two weeks.
     pub hidden_over_14_days: Option<HiddenOverDays>,
-    /// What happened, a log for each replay, where it was kept.
+    /// One log for each replay; empty unless `keep` was set.
     pub logs: Vec<RunLog>,
 }
 
-/// A comparison was stopped before its end.
+/// The error of a comparison that was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped before its end")]
 pub struct Stopped;
 
-/// Whom to tell how far a comparison has come, and who may stop it.
+/// The progress callbacks of a comparison, and the flag that stops it.
 pub struct Progress<'a> {
-    /// Called with the runs that were added to the plan.
+    /// Called with the number of runs that were added to the plan.
     pub planned: &'a (dyn Fn(usize) + Sync),
-    /// Called with the name of each run that is over.
+    /// Called with the name of each completed run.
     pub done: &'a (dyn Fn(&str) + Sync),
-    /// Ends the comparison when set.
+    /// Stops the comparison when set to true.
     pub stop: &'a AtomicBool,
 }
 
-/// The quantiles of the frontier.
+/// The quantiles at which the frontier is computed, ascending.
 const FRONTIER: [f64; 9] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995];
-/// The method of the frontier: of the ensemble no quantile can be asked.
+/// The method of the frontier. It is not the ensemble, because the ensemble takes no quantile.
 pub(crate) const SWEPT: Method = Method::ScenarioArrivals;
-/// The constants beside it.
+/// The numbers of placeholders of the constants on the frontier plot.
 const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// A policy's replays.
+/// The results of one policy in all replays.
 #[derive(Default)]
 struct Runs {
     figures: Vec<Figures>,
-    /// What waiting and idling cost, by day: means over replays.
+    /// The cost of waiting and idling in pending pod-hours, by day: means over replays.
     costs: Vec<f64>,
-    /// Launches, and those hidden, by day: sums over replays.
+    /// The launches and the hidden launches, by day: sums over replays.
     launches: Vec<[u64; 2]>,
-    /// Where they are kept.
+    /// Empty unless logs are kept.
     logs: Vec<RunLog>,
 }
 
 struct Arena<'a> {
-    settings: &'a Settings,
+    settings: &'a SimulationSettings,
     catalog: &'a Catalog,
     window: (i64, i64),
-    /// For each replay, the jobs and the demand that they offer.
+    /// For each replay, the jobs and their offered demand.
     replays: Vec<(Workload, Series)>,
     progress: &'a Progress<'a>,
 }
 
-/// Runs all policies of the settings. With `keep`, logs and a frontier are kept for a report.
+/// Runs all policies of the settings.
+///
+/// With `keep`, the result includes the logs and the frontier, which a report needs.
 ///
 /// # Errors
-/// It was stopped.
+/// `progress.stop` was set.
 pub fn compare(
     workload: &Workload,
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &SimulationSettings,
     window: (i64, i64),
     keep: bool,
     progress: &Progress<'_>,
 ) -> Result<Comparison, Stopped> {
     let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
     let replays = parallel(&(0..settings.replays).collect::<Vec<_>>(), |replay| {
-        let jittered = workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
+        let jittered =
+            workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
         let series = offered(&jittered, catalog, settings.scheduler);
         (jittered, series)
     });
     let arena = Arena { settings, catalog, window, replays, progress };
-    let mut contenders = vec![Contender::Reactive];
+    let mut contenders = vec![NamedPolicy::Reactive];
     for contender in &settings.policies {
         if !contenders.contains(contender) {
             contenders.push(*contender);
         }
     }
-    let searched = contenders.contains(&Contender::BestConstant);
-    let mut run: Vec<Contender> =
-        contenders.iter().copied().filter(|c| *c != Contender::BestConstant).collect();
-    if searched && !run.contains(&Contender::DEFAULT) {
-        run.push(Contender::DEFAULT);
+    let searched = contenders.contains(&NamedPolicy::BestConstant);
+    let mut run: Vec<NamedPolicy> =
+        contenders.iter().copied().filter(|c| *c != NamedPolicy::BestConstant).collect();
+    if searched && !run.contains(&NamedPolicy::DEFAULT) {
+        run.push(NamedPolicy::DEFAULT);
     }
     let mut policies = arena.run(&run, keep)?;
     let wait_to_idle = settings.policy.objective.wait_to_idle();
-    let reactive: Vec<Figures> = policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
-    let default = run.iter().position(|c| *c == Contender::DEFAULT);
-    let costs = default.filter(|_| contenders.contains(&Contender::DEFAULT));
+    let reactive: Vec<Figures> =
+        policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
+    let default = run.iter().position(|c| *c == NamedPolicy::DEFAULT);
+    let costs = default.filter(|_| contenders.contains(&NamedPolicy::DEFAULT));
     let costs = costs.map(|default| policies[default].costs.clone());
     let mut best = None;
     if let Some(default) = default.filter(|_| searched) {
         best = arena.best_constant(pending(&policies[default].figures), pending(&reactive))?;
         if let Some(n) = best {
-            policies.extend(arena.run(&[Contender::Constant(n)], keep)?);
-            run.push(Contender::BestConstant);
+            policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep)?);
+            run.push(NamedPolicy::BestConstant);
         }
     }
-    let result = |contender: &Contender| {
+    let result = |contender: &NamedPolicy| {
         let at = run.iter().position(|c| c == contender)?;
-        // Logs are moved: of a long run they are what fills memory.
+        // The logs are moved, not copied, because they take most of the memory of a long run.
         let Runs { figures, costs: ours, launches, logs } = std::mem::take(&mut policies[at]);
         let (figures, stderr) = summary(&figures, &reactive, wait_to_idle);
-        let costs = costs.as_ref().filter(|_| *contender != Contender::DEFAULT);
+        let costs = costs.as_ref().filter(|_| *contender != NamedPolicy::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
         let hidden_over_14_days = hidden_over_days(&launches);
-        Some(PolicyResult { contender: *contender, figures, stderr, cost_ratio, hidden_over_14_days, logs })
+        Some(PolicyResult {
+            contender: *contender,
+            figures,
+            stderr,
+            cost_ratio,
+            hidden_over_14_days,
+            logs,
+        })
     };
     let results = contenders.iter().filter_map(result).collect();
     let mut comparison =
         Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
     if keep {
-        let sweep: Vec<Contender> = FRONTIER.iter().map(|&q| Contender::Forecast(SWEPT, Some(q))).collect();
+        let sweep: Vec<NamedPolicy> =
+            FRONTIER.iter().map(|&q| NamedPolicy::Forecast(SWEPT, Some(q))).collect();
         let swept = arena.run(&sweep, false)?;
         comparison.frontier = FRONTIER
             .into_iter()
             .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
             .collect();
-        let constants: Vec<Contender> = CONSTANTS.iter().map(|&n| Contender::Constant(n)).collect();
+        let constants: Vec<NamedPolicy> =
+            CONSTANTS.iter().map(|&n| NamedPolicy::Constant(n)).collect();
         let held = arena.run(&constants, false)?;
         comparison.constants = CONSTANTS
             .into_iter()
@@ -163,9 +179,16 @@ pub fn compare(
     Ok(comparison)
 }
 
-fn summary(runs: &[Figures], reactive: &[Figures], wait_to_idle: f64) -> (Figures, Option<Figures>) {
-    let paired: Vec<Figures> =
-        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive, wait_to_idle)).collect();
+fn summary(
+    runs: &[Figures],
+    reactive: &[Figures],
+    wait_to_idle: f64,
+) -> (Figures, Option<Figures>) {
+    let paired: Vec<Figures> = runs
+        .iter()
+        .zip(reactive)
+        .map(|(run, reactive)| run.beyond(reactive, wait_to_idle))
+        .collect();
     Figures::summary(&paired)
 }
 
@@ -175,8 +198,8 @@ fn pending(runs: &[Figures]) -> f64 {
 
 impl Arena<'_> {
     /// Runs each policy in each replay, on all cores.
-    fn run(&self, contenders: &[Contender], keep: bool) -> Result<Vec<Runs>, Stopped> {
-        let tasks: Vec<(Contender, usize)> = contenders
+    fn run(&self, contenders: &[NamedPolicy], keep: bool) -> Result<Vec<Runs>, Stopped> {
+        let tasks: Vec<(NamedPolicy, usize)> = contenders
             .iter()
             .flat_map(|&contender| (0..self.replays.len()).map(move |replay| (contender, replay)))
             .collect();
@@ -185,7 +208,7 @@ impl Arena<'_> {
         let wait_to_idle = self.settings.policy.objective.wait_to_idle();
         let runs = parallel(&tasks, |&(contender, replay)| {
             let (workload, series) = &self.replays[replay];
-            let world = World {
+            let world = SimulationInput {
                 workload,
                 catalog: self.catalog,
                 settings: self.settings,
@@ -193,10 +216,16 @@ impl Arena<'_> {
                 replay: u32::try_from(replay).unwrap_or(0),
                 keep_ticks: keep,
             };
-            let log = simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
+            let log =
+                simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
             (self.progress.done)(&contender.to_string());
             let costs = costs_by_day(&log, wait_to_idle);
-            (Figures::of(&log, self.catalog, scan), costs, launches_by_day(&log), keep.then_some(log))
+            (
+                Figures::of(&log, self.catalog, scan),
+                costs,
+                launches_by_day(&log),
+                keep.then_some(log),
+            )
         });
         if self.progress.stop.load(Ordering::Relaxed) {
             return Err(Stopped);
@@ -219,26 +248,28 @@ impl Arena<'_> {
         Ok(policies.collect())
     }
 
-    /// The smallest constant whose mean pending minutes are at most `target`: doubled until it is enough, then halved
-    /// towards. `None` where no constant is enough.
+    /// Finds the smallest constant whose mean pending minutes are at most `target`.
+    ///
+    /// The search doubles the constant until it suffices, then bisects. Returns `None` when no
+    /// constant up to [`NamedPolicy::CONSTANT_MAX`] suffices.
     fn best_constant(&self, target: f64, reactive: f64) -> Result<Option<u64>, Stopped> {
-        let enough = |n: u64| {
-            let runs = self.run(&[Contender::Constant(n)], false)?;
+        let suffices = |n: u64| {
+            let runs = self.run(&[NamedPolicy::Constant(n)], false)?;
             Ok(runs.first().is_some_and(|runs| pending(&runs.figures) <= target))
         };
         if reactive <= target {
             return Ok(Some(0));
         }
         let (mut low, mut high) = (0, 1);
-        while !enough(high)? {
-            if high >= Contender::CONSTANT_MAX {
+        while !suffices(high)? {
+            if high >= NamedPolicy::CONSTANT_MAX {
                 return Ok(None);
             }
             (low, high) = (high, 2 * high);
         }
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if enough(middle)? {
+            if suffices(middle)? {
                 high = middle;
             } else {
                 low = middle;
@@ -248,19 +279,23 @@ impl Arena<'_> {
     }
 }
 
-/// Runs tasks on all cores; results in the order of the tasks.
+/// Runs tasks on all cores, and returns the results in the order of the tasks.
 pub(crate) fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
+    let workers =
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(tasks.len()));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((at, task)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, tasks.get(at)?)))
+                while let Some((at, task)) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .and_then(|at| Some((at, tasks.get(at)?)))
                 {
                     let result = run(task);
-                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
+                    results
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push((at, result));
                 }
             });
         }

@@ -1,51 +1,54 @@
-//! The policies by name, and what each of them knows.
+//! The policies by name, and the data that each of them reads.
 
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use embedder::Catalog;
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::settings::Settings;
-use crate::forecast::{Basis, Constant, Forecaster, LadderForecaster, LastValue, Method, Oracle, StaticMax};
+use crate::forecast::Method;
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Contender {
-    /// No placeholders: the autoscaler alone. Knows nothing.
+pub enum NamedPolicy {
+    /// No placeholders: the autoscaler alone. Reads no data.
     Reactive,
-    /// As many nodes at all times as demand needed at most before `--from`. Knows the demand until then.
+    /// At all times, as many nodes as the largest demand before `--from`. Reads the demand until
+    /// then.
     StaticMax,
-    /// So many placeholders of each bucket at all times. Knows nothing.
+    /// This number of placeholders of each bucket at all times. Reads no data.
     Constant(u64),
-    /// The smallest constant whose pending minutes are at most those of the default policy: found in hindsight.
+    /// The smallest constant whose pending minutes are at most those of the default policy. Found
+    /// in hindsight, by a search over runs.
     BestConstant,
-    /// A step function of present demand. Knows the present.
+    /// A step function of present demand. Reads the present.
     Ladder,
-    /// The paper's rule, a point forecast of demand less present demand, with the last value as its forecast. Knows the
-    /// present; equals `reactive`.
+    /// The paper's rule: a point forecast of demand, less present demand. The forecast is the last
+    /// value, so the policy equals `reactive`. Reads the present.
     Paper,
-    /// A method, and what is asked of it: of the ensemble a share of launches to hide, of others a quantile; what the
-    /// policy's objective says where nothing is given. Knows the past.
+    /// A method and its level, in (0, 1). For the ensemble, the level is the share of launches to
+    /// hide; for other methods, it is a quantile. Without a level, the policy's objective applies.
+    /// Reads the past.
     Forecast(Method, Option<f64>),
-    /// A quantile of what the arrivals around each moment would need, without those within the lead. Knows the future: a
-    /// reference for what rates can tell.
+    /// A quantile of the new nodes that the arrivals around each moment would need, except the
+    /// arrivals within the lead time. Reads the future. It is a reference for a forecast from
+    /// arrival rates.
     Rates(f64),
-    /// The maximum of offered demand within the lead. Knows the future: a reference, not a bound.
+    /// The maximum of offered demand within the lead time. Reads the future. It is a reference, not
+    /// a bound.
     Oracle,
 }
 
-impl Contender {
+impl NamedPolicy {
     /// The policy that is compared with the references.
     pub const DEFAULT: Self = Self::Forecast(Method::Ensemble, None);
 
-    /// No constant above this is held or looked for: no cluster keeps so many nodes idle.
+    /// The largest constant, in placeholders per bucket. The value is far above the number of nodes
+    /// that a cluster keeps idle.
     pub const CONSTANT_MAX: u64 = 1 << 14;
 
-    /// The default policy among its references.
+    /// The default policy and its references.
     pub fn defaults() -> Vec<Self> {
         let constant = Self::Constant(4);
         vec![
@@ -60,61 +63,33 @@ impl Contender {
         ]
     }
 
-    /// Whether it knows more than the past.
+    /// Whether the policy reads data of the future.
     pub fn knows_the_future(self) -> bool {
         matches!(self, Self::Rates(_) | Self::Oracle)
     }
 
-    /// What forecasts for it, for decisions before and after `from`; `None` holds no placeholders, or has to be told the jobs of the
-    /// log (`rates.rs`).
-    pub(crate) fn forecaster(
-        self,
-        settings: &Settings,
-        catalog: &Catalog,
-        from: DateTime<Utc>,
-    ) -> Option<Box<dyn Forecaster>> {
-        match self {
-            Self::Reactive | Self::BestConstant | Self::Rates(_) => None,
-            Self::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
-            Self::Constant(n) => Some(Box::new(Constant(n))),
-            Self::Ladder => Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog))),
-            Self::Paper => Some(Box::new(LastValue)),
-            Self::Forecast(method, _) => {
-                let basis = Basis {
-                    catalog: catalog.clone(),
-                    method,
-                    ladder: settings.ladder.clone(),
-                    lead: settings.lead(),
-                    objective: self.policy(&settings.policy).objective,
-                    network: settings.network(),
-                };
-                Some(basis.judged_since(from - JUDGED))
-            }
-            Self::Oracle => Some(Box::new(Oracle)),
-        }
-    }
-
-    /// The policy that its decisions are made by: references hold what they say, whatever it costs.
+    /// Returns the policy for `decide`. References get no limits, no spend cap and no behavior, so
+    /// they hold exactly their own number of placeholders.
     pub(crate) fn policy(self, policy: &Policy) -> Policy {
         match self {
             Self::Forecast(_, quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
-            Self::Rates(quantile) => Policy { objective: Objective::Quantile(quantile), ..Policy::default() },
+            Self::Rates(quantile) => {
+                Policy { objective: Objective::Quantile(quantile), ..Policy::default() }
+            }
             _ => Policy { objective: policy.objective, ..Policy::default() },
         }
     }
 }
 
-/// Experts are judged by so much of what precedes the window: four of the half-lives by which the ensemble forgets.
-const JUDGED: TimeDelta = TimeDelta::days(28);
-
-impl FromStr for Contender {
+impl FromStr for NamedPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let (name, parameter) =
+            text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let quantile = |text: Option<&str>| match text {
             None => Some(None),
             Some(text) => text.parse().ok().filter(|q: &f64| *q > 0.0 && *q < 1.0).map(Some),
@@ -122,7 +97,9 @@ impl FromStr for Contender {
         let contender = match (name, parameter) {
             ("reactive", None) => Some(Self::Reactive),
             ("static-max", None) => Some(Self::StaticMax),
-            ("constant", Some(n)) => n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant),
+            ("constant", Some(n)) => {
+                n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant)
+            }
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
@@ -145,7 +122,7 @@ impl FromStr for Contender {
     }
 }
 
-impl fmt::Display for Contender {
+impl fmt::Display for NamedPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reactive => f.write_str("reactive"),
@@ -164,7 +141,7 @@ impl fmt::Display for Contender {
     }
 }
 
-impl TryFrom<String> for Contender {
+impl TryFrom<String> for NamedPolicy {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -172,8 +149,8 @@ impl TryFrom<String> for Contender {
     }
 }
 
-impl From<Contender> for String {
-    fn from(contender: Contender) -> Self {
+impl From<NamedPolicy> for String {
+    fn from(contender: NamedPolicy) -> Self {
         contender.to_string()
     }
 }

@@ -1,78 +1,83 @@
-//! What a run comes to.
+//! The figures of a run, computed from its log.
 
 use embedder::Catalog;
 use serde::{Serialize, Serializer};
 
-use super::log::{DAY_SECONDS, RunLog, add_by_day, days, within};
+use super::log::RunLog;
+use crate::replay::{DAY_SECONDS, add_by_day, days, within};
 
-/// The figures of one run, or the means of several; what cannot be computed is NaN, `null` in JSON.
+/// The figures of one run, or their means over several runs.
+///
+/// A figure that cannot be computed is NaN, which is `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// Jobs that count.
+    /// The number of jobs that count: those submitted within the window.
     #[serde(serialize_with = "plain")]
     pub jobs: f64,
-    /// From submission to start.
+    /// The time from submission to start, in minutes.
     pub pending_minutes: PendingMinutes,
-    /// The same in hours, each job as often as it has pods: what waiting costs.
+    /// The time from submission to start in hours, each job weighted by its number of pods. This is
+    /// the cost of waiting.
     #[serde(serialize_with = "plain")]
     pub pending_pod_hours: f64,
-    /// The share of jobs that waited no longer than one scan.
+    /// The share of jobs that waited no longer than one scan of the autoscaler.
     #[serde(serialize_with = "plain")]
     pub jobs_hidden_share: f64,
-    /// Nodes requested.
+    /// The number of requested nodes.
     #[serde(serialize_with = "plain")]
     pub launches: f64,
-    /// The share of them that no real pod waited for.
+    /// The share of launches that no real pod waited for.
     #[serde(serialize_with = "plain")]
     pub launches_hidden_share: f64,
-    /// Hours of nodes from ready to gone.
+    /// The hours of all nodes from ready to gone.
     #[serde(serialize_with = "plain")]
     pub instance_hours: f64,
-    /// Hours of nodes from request to ready.
+    /// The hours of all nodes from request to ready.
     #[serde(serialize_with = "plain")]
     pub launching_instance_hours: f64,
-    /// Hours of ready nodes on which no pod runs.
+    /// The hours of ready nodes on which no pod runs.
     #[serde(serialize_with = "plain")]
     pub idle_instance_hours: f64,
-    /// Idle hours beyond those of `reactive`, as a share of its instance-hours.
+    /// The idle hours beyond those of `reactive`, as a share of `reactive`'s instance-hours.
     #[serde(serialize_with = "plain")]
     pub extra_idle: f64,
-    /// What waiting and extra idling cost at the policy's prices beyond what `reactive`'s waiting costs, as a share of
-    /// that: -0.4 is 40 % less.
+    /// The cost of waiting and extra idling at the policy's prices, less the cost of `reactive`'s
+    /// waiting, as a share of the latter. The value -0.4 means that the cost is 40 % lower.
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
-    /// Dollars for nodes from request to gone.
+    /// The price of all nodes from request to gone, in dollars.
     #[serde(serialize_with = "plain")]
     pub dollars: f64,
-    /// How often a number of placeholders was written.
+    /// How many times a number of placeholders was written.
     #[serde(serialize_with = "plain")]
     pub placeholder_writes: f64,
-    /// Jobs that count and never started, for no group had room.
+    /// The number of jobs that count and never started, because no group had room.
     #[serde(serialize_with = "plain")]
     pub jobs_never_started: f64,
 }
 
-/// Waits in minutes, over jobs.
+/// The distribution of waits over jobs, in minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PendingMinutes {
-    /// Their sum.
+    /// The sum.
     #[serde(serialize_with = "plain")]
     pub sum: f64,
-    /// Their mean.
+    /// The mean.
     #[serde(serialize_with = "plain")]
     pub mean: f64,
     /// The median.
     #[serde(serialize_with = "plain")]
     pub p50: f64,
-    /// One in twenty waits longer.
+    /// The 95th percentile.
     #[serde(serialize_with = "plain")]
     pub p95: f64,
-    /// One in a hundred waits longer.
+    /// The 99th percentile.
     #[serde(serialize_with = "plain")]
     pub p99: f64,
 }
 
-/// Whole numbers without a fraction, others to nine significant digits: more would be noise.
+/// Serializes whole numbers without a fraction, and other numbers to nine significant digits,
+/// because further digits are noise.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.fract() == 0.0 && value.abs() < 1e15 {
@@ -83,12 +88,15 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Figures {
-    /// Computes all but `extra_idle` and `extra_cost`, which need another run.
+    /// Computes all figures except `extra_idle` and `extra_cost`, which need the run of `reactive`.
     pub fn of(log: &RunLog, catalog: &Catalog, scan_seconds: i64) -> Self {
         let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.start - job.submit).collect();
         waits.sort_unstable();
-        let pending: u64 =
-            log.jobs.iter().map(|job| (job.start - job.submit).unsigned_abs().saturating_mul(job.pods)).sum();
+        let pending: u64 = log
+            .jobs
+            .iter()
+            .map(|job| (job.start - job.submit).unsigned_abs().saturating_mul(job.pods))
+            .sum();
         let (_, until) = log.window;
         let within = |start: i64, end: i64| within(log.window, start, end);
         let [launches, hidden] = sum(&launches_by_day(log));
@@ -121,8 +129,10 @@ impl Figures {
         }
     }
 
-    /// With `extra_idle` and `extra_cost` beyond `reactive`, which ran the same jobs; `wait_to_idle` is what a pending
-    /// pod-hour costs in idle instance-hours.
+    /// Returns the figures with `extra_idle` and `extra_cost` relative to `reactive`, a run of the
+    /// same jobs.
+    ///
+    /// `wait_to_idle` is the price of one pending pod-hour in idle instance-hours.
     #[must_use]
     pub fn beyond(self, reactive: &Self, wait_to_idle: f64) -> Self {
         let extra = self.idle_instance_hours - reactive.idle_instance_hours;
@@ -131,7 +141,7 @@ impl Figures {
         Self { extra_idle: extra / reactive.instance_hours, extra_cost, ..self }
     }
 
-    /// Means over runs, and their standard errors where there is more than one.
+    /// Returns the means over runs, and their standard errors when there is more than one run.
     pub fn summary(runs: &[Self]) -> (Self, Option<Self>) {
         let n = runs.len() as f64;
         let mean = |get: Get| runs.iter().map(get).sum::<f64>() / n;
@@ -143,7 +153,7 @@ impl Figures {
         (Self::each(mean), (runs.len() > 1).then(|| Self::each(error)))
     }
 
-    /// Figures whose every field is what `of` makes of that field.
+    /// Returns figures in which each field is the result of `of` for that field.
     fn each(of: impl Fn(Get) -> f64) -> Self {
         Self {
             jobs: of(|f| f.jobs),
@@ -173,14 +183,17 @@ impl Figures {
 /// Reads one figure.
 type Get = fn(&Figures) -> f64;
 
-/// What waiting and idling cost in a run, in pending pod-hours, by day of the window; waiting counts on the day of submission.
+/// Returns the cost of waiting and idling in a run, in pending pod-hours, by day of the window.
+///
+/// A job's wait counts on the day of its submission.
 pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
     let (from, until) = log.window;
     let mut alive = vec![0; log.busy_by_day.len()];
     for node in log.nodes.iter().filter(|node| node.ready.is_some()) {
         add_by_day(&mut alive, log.window, node.ready.unwrap_or(until), node.gone.unwrap_or(until));
     }
-    let idle = alive.iter().zip(&log.busy_by_day).map(|(alive, busy)| hours(alive - busy) / wait_to_idle);
+    let idle =
+        alive.iter().zip(&log.busy_by_day).map(|(alive, busy)| hours(alive - busy) / wait_to_idle);
     let mut costs: Vec<f64> = idle.collect();
     for job in &log.jobs {
         let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
@@ -191,7 +204,8 @@ pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
     costs
 }
 
-/// How many nodes were requested, and how many of them no pod waited for, by day of the window.
+/// Returns the number of requested nodes, and the number of those that no pod waited for, by day of
+/// the window.
 pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
     let (from, until) = log.window;
     let mut launches = vec![[0, 0]; days(log.window)];
@@ -205,13 +219,16 @@ pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
     launches
 }
 
-/// Of both, over days.
+/// Sums launches and hidden launches over days.
 fn sum(launches: &[[u64; 2]]) -> [u64; 2] {
     launches.iter().fold([0, 0], |sum, day| [sum[0] + day[0], sum[1] + day[1]])
 }
 
-/// The smallest and the largest share of launches hidden over any [`LEVEL_DAYS`] days; `None` where there are not more days
-/// than these. Days without a launch say nothing.
+/// Returns the smallest and the largest share of launches hidden over any [`LEVEL_DAYS`]
+/// consecutive days.
+///
+/// Periods without a launch are skipped. Returns `None` when there are at most [`LEVEL_DAYS`] days,
+/// or no launches.
 pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> {
     if launches.len() <= LEVEL_DAYS {
         return None;
@@ -226,15 +243,16 @@ pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> 
     Some(HiddenOverDays { least, most })
 }
 
-/// A service level is promised over so many days.
+/// The length in days of the periods over which a service level must hold. A service level is
+/// promised over any two weeks.
 pub(crate) const LEVEL_DAYS: usize = 14;
 
-/// See [`hidden_over_days`].
+/// The range of the share of hidden launches over periods of `LEVEL_DAYS` days, in [0, 1].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HiddenOverDays {
-    /// Over those days in which the smallest share was hidden.
+    /// The share in the period with the smallest share.
     pub least: f64,
-    /// Over those in which the largest was.
+    /// The share in the period with the largest share.
     pub most: f64,
 }
 
@@ -242,7 +260,8 @@ impl PendingMinutes {
     fn of(sorted_waits: &[i64]) -> Self {
         let minutes = |seconds: i64| seconds as f64 / 60.0;
         let sum = minutes(sorted_waits.iter().sum());
-        // The nearest rank: the smallest wait that a share of jobs does not exceed.
+        // The nearest rank: the smallest wait that at least this percentage of jobs does not
+        // exceed.
         let rank = |percent: usize| (sorted_waits.len() * percent).div_ceil(100).max(1) - 1;
         let at = |percent| sorted_waits.get(rank(percent)).map_or(f64::NAN, |&wait| minutes(wait));
         Self { sum, mean: sum / sorted_waits.len() as f64, p50: at(50), p95: at(95), p99: at(99) }
@@ -260,11 +279,13 @@ mod tests {
 
     const HOUR: i64 = 3_600;
 
-    /// A window of a day and a half from noon on. A node that is ready from before its begin until the end, and ran something for its first
-    /// four and its last two hours; another that is ready for three idle hours around the turn of the day. Two pods wait for two hours on the
-    /// first day, one for an hour on the second.
+    /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
+    /// runs pods for four hours on the first day and for two hours on the second. The second node
+    /// is ready and idle for three hours: one on the first day and two on the second. On the first
+    /// day, a job with two pods waits for two hours. On the second day, a job with one pod waits
+    /// for one hour.
     #[test]
-    fn costs_are_those_of_the_day() {
+    fn costs_are_assigned_to_the_day_on_which_they_arise() {
         let noon = 12 * HOUR;
         let node = |ready, gone| NodeRecord {
             id: 0,
@@ -290,9 +311,10 @@ mod tests {
         assert_eq!(costs_by_day(&log, 4.0), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
     }
 
-    /// Of a window of 16 days, the nodes of the first are all hidden, and of each other day one of two.
+    /// The window has 16 days. On the first day both launches are hidden, on each other day one of
+    /// two.
     #[test]
-    fn a_level_is_that_of_any_two_weeks() {
+    fn the_hidden_share_is_measured_over_every_period_of_two_weeks() {
         let node = |day: i64, waited_for| NodeRecord {
             id: 0,
             bucket: 0,
@@ -304,7 +326,8 @@ mod tests {
             waited_for,
         };
         let halves = (1..16).flat_map(|day| [node(day, true), node(day, false)]);
-        let nodes = [node(-1, true), node(0, false), node(0, false)].into_iter().chain(halves).collect();
+        let nodes =
+            [node(-1, true), node(0, false), node(0, false)].into_iter().chain(halves).collect();
         let log = RunLog { window: (0, 16 * 24 * HOUR), nodes, ..RunLog::default() };
         let launches = launches_by_day(&log);
         assert_eq!((launches[0], launches[15], launches.len()), ([2, 2], [2, 1], 16));

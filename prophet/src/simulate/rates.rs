@@ -1,35 +1,41 @@
-//! What knowledge of rates alone can tell: a reference for how much of what is to come is noise, not a bound.
+//! A reference forecaster with exact arrival rates: it shows how much of future demand is noise.
 //!
-//! It sees the arrivals of the half hour before and after each moment, but for those within the lead, as windows as long as the lead,
-//! and packs each onto the free room of the moment, as the method `scenario` does with windows of the past. So it knows how busy it
-//! is and will be, and what comes then; what it cannot know is what comes just now. A method that learns rates from the past can
-//! hardly hold the same for less; one that foresees jobs can.
+//! It reads the arrivals of the half hour before and after each moment, except the arrivals within
+//! the lead time of the moment. It cuts them into windows as long as the lead time, and packs each
+//! window onto the free room of the moment, as the method `scenario` does with windows of the past.
+//!
+//! The forecaster therefore has the past and future arrival rate and the mix of jobs, but not the
+//! arrivals that its forecast covers. A method that learns rates from the past can hardly reach the
+//! same waiting time with less headroom. A method that predicts single jobs can, so this reference
+//! is not a bound.
 
 use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
-use super::workload::Workload;
 use crate::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
 use crate::record::{History, ShapeId};
+use crate::replay::Workload;
 
-/// See the module.
+/// Forecasts from the arrivals around the moment of the forecast.
 pub(super) struct Rates {
     catalog: Catalog,
     lead_seconds: i64,
     shapes: Vec<PackShape>,
-    /// By the place of a shape, its place in the order of packing: smallest first.
+    /// By shape, its rank in the order of packing: smallest first.
     order: Vec<usize>,
-    /// Pods by the second in which they arrive, rising.
+    /// (second of arrival, shape, pods), ascending by second.
     arrivals: Vec<(i64, ShapeId, u64)>,
 }
 
-/// How far it sees, either way; farther where a lead is long.
+/// How far the arrivals are read, in seconds before and after the moment. Half an hour, unless
+/// [`AROUND_LEADS`] lead times are longer.
 const AROUND_SECONDS: i64 = 1_800;
 
-/// So many leads at least.
+/// The smallest reach before and after the moment, in lead times. It ensures that several windows
+/// fit when the lead time is long.
 const AROUND_LEADS: i64 = 4;
 
-/// Between the starts of two windows.
+/// The time between the starts of two windows, in seconds.
 const STEP_SECONDS: usize = 30;
 
 impl Rates {
@@ -40,7 +46,7 @@ impl Rates {
             .iter()
             .flat_map(|job| pods(job.class).map(|&(shape, count)| (job.submit, shape, count)));
         let mut smallest_first: Vec<usize> = (0..workload.shapes.len()).collect();
-        smallest_first.sort_by_key(|&shape| workload.shapes[shape].asks);
+        smallest_first.sort_by_key(|&shape| workload.shapes[shape].requests);
         let mut order = vec![0; smallest_first.len()];
         smallest_first.iter().enumerate().for_each(|(place, &shape)| order[shape] = place);
         Self {
@@ -52,7 +58,8 @@ impl Rates {
         }
     }
 
-    /// Pods that arrive after a second and until the lead is over, by shape, in the order of packing.
+    /// Returns the pods that arrive after second `start` and within the lead time, by shape, in the
+    /// order of packing.
     fn window(&self, start: i64) -> Vec<(ShapeId, u64)> {
         let after = |time: i64| self.arrivals.partition_point(|(at, ..)| *at <= time);
         let arrivals = &self.arrivals[after(start)..after(start + self.lead_seconds)];
@@ -102,30 +109,36 @@ mod tests {
     use crate::catalog::{CatalogFile, InstanceTypeEntry};
     use crate::trace::{Job, Work};
 
-    /// Pods of a whole node that arrive so many seconds from now, and the chance that one is needed.
+    /// `arrivals` are pods that fill a node each, in seconds from now. `chance` is the expected
+    /// probability that at least one new node is needed.
     #[track_caller]
     fn check(arrivals: &[i64], chance: f64) {
         const NOW: i64 = 1_000_000;
-        let entry =
-            InstanceTypeEntry { name: "one".into(), cpu_millis: Some(8_000), ..InstanceTypeEntry::default() };
+        let entry = InstanceTypeEntry {
+            name: "one".into(),
+            cpu_millis: Some(8_000),
+            ..InstanceTypeEntry::default()
+        };
         let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
         let job = |after: &i64| {
             let unit = Resources { cpu_millis: 8_000, ..Resources::default() };
-            let work = Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
+            let work =
+                Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
             Job { name: "".into(), submit: NOW + after, runtime: 60, priority: 0, work }
         };
         let jobs: Vec<Job> = arrivals.iter().map(job).collect();
         let rates = Rates::new(&Workload::new(&jobs, &catalog), &catalog, 300);
         let demand = Demand { present: vec![0], ..Demand::default() };
         let now = DateTime::from_timestamp(NOW, 0).unwrap();
-        let outlook = rates.forecast(&History::default(), &Present::at_tick(now, &demand));
+        let outlook = rates.forecast(&History::new(&catalog), &Present::at_tick(now, &demand));
         let found = outlook.buckets[0].new_nodes.chance_of(1);
         assert!((found - chance).abs() < 1e-12, "{found}");
     }
 
-    /// Windows of 300 s begin every 30 s from 1,800 to 300 s ago, 51, and in 300 to 1,500 s, 41.
+    /// Windows of 300 s begin every 30 s: 51 windows begin between 1,800 s and 300 s ago, and 41
+    /// begin between 300 s and 1,500 s from now.
     #[test]
-    fn what_comes_around_a_moment_is_known_and_what_comes_within_the_lead_is_not() {
+    fn arrivals_around_a_moment_count_except_those_within_the_lead_time() {
         check(&[1, 100, 300], 0.0);
         check(&[1_000], 10.0 / 92.0);
         check(&[-1_000, 1_000], 20.0 / 92.0);

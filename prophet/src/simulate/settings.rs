@@ -1,4 +1,4 @@
-//! Every option of a run. The same object, given as a file, repeats it.
+//! Every option of a run. The same object, passed as a file, repeats the run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,59 +8,62 @@ use embedder::Catalog;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::contender::Contender;
+use super::contender::NamedPolicy;
 use crate::catalog::CatalogFile;
-use crate::forecast::onnx::Source;
+use crate::forecast::onnx::ModelSource;
 use crate::forecast::{Ladder, Lead};
+use crate::replay::SchedulerKind;
 use crate::span::Span;
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// The log; a synthetic one when absent.
+pub struct SimulationSettings {
+    /// The path of the log. When absent, a synthetic log is generated.
     pub trace: Option<String>,
-    /// Whether bad lines of the log are passed over.
+    /// Whether malformed lines of the log are skipped.
     pub lenient: bool,
-    /// Jobs submitted from here on count; what precedes warms up.
-    pub from: Option<Moment>,
-    /// Jobs submitted before this count.
-    pub until: Option<Moment>,
-    /// The instance types; chosen to suit the log when absent.
+    /// The start of the window. Jobs submitted from here on count; earlier jobs warm up the state.
+    pub from: Option<TimePoint>,
+    /// The end of the window, exclusive. Jobs submitted from here on do not count.
+    pub until: Option<TimePoint>,
+    /// The instance types. When absent, types are chosen that fit the log.
     pub catalog: Option<CatalogFile>,
     /// The policies to compare.
-    pub policies: Vec<Contender>,
-    /// What the policies that forecast aim for, and what holds them back.
+    pub policies: Vec<NamedPolicy>,
+    /// The objective, limits, spend cap and behavior of the policies that forecast.
     pub policy: Policy,
     /// The steps of `ladder`.
     pub ladder: Ladder,
-    /// The network of `onnx` and of `ensemble`, a file; the one that is shipped when absent.
+    /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, the shipped model is
+    /// used.
     pub model: Option<String>,
-    /// Time between decisions where demand does not change.
+    /// The time between two decisions while demand does not change.
     pub tick: Span,
-    /// Time between two scans of the autoscaler.
+    /// The time between two scans of the autoscaler.
     pub scan: Span,
-    /// From the request of a node to its readiness.
+    /// The time from the request of a node to its readiness.
     pub launch_latency: LaunchLatency,
     /// The share of launches that fail, in [0, 1).
     pub launch_failure_share: f64,
     /// How the scheduler chooses nodes.
     pub scheduler: SchedulerKind,
-    /// How pods of one job are placed.
+    /// How the pods of one job are placed.
     pub gang: GangMode,
-    /// How long after a scale-up no node is removed.
+    /// How long after any scale-up no node is removed.
     pub scale_down_delay_after_add: Span,
     /// How long a node must be unneeded before it is removed.
     pub scale_down_unneeded_time: Span,
-    /// How often the run is repeated with moved submissions.
+    /// How many times the run is repeated with jittered submissions.
     pub replays: u32,
-    /// How far submissions are moved, either way, where there is more than one replay.
+    /// The largest shift of a submission, earlier or later. It applies when there is more than one
+    /// replay.
     pub jitter: Span,
-    /// What all randomness derives from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for SimulationSettings {
     fn default() -> Self {
         Self {
             trace: None,
@@ -68,7 +71,7 @@ impl Default for Settings {
             from: None,
             until: None,
             catalog: None,
-            policies: Contender::defaults(),
+            policies: NamedPolicy::defaults(),
             policy: Policy::default(),
             ladder: Ladder::default(),
             model: None,
@@ -87,31 +90,33 @@ impl Default for Settings {
     }
 }
 
-/// Why settings make no sense.
+/// An error in settings.
 #[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// Not the fields that settings have; the message names line and column.
+pub enum SimulationSettingsError {
+    /// The text is not a valid settings object. The message contains line and column.
     #[error("{0}")]
     Parse(String),
-    /// Values that make no sense, each with its field path.
+    /// Values are out of range or unknown; one message for each, with its field path.
     #[error("{}", .0.join("; "))]
     Faults(Vec<String>),
 }
 
-impl Settings {
+impl SimulationSettings {
     /// Parses YAML or JSON.
     ///
     /// # Errors
-    /// A syntax error, an unknown field, or a value of the wrong type, with its line.
-    pub fn parse(text: &str) -> Result<Self, SettingsError> {
-        serde_saphyr::from_str(text).map_err(|error| SettingsError::Parse(error.to_string()))
+    /// The text has a syntax error, an unknown field, or a value of the wrong type. The error
+    /// contains the line.
+    pub fn parse(text: &str) -> Result<Self, SimulationSettingsError> {
+        serde_saphyr::from_str(text)
+            .map_err(|error| SimulationSettingsError::Parse(error.to_string()))
     }
 
-    /// Checks ranges.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// All values that make no sense, each with its field path.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    /// Returns all values that are out of range, each with its field path.
+    pub fn check(&self) -> Result<(), SimulationSettingsError> {
         let mut faults: Vec<String> =
             self.policy.faults().into_iter().map(|fault| format!("policy.{fault}")).collect();
         for (name, span, least) in [("tick", self.tick, 1), ("scan", self.scan, 1)] {
@@ -120,16 +125,25 @@ impl Settings {
             }
         }
         if !(0.0..1.0).contains(&self.launch_failure_share) {
-            faults.push(format!("launch_failure_share: {} is not in [0, 1)", self.launch_failure_share));
+            faults.push(format!(
+                "launch_failure_share: {} is not in [0, 1)",
+                self.launch_failure_share
+            ));
         }
         if self.lead().ticks() > LEAD_TICKS_MAX {
-            faults.push(format!("tick: {} is too short for launches of {}", self.tick, self.launch_latency));
+            faults.push(format!(
+                "tick: {} is too short for launches of {}",
+                self.tick, self.launch_latency
+            ));
         }
         let steps = self.ladder.nodes_to_replicas.iter().chain(&self.ladder.cores_to_replicas);
         if let Some((_, replicas)) =
-            steps.into_iter().find(|(_, replicas)| *replicas > Contender::CONSTANT_MAX)
+            steps.into_iter().find(|(_, replicas)| *replicas > NamedPolicy::CONSTANT_MAX)
         {
-            faults.push(format!("ladder: {replicas} placeholders are above {}", Contender::CONSTANT_MAX));
+            faults.push(format!(
+                "ladder: {replicas} placeholders are above {}",
+                NamedPolicy::CONSTANT_MAX
+            ));
         }
         if !(1..=REPLAYS_MAX).contains(&self.replays) {
             faults.push(format!("replays: {} is not in 1 to {REPLAYS_MAX}", self.replays));
@@ -137,71 +151,66 @@ impl Settings {
         if self.policies.is_empty() {
             faults.push("policies: name at least one".into());
         }
-        if faults.is_empty() { Ok(()) } else { Err(SettingsError::Faults(faults)) }
+        if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
     }
 
-    /// Checks that what names buckets names those of a catalog.
+    /// Checks that all bucket names in the settings exist in a catalog.
     ///
     /// # Errors
-    /// All names that are not in it.
-    pub fn check_names(&self, catalog: &Catalog) -> Result<(), SettingsError> {
+    /// Returns all names that the catalog does not contain.
+    pub fn check_names(&self, catalog: &Catalog) -> Result<(), SimulationSettingsError> {
         let known = |name: &&String| catalog.buckets().iter().any(|bucket| bucket.name == **name);
         let unknown = self.policy.limits.buckets.keys().filter(|name| !known(name));
         let faults: Vec<String> = unknown
             .map(|name| format!("policy.limits.buckets.{name}: no instance type has this name"))
             .collect();
-        if faults.is_empty() { Ok(()) } else { Err(SettingsError::Faults(faults)) }
+        if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
     }
 
-    /// The window that forecasts look over: from a decision until a node ordered at the next one is ready.
+    /// The lead time: the window that a forecast covers, from a decision until a node that is
+    /// ordered at the next decision is ready.
     pub fn lead(&self) -> Lead {
-        let seconds = self.launch_latency.typical() + self.tick.as_seconds() + self.scan.as_seconds();
-        Lead { seconds, tick_seconds: self.tick.as_seconds() }
+        Lead::covering(
+            self.launch_latency.typical(),
+            self.tick.as_seconds(),
+            self.scan.as_seconds(),
+        )
     }
 
-    /// The network that is heard.
-    pub fn network(&self) -> Source {
-        self.model.as_ref().map_or(Source::Pretrained, |path| Source::File(path.into()))
+    /// The source of the ONNX model that the methods use.
+    pub fn model_source(&self) -> ModelSource {
+        self.model.as_ref().map_or(ModelSource::Pretrained, |path| ModelSource::File(path.into()))
     }
 }
 
-/// A lead of more ticks than this would outgrow what histories keep.
+/// The longest lead time, in ticks. A longer one would exceed the ticks that a history keeps.
 const LEAD_TICKS_MAX: usize = 1_000;
 
-/// Results of more replays than this would only fill memory.
+/// The largest number of replays. The limit bounds memory, because the results of all replays are
+/// kept.
 const REPLAYS_MAX: u32 = 1_000;
 
-/// How the scheduler chooses among nodes that fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedulerKind {
-    /// The node with the least free room that fits, accelerators first.
-    Pack,
-    /// The node with the smallest share in use (Kubernetes' default, `LeastAllocated`).
-    Spread,
-}
-
-/// How pods of one job are placed.
+/// How the pods of one job are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum GangMode {
-    /// All at once or not at all; none holds room while it waits.
+    /// All pods at once or none. Pending pods hold no room.
     Whole,
-    /// One by one, each as soon as it fits, as the plain scheduler does.
+    /// One by one, each as soon as it fits, as the default Kubernetes scheduler does.
     PodByPod,
 }
 
-/// From the request of a node to its readiness.
+/// The time from the request of a node to its readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LaunchLatency {
-    /// Always the same.
+    /// The same latency for every launch.
     Constant(Span),
-    /// Log-normal, by its median and its 95th percentile.
+    /// A log-normal distribution, given by its median and its 95th percentile.
     LogNormal {
-        /// Half of launches are faster.
+        /// The median. It is not 0.
         median: Span,
-        /// One in twenty is slower.
+        /// The 95th percentile. It is not below the median.
         p95: Span,
     },
 }
@@ -222,7 +231,8 @@ impl FromStr for LaunchLatency {
         let Some(parameters) = text.strip_prefix("lognormal:") else {
             return text.parse().map(Self::Constant);
         };
-        let expected = || format!("expected lognormal:MEDIAN:P95 such as lognormal:4m:9m, got {text:?}");
+        let expected =
+            || format!("expected lognormal:MEDIAN:P95 such as lognormal:4m:9m, got {text:?}");
         let (median, p95) = parameters.split_once(':').ok_or_else(expected)?;
         let (median, p95): (Span, Span) = (median.parse()?, p95.parse()?);
         if median.as_seconds() == 0 || p95 < median {
@@ -257,10 +267,10 @@ impl fmt::Display for LaunchLatency {
     }
 }
 
-/// A date, a date-time, or an offset from the first submission.
+/// A point in time: a date, a date with a time, or an offset from the first submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Moment {
+pub struct TimePoint {
     text: String,
     at: At,
 }
@@ -271,8 +281,8 @@ enum At {
     Offset(i64),
 }
 
-impl Moment {
-    /// In seconds of a log whose first job was submitted at `first`.
+impl TimePoint {
+    /// Returns the point in seconds, for a log whose first job was submitted at `first`.
     pub fn seconds(&self, first: i64) -> i64 {
         match self.at {
             At::Time(time) => time,
@@ -281,14 +291,19 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for TimePoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let date =
-            || text.parse::<NaiveDate>().ok().and_then(|date| date.and_hms_opt(0, 0, 0)).map(|t| t.and_utc());
+        let date = || {
+            text.parse::<NaiveDate>()
+                .ok()
+                .and_then(|date| date.and_hms_opt(0, 0, 0))
+                .map(|t| t.and_utc())
+        };
         let time = || {
-            let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
+            let formats =
+                ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
             formats
                 .iter()
                 .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
@@ -305,7 +320,7 @@ impl FromStr for Moment {
     }
 }
 
-impl TryFrom<String> for Moment {
+impl TryFrom<String> for TimePoint {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -313,13 +328,13 @@ impl TryFrom<String> for Moment {
     }
 }
 
-impl From<Moment> for String {
-    fn from(moment: Moment) -> Self {
+impl From<TimePoint> for String {
+    fn from(moment: TimePoint) -> Self {
         moment.text
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for TimePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -330,20 +345,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_repeat_themselves() {
-        let settings = Settings { from: Some("8d".parse().unwrap()), ..Settings::default() };
+    fn settings_survive_serialization() {
+        let settings = SimulationSettings {
+            from: Some("8d".parse().unwrap()),
+            ..SimulationSettings::default()
+        };
         let text = serde_json::to_string(&settings).unwrap();
-        assert_eq!(Settings::parse(&text).unwrap(), settings);
+        assert_eq!(SimulationSettings::parse(&text).unwrap(), settings);
     }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = Settings::parse(text).and_then(|settings| settings.check()).unwrap_err().to_string();
+        let error = SimulationSettings::parse(text)
+            .and_then(|settings| settings.check())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{expected:?} is not in: {error}");
     }
 
     #[test]
-    fn faults_name_the_field() {
+    fn errors_contain_the_field() {
         check("tik: 1m\n", "tik");
         check("tick: 0s\n", "tick: must be at least 1s");
         check("scheduler: best\n", "best");
@@ -354,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_dates_times_or_offsets() {
-        let seconds = |text: &str| text.parse::<Moment>().map(|moment| moment.seconds(1_000));
+    fn a_time_point_is_a_date_a_time_or_an_offset() {
+        let seconds = |text: &str| text.parse::<TimePoint>().map(|moment| moment.seconds(1_000));
         assert_eq!(seconds("1970-01-02"), Ok(86_400));
         assert_eq!(seconds("1970-01-01T00:01:00"), Ok(60));
         assert_eq!(seconds("1970-01-01T01:00:00+01:00"), Ok(0));

@@ -1,62 +1,53 @@
 //! The event loop, and the turn of the policy under test.
 //!
-//! Events of one second are taken in the order in which they were scheduled, submissions first. The policy decides at
-//! ticks, at the end of a second in which demand changed, and before a scan that would see a change it has not.
+//! Within one second, submissions come first, and events follow in the order in which they were
+//! scheduled. The policy decides at ticks, at the end of a second in which demand changed, and
+//! before a scan when demand changed earlier in the same second.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use chrono::DateTime;
-use embedder::{Ask, Catalog, Demand, embed};
+use embedder::{PodRequest, embed};
 use placeholders::Plan;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-use super::autoscaler::{Autoscaler, Launch};
-use super::cluster::{Cluster, NEVER, NodeId};
-use super::contender::Contender;
-use super::control::Control;
+use super::autoscaler::{Autoscaler, NodeRequest};
+use super::contender::NamedPolicy;
+use super::input::SimulationInput;
 use super::log::{JobRecord, NodeRecord, RunLog};
-use super::offered::Series;
-use super::queue::{Queue, Waiting};
-use super::scheduler::{self, Placements};
-use super::settings::{GangMode, Settings};
-use super::workload::{Class, ClassId, Workload};
+use super::policy_run::PolicyRun;
+use super::settings::GangMode;
 use crate::record::ShapeId;
+use crate::replay::{
+    JobClass, JobClassId, NEVER, Placements, Queue, Series, SimulatedCluster, SimulatedNodeId,
+    Waiting, Workload, finish, instances, pass, place, requests,
+};
 
-/// What a run needs, checked.
-#[derive(Clone, Copy)]
-pub struct World<'a> {
-    /// The jobs.
-    pub workload: &'a Workload,
-    /// The buckets.
-    pub catalog: &'a Catalog,
-    /// The options.
-    pub settings: &'a Settings,
-    /// Jobs submitted within `[from, until)` count, and hours within it.
-    pub window: (i64, i64),
-    /// Which repetition, from 0: with the seed it draws launch latencies.
-    pub replay: u32,
-    /// Whether to keep a record of every tick.
-    pub keep_ticks: bool,
-}
-
-/// Something that will happen.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     JobEnds(usize),
-    Launched(NodeId),
-    LaunchFailed(NodeId),
-    /// A node may have been unneeded for long enough, if it still is since the same moment.
-    MayGo(NodeId, u64),
+    Launched(SimulatedNodeId),
+    LaunchFailed(SimulatedNodeId),
+    /// The node has been unneeded for long enough, if its idle count still equals the second field.
+    MayGo(SimulatedNodeId, u64),
     Scan,
 }
 
-/// Runs the jobs under a policy. `series` is offered demand, which only the oracle may look at. `stop` is asked now and
-/// then, and ends the run when it says so.
-pub fn simulate(world: World<'_>, contender: Contender, series: &Series, stop: &dyn Fn() -> bool) -> RunLog {
-    let mut run = Run::new(world, contender, series);
+/// Runs the jobs under a policy.
+///
+/// `series` is offered demand, which only the oracle reads. `stop` is polled every 4,096 moments,
+/// and the run ends early when it returns true.
+pub fn simulate(
+    world: SimulationInput<'_>,
+    contender: NamedPolicy,
+    series: &Series,
+    stop: &dyn Fn() -> bool,
+) -> RunLog {
+    let mut run = Simulation::new(world, contender, series);
     run.start_minimum();
     while let Some(now) = run.next_moment() {
         run.moment(now);
@@ -68,36 +59,36 @@ pub fn simulate(world: World<'_>, contender: Contender, series: &Series, stop: &
     run.finish()
 }
 
-pub(super) struct Run<'a> {
-    pub(super) world: World<'a>,
-    pub(super) cluster: Cluster<'a>,
+pub(super) struct Simulation<'a> {
+    pub(super) world: SimulationInput<'a>,
+    pub(super) cluster: SimulatedCluster<'a>,
     queue: Queue,
     pub(super) placements: Placements,
     autoscaler: Autoscaler,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     scheduled: u64,
-    /// The next submission.
+    /// The index of the next job to submit.
     next_job: usize,
     next_tick: i64,
     scan_at: i64,
-    /// Whether anything but a scan happened in this second.
+    /// Whether an event other than a scan happened in this second.
     stirred: bool,
-    /// Pods of a job that wait still, where they are placed one by one.
+    /// For pod-by-pod placement, the number of pending pods of each job that has not started.
     missing: BTreeMap<usize, u64>,
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
-    single: HashMap<(i32, ShapeId), ClassId>,
+    single: HashMap<(i32, ShapeId), JobClassId>,
     pub(super) workload: Cow<'a, Workload>,
     counted: Vec<JobRecord>,
-    /// Jobs that count and have not started.
+    /// The number of jobs that count and have not started.
     waiting: u64,
-    control: Control<'a>,
+    policy: PolicyRun,
     steps: u64,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn new(world: World<'a>, contender: Contender, series: &'a Series) -> Self {
-        let World { workload, catalog, settings, window, replay, .. } = world;
-        let cluster = Cluster::new(catalog, settings.scheduler, window);
+impl<'a> Simulation<'a> {
+    pub(super) fn new(world: SimulationInput<'a>, contender: NamedPolicy, series: &Series) -> Self {
+        let SimulationInput { workload, catalog, settings, window, replay, .. } = world;
+        let cluster = SimulatedCluster::new(catalog, settings.scheduler, window);
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into());
         let autoscaler = Autoscaler::new(settings, &cluster, Pcg64Mcg::seed_from_u64(seed));
         let mut workload = Cow::Borrowed(workload);
@@ -109,7 +100,7 @@ impl<'a> Run<'a> {
         let queue = Queue::new(workload.classes.iter().map(|class| class.priority).collect());
         let tick = settings.tick.as_seconds();
         Self {
-            control: Control::new(world, contender, series),
+            policy: PolicyRun::new(world, contender, series),
             world,
             cluster,
             queue,
@@ -130,9 +121,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Nodes that groups keep at the least are there from the start.
+    /// Launches the minimum number of nodes of each group, ready from the start.
     pub(super) fn start_minimum(&mut self) {
-        // Before the window, so that they count as nodes and not as launches.
+        // They are requested before the window, so they count as nodes and not as launches.
         let now = self.next_tick.min(self.world.window.0) - 1;
         for (bucket, entry) in self.world.catalog.buckets().iter().enumerate() {
             for (at, group) in entry.groups.iter().enumerate() {
@@ -145,14 +136,16 @@ impl<'a> Run<'a> {
         self.note_unneeded(now);
     }
 
-    /// The next second in which something happens; `None` when all that counts is over.
+    /// Returns the next second that has a submission, an event or a tick. Returns `None` when the
+    /// window and all jobs that count are over.
     pub(super) fn next_moment(&self) -> Option<i64> {
         let submit = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         let event = self.events.peek().map(|Reverse((time, ..))| *time);
         let next = submit.into_iter().chain(event).fold(self.next_tick, i64::min);
         let (_, until) = self.world.window;
-        let counted = next >= until && (self.waiting == 0 || next >= until.saturating_add(WAIT_SECONDS_MAX));
-        // Without submissions and events, what waits waits for ever.
+        let counted =
+            next >= until && (self.waiting == 0 || next >= until.saturating_add(WAIT_SECONDS_MAX));
+        // Without submissions and events, a pending job would stay pending forever.
         let stuck = next >= until && submit.is_none() && event.is_none();
         (!counted && !stuck).then_some(next)
     }
@@ -172,12 +165,12 @@ impl<'a> Run<'a> {
             self.happen(event, now);
         }
         if now == self.next_tick {
-            self.turn(now, true);
+            self.turn(now, self.world.keep_ticks);
             self.next_tick += self.world.settings.tick.as_seconds();
-        } else if self.control.due {
+        } else if self.policy.due {
             self.turn(now, false);
         }
-        // Whatever happened may have taken room that something which waits was expected to use.
+        // The event may have used room that the last scan reserved for a pending pod.
         if std::mem::take(&mut self.stirred) && self.anything_waits() {
             self.ask_for_scan(now);
         }
@@ -190,25 +183,28 @@ impl<'a> Run<'a> {
     fn happen(&mut self, event: Event, now: i64) {
         match event {
             Event::JobEnds(job) => {
-                scheduler::finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
-                self.control.due = true;
+                finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
+                self.policy.due = true;
                 self.fill(now);
             }
             Event::Launched(node) => {
-                let (bucket, group) = (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
+                let (bucket, group) =
+                    (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
                 self.autoscaler.succeed(bucket, group);
                 self.cluster.make_ready(node, now);
                 self.fill(now);
-                // What runs on it already has waited.
+                // Pods that start in the second in which the node becomes ready were waiting for
+                // it.
                 self.cluster.nodes[node].waited_for |= self.cluster.nodes[node].has_pods();
-                self.control.launched(bucket, self.cluster.nodes[node].waited_for, now);
-                self.control.due = true;
+                self.policy.launched(bucket, self.cluster.nodes[node].waited_for, now);
+                self.policy.due = true;
             }
             Event::LaunchFailed(node) => {
-                let (bucket, group) = (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
+                let (bucket, group) =
+                    (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
                 self.cluster.fail(node, now);
                 self.autoscaler.back_off(bucket, group, now);
-                self.control.due = true;
+                self.policy.due = true;
             }
             Event::MayGo(node, idle_count) => self.may_go(node, idle_count, now),
             Event::Scan => self.scan(now),
@@ -217,10 +213,10 @@ impl<'a> Run<'a> {
 
     fn submit(&mut self, at: usize, now: i64) {
         let class = self.workload.jobs[at].class;
-        let Class { pods, priority, .. } = self.workload.classes[class].clone();
-        self.control.due = true;
+        let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
+        self.policy.due = true;
         for &(shape, count) in &pods {
-            self.control.arrived(shape, count);
+            self.policy.arrived(shape, count);
         }
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
@@ -238,23 +234,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Places what was just submitted, or lets it wait: what waits already has found no room since the last was freed.
+    /// Places a job that was just submitted, or queues it.
+    ///
+    /// Jobs already in the queue are not tried again, because no room was freed since they were
+    /// last tried.
     fn enqueue(&mut self, waiting: Waiting, now: i64) {
-        if scheduler::place(waiting, &mut self.cluster, &mut self.placements, &self.workload, now) {
+        if place(waiting, &mut self.cluster, &mut self.placements, &self.workload, now) {
             self.placed(waiting.job, now);
         } else {
             self.queue.push(waiting);
         }
-        // Forgets what preemption noted of nodes that are in use again.
+        // Preemption may have noted nodes as unneeded that are in use again.
         self.note_unneeded(now);
     }
 
-    /// Room was freed: pods that wait take it, then placeholders.
+    /// Assigns freed room to pending pods first, then to placeholders.
     fn fill(&mut self, now: i64) {
         if !self.queue.is_empty() {
             let mut placed = Vec::new();
             let Self { queue, cluster, placements, workload, .. } = self;
-            scheduler::pass(queue, cluster, placements, workload, now, |job| placed.push(job));
+            pass(queue, cluster, placements, workload, now, |job| placed.push(job));
             for job in placed {
                 self.placed(job, now);
             }
@@ -263,7 +262,7 @@ impl<'a> Run<'a> {
         self.note_unneeded(now);
     }
 
-    /// A job, or a pod of it, was placed: when none is missing, it starts.
+    /// Records that a job, or one of its pods, was placed. The job starts when no pod is missing.
     fn placed(&mut self, job: usize, now: i64) {
         if let Some(missing) = self.missing.get_mut(&job) {
             *missing -= 1;
@@ -279,7 +278,7 @@ impl<'a> Run<'a> {
         let (from, until) = self.world.window;
         if (from..until).contains(&submit) {
             self.waiting -= 1;
-            let instances = scheduler::instances(job, &self.placements);
+            let instances = instances(job, &self.placements);
             let pods = self.workload.classes[class].pods.iter().map(|(_, count)| count).sum();
             self.counted.push(JobRecord { index, submit, start: now, end, pods, instances });
         }
@@ -287,12 +286,16 @@ impl<'a> Run<'a> {
 
     fn scan(&mut self, now: i64) {
         self.scan_at = NEVER;
-        if self.control.due {
+        if self.policy.due {
             self.turn(now, false);
         }
-        let (launches, ran_out) = self.autoscaler.scan(&self.queue, &mut self.cluster, &self.workload, now);
-        for Launch { node, at, fails } in launches {
-            self.schedule(at, if fails { Event::LaunchFailed(node) } else { Event::Launched(node) });
+        let (launches, ran_out) =
+            self.autoscaler.scan(&self.queue, &mut self.cluster, &self.workload, now);
+        for NodeRequest { node, at, fails } in launches {
+            self.schedule(
+                at,
+                if fails { Event::LaunchFailed(node) } else { Event::Launched(node) },
+            );
         }
         if ran_out {
             self.ask_for_scan(now);
@@ -302,10 +305,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A node goes at the first scan at which it has been unneeded for long enough, and no scale-up was too recent.
-    fn may_go(&mut self, node: NodeId, idle_count: u64, now: i64) {
-        let Some(entry) =
-            Some(&self.cluster.nodes[node]).filter(|n| n.is_unneeded() && n.idle_count == idle_count)
+    /// Removes a node that has been unneeded for long enough, at the first scan that is late enough
+    /// after the last scale-up.
+    fn may_go(&mut self, node: SimulatedNodeId, idle_count: u64, now: i64) {
+        let Some(entry) = Some(&self.cluster.nodes[node])
+            .filter(|n| n.is_unneeded() && n.idle_count == idle_count)
         else {
             return;
         };
@@ -321,9 +325,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The clock of every node that became unneeded starts.
+    /// Starts the unneeded time of every node that became unneeded.
     fn note_unneeded(&mut self, now: i64) {
-        let due = self.scan_at_or_after(now + self.world.settings.scale_down_unneeded_time.as_seconds());
+        let due =
+            self.scan_at_or_after(now + self.world.settings.scale_down_unneeded_time.as_seconds());
         let mut newly = std::mem::take(&mut self.cluster.newly_unneeded);
         for id in newly.drain(..) {
             if self.cluster.nodes[id].is_unneeded() {
@@ -333,7 +338,7 @@ impl<'a> Run<'a> {
         self.cluster.newly_unneeded = newly;
     }
 
-    /// Asks for a scan at the first multiple of the scan interval strictly after `now`.
+    /// Schedules a scan at the first multiple of the scan interval strictly after `now`.
     fn ask_for_scan(&mut self, now: i64) {
         let scan = self.world.settings.scan.as_seconds();
         let at = (now.div_euclid(scan) + 1) * scan;
@@ -354,34 +359,39 @@ impl<'a> Run<'a> {
         self.events.push(Reverse((time, self.scheduled, event)));
     }
 
-    /// Observe, embed, record, forecast, plan, actuate.
-    fn turn(&mut self, now: i64, at_tick: bool) {
-        self.control.due = false;
-        let demand = self.observe();
-        self.control.note(&demand);
+    /// Runs one turn: observe, decide, actuate. `keep` adds a record of each bucket to the log.
+    fn turn(&mut self, now: i64, keep: bool) {
+        self.policy.due = false;
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();
-        let tick = at_tick.then(|| self.control.tick(&demand, &self.cluster, &self.workload, time));
-        let autoscaler = &self.autoscaler;
-        let standing = || self.cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
-        if let Some(plan) = self.control.decide(tick, &demand, standing, self.world.catalog, time) {
-            let counts = (self.world.window.0..self.world.window.1).contains(&now);
-            self.actuate(&plan, counts);
+        let within = (self.world.window.0..self.world.window.1).contains(&now);
+        let ready =
+            (0..self.world.catalog.len()).map(|bucket| self.cluster.counts(bucket).1).collect();
+        let seen = self.observe();
+        let (cluster, autoscaler) = (&self.cluster, &self.autoscaler);
+        let standing =
+            || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
+        let observed = self.policy.observe(time, seen, ready, standing);
+        let turn = self.policy.turn(&observed);
+        if let Some(turn) = &turn {
+            self.actuate(&turn.plan, within);
             self.fill(now);
         }
-        if at_tick && self.world.keep_ticks && (self.world.window.0..self.world.window.1).contains(&now) {
-            self.control.keep(now, &demand, &self.cluster);
+        if keep && within {
+            let demand = turn
+                .map_or_else(|| embed(&observed.cluster, self.world.catalog), |turn| turn.demand);
+            self.policy.keep(now, &demand.present, &self.cluster);
         }
     }
 
-    fn observe(&self) -> Demand {
+    fn observe(&self) -> embedder::Cluster {
         let (occupied, rooms) = (self.cluster.occupied(), self.cluster.occupied_rooms());
         let mut cluster = embedder::Cluster { occupied, rooms, ..Default::default() };
         if !self.queue.is_empty() {
             let waiting =
-                self.queue.counts().flat_map(|(class, jobs)| scheduler::asks(class, jobs, &self.workload));
-            cluster.pending = waiting.collect::<Vec<Ask>>();
+                self.queue.counts().flat_map(|(class, jobs)| requests(class, jobs, &self.workload));
+            cluster.pending = waiting.collect::<Vec<PodRequest>>();
         }
-        embed(&cluster, self.world.catalog)
+        cluster
     }
 
     fn actuate(&mut self, plan: &Plan, counts: bool) {
@@ -391,7 +401,7 @@ impl<'a> Run<'a> {
             {
                 self.cluster.want(bucket.bucket, group, change.want);
                 self.stirred = true;
-                self.control.writes += u64::from(counts);
+                self.policy.writes += u64::from(counts);
             }
         }
     }
@@ -399,7 +409,8 @@ impl<'a> Run<'a> {
     pub(super) fn finish(mut self) -> RunLog {
         let (from, until) = self.world.window;
         let busy_by_day = self.cluster.close(until);
-        let within = |node: &super::cluster::Node| node.requested < until && node.gone > from;
+        let within =
+            |node: &crate::replay::SimulatedNode| node.requested < until && node.gone > from;
         let time = |time: i64| (time != NEVER).then_some(time);
         let nodes = self.cluster.nodes.iter().enumerate().filter(|(_, node)| within(node));
         let nodes = nodes.map(|(id, node)| NodeRecord {
@@ -418,17 +429,17 @@ impl<'a> Run<'a> {
             window: self.world.window,
             jobs: self.counted,
             nodes,
-            ticks: self.control.ticks,
+            ticks: self.policy.ticks,
             busy_by_day,
-            placeholder_writes: self.control.writes,
+            placeholder_writes: self.policy.writes,
             unfinished: self.waiting,
         }
     }
 }
 
-/// So long after the window the last jobs are waited for: one that no group will ever have room for must not keep a run
-/// going.
+/// How long a run continues after the window for jobs that have not started, in seconds: 90 days.
+/// The limit ends runs with a job for which no group will ever have room.
 const WAIT_SECONDS_MAX: i64 = 90 * 86_400;
 
-/// Groups that keep more nodes than this at the least start with this many.
+/// The largest number of nodes with which a group starts. A larger group minimum is reduced to it.
 const MINIMUM_MAX: u64 = 100_000;

@@ -12,7 +12,8 @@ use embedder::{AcceleratorKind, Resources};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Fault, Job, Notes, Reader, Row, Work};
+use super::job::{Job, Work};
+use super::reader::{Notes, Reader, Row, TraceFault};
 
 /// A request of 1.0 processors: the trace hides the true size.
 const CPU_MILLIS: f64 = 96_000.0;
@@ -64,12 +65,12 @@ pub(super) struct Borg {
 }
 
 impl Reader for Borg {
-    fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, Fault> {
+    fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, TraceFault> {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
         let event: Event = serde_json::from_str(line)
-            .map_err(|_| Fault::new("(line)", "expected an event as a JSON object", line))?;
+            .map_err(|_| TraceFault::new("(line)", "expected an event as a JSON object", line))?;
         let Some(index) = integer("instance_index", &event.instance_index)? else {
             // A row of collection_events: it carries no request.
             return Ok(Row::NotAJob);
@@ -77,15 +78,16 @@ impl Reader for Borg {
         if integer("alloc_collection_id", &event.alloc_collection_id)?.is_some_and(|id| id != 0) {
             return Ok(Row::NotAJob);
         }
-        let required =
-            |column, value: Option<i64>| value.ok_or_else(|| Fault::new(column, "is missing", line));
+        let required = |column, value: Option<i64>| {
+            value.ok_or_else(|| TraceFault::new(column, "is missing", line))
+        };
         let time = required("time", integer("time", &event.time)?)?;
         let id = required("collection_id", integer("collection_id", &event.collection_id)?)?;
         if time == AFTER {
             return Ok(Row::Blank);
         }
         if !(0..=TIME_MAX).contains(&time) {
-            return Err(Fault::new("time", "out of range", &time.to_string()));
+            return Err(TraceFault::new("time", "out of range", &time.to_string()));
         }
         self.last = self.last.max(time);
         let key = (id, index);
@@ -102,7 +104,9 @@ impl Reader for Borg {
                     open.submit = time;
                 }
             }
-            Kind::End => return Ok(self.open.remove(&key).map_or(Row::Blank, |open| row(key, &open, time))),
+            Kind::End => {
+                return Ok(self.open.remove(&key).map_or(Row::Blank, |open| row(key, &open, time)));
+            }
             Kind::Schedule => {
                 if let Some(open) = self.open.get_mut(&key) {
                     open.scheduled = true;
@@ -130,7 +134,12 @@ fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
     if open.unit == Resources::default() {
         return Row::NoSize;
     }
-    let work = Work { units: 1, unit: open.unit, accelerator_kind: AcceleratorKind::default(), split: None };
+    let work = Work {
+        units: 1,
+        unit: open.unit,
+        accelerator_kind: AcceleratorKind::default(),
+        split: None,
+    };
     let name = format!("{id}/{index}").into();
     Row::Job(Job { name, submit: open.submit / 1_000_000, runtime, priority: open.priority, work })
 }
@@ -143,7 +152,7 @@ enum Kind {
     Other,
 }
 
-fn kind(value: &Value) -> Result<Kind, Fault> {
+fn kind(value: &Value) -> Result<Kind, TraceFault> {
     let kind = match value {
         Value::String(name) => name.as_str(),
         _ => "",
@@ -153,36 +162,53 @@ fn kind(value: &Value) -> Result<Kind, Fault> {
         ("ENABLE", _) | (_, Some(2)) => Ok(Kind::Enable),
         ("FAIL" | "FINISH" | "KILL" | "LOST", _) | (_, Some(5..=8)) => Ok(Kind::End),
         ("SCHEDULE", _) | (_, Some(3)) => Ok(Kind::Schedule),
-        ("QUEUE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _) | (_, Some(1 | 4 | 9 | 10)) => {
-            Ok(Kind::Other)
-        }
-        _ => Err(Fault::new("type", "expected an event type, 0 to 10 or its name", &value.to_string())),
+        ("QUEUE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _)
+        | (_, Some(1 | 4 | 9 | 10)) => Ok(Kind::Other),
+        _ => Err(TraceFault::new(
+            "type",
+            "expected an event type, 0 to 10 or its name",
+            &value.to_string(),
+        )),
     }
 }
 
 /// Integers are numbers or, being 64 bits wide, strings.
-fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, Fault> {
+fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFault> {
     let parsed = match value {
         Value::Null => return Ok(None),
         Value::Number(number) => number.as_i64(),
         Value::String(text) => text.parse().ok(),
         _ => None,
     };
-    parsed.map(Some).ok_or_else(|| Fault::new(column, "expected an integer", &value.to_string()))
+    parsed
+        .map(Some)
+        .ok_or_else(|| TraceFault::new(column, "expected an integer", &value.to_string()))
 }
 
-fn request(request: Option<&Request>) -> Result<Resources, Fault> {
+fn request(request: Option<&Request>) -> Result<Resources, TraceFault> {
     let amount = |column, share: Option<f64>, whole: f64| {
         let share = share.unwrap_or(0.0);
         if !(0.0..=1e3).contains(&share) {
-            return Err(Fault::new(column, "expected a share of a machine", &share.to_string()));
+            return Err(TraceFault::new(
+                column,
+                "expected a share of a machine",
+                &share.to_string(),
+            ));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked"
+        )]
         Ok((share * whole).ceil() as u64)
     };
     Ok(Resources {
         cpu_millis: amount("resource_request.cpus", request.and_then(|r| r.cpus), CPU_MILLIS)?,
-        memory_bytes: amount("resource_request.memory", request.and_then(|r| r.memory), MEMORY_BYTES)?,
+        memory_bytes: amount(
+            "resource_request.memory",
+            request.and_then(|r| r.memory),
+            MEMORY_BYTES,
+        )?,
         ..Resources::default()
     })
 }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Job, Trace};
+use super::job::Job;
+use super::read::Trace;
 
 /// What a log is like.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,9 +74,14 @@ pub struct Tail {
 }
 
 /// Describes a log. `offered` is its demand in instances, per bucket, as steps of (second, instances).
-pub fn describe(trace: &Trace, offered: &[(String, Vec<(i64, u64)>)], tick_seconds: i64) -> Description {
+pub fn describe(
+    trace: &Trace,
+    offered: &[(String, Vec<(i64, u64)>)],
+    tick_seconds: i64,
+) -> Description {
     let jobs = &trace.jobs;
-    let (first, last) = (jobs.first().map_or(0, |job| job.submit), jobs.last().map_or(0, |job| job.submit));
+    let (first, last) =
+        (jobs.first().map_or(0, |job| job.submit), jobs.last().map_or(0, |job| job.submit));
     let mut arrivals_by_hour = [0; 24];
     for job in jobs {
         let hour = usize::try_from(job.submit.rem_euclid(86_400) / 3_600).unwrap_or(0);
@@ -105,9 +111,16 @@ pub fn describe(trace: &Trace, offered: &[(String, Vec<(i64, u64)>)], tick_secon
         accelerators_rounded_up: trace.notes.rounded_up,
         demand,
         arrivals_by_hour,
-        autocorrelation: Autocorrelation { tick: lag(tick_seconds), hour: lag(3_600), day: lag(86_400) },
+        autocorrelation: Autocorrelation {
+            tick: lag(tick_seconds),
+            hour: lag(3_600),
+            day: lag(86_400),
+        },
         tail: Tail::of(
-            jobs.iter().map(|job| size(job) * job.runtime as f64 / 3_600.0).filter(|x| *x > 0.0).collect(),
+            jobs.iter()
+                .map(|job| size(job) * job.runtime as f64 / 3_600.0)
+                .filter(|x| *x > 0.0)
+                .collect(),
         ),
     }
 }
@@ -163,7 +176,8 @@ fn autocorrelation(series: &[f64], lag: usize) -> f64 {
     }
     let mean = series.iter().sum::<f64>() / series.len() as f64;
     let variance: f64 = series.iter().map(|x| (x - mean).powi(2)).sum();
-    let together: f64 = series.iter().zip(&series[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum();
+    let together: f64 =
+        series.iter().zip(&series[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum();
     together / variance
 }
 
@@ -175,7 +189,11 @@ impl Tail {
         let mean = sum / n;
         let variance = hours.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
         let top: f64 = hours.iter().rev().take(hours.len().div_ceil(100)).sum();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a length"
+        )]
         let last = ((n * 0.999_9) as usize).min(hours.len().saturating_sub(1));
         let (from, to) = (1.0, hours.get(last).copied().unwrap_or(f64::NAN));
         let points: Vec<(f64, f64)> = hours
@@ -216,7 +234,8 @@ mod tests {
     #[test]
     fn the_tail_of_a_pareto_law_is_its_index() {
         let n = 200_000;
-        let hours = (0..n).map(|i| (1.0 - (f64::from(i) + 0.5) / f64::from(n)).powf(-1.0 / 1.5)).collect();
+        let hours =
+            (0..n).map(|i| (1.0 - (f64::from(i) + 0.5) / f64::from(n)).powf(-1.0 / 1.5)).collect();
         let tail = Tail::of(hours);
         assert!((tail.pareto_index - 1.5).abs() < 0.02, "{tail:?}");
         assert!(tail.pareto_r2 > 0.999 && tail.top_1_percent_share > 0.2);
@@ -231,8 +250,9 @@ mod tests {
 
     #[test]
     fn a_daily_wave_resembles_itself_after_a_day() {
-        let wave: Vec<f64> =
-            (0..24 * 60).map(|hour| (f64::from(hour) / 24.0 * std::f64::consts::TAU).sin()).collect();
+        let wave: Vec<f64> = (0..24 * 60)
+            .map(|hour| (f64::from(hour) / 24.0 * std::f64::consts::TAU).sin())
+            .collect();
         assert!(autocorrelation(&wave, 24) > 0.95);
         assert!(autocorrelation(&wave, 12) < -0.95);
         assert!(autocorrelation(&wave[..24], 24).is_nan());

@@ -8,7 +8,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Format, Job, Notes, Trace, Work};
+use super::job::{Job, Work};
+use super::read::{Format, Trace};
+use super::reader::Notes;
 
 /// What to generate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +102,11 @@ fn session(start: f64, end: f64, gpu: bool, random: &mut Pcg64Mcg, jobs: &mut Ve
     let work = if gpu { gpu_work(random) } else { cpu_work(random) };
     let typical: f64 = typical.sample(random);
     let mut now = start;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut at the maximum")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "cut at the maximum"
+    )]
     let size = batch.sample(random).min(BATCH_MAX) as u32;
     for _ in 0..size {
         if now >= end {
@@ -121,8 +127,12 @@ fn pick(choices: &[u64], random: &mut Pcg64Mcg) -> u64 {
 /// Training: mostly one GPU, some of eight, now and then a gang of several nodes.
 fn gpu_work(random: &mut Pcg64Mcg) -> Work {
     let units = pick(&[1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32], random);
-    let unit =
-        Resources { accelerators: 1, cpu_millis: 8_000, memory_bytes: 48 << 30, ..Resources::default() };
+    let unit = Resources {
+        accelerators: 1,
+        cpu_millis: 8_000,
+        memory_bytes: 48 << 30,
+        ..Resources::default()
+    };
     Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) }
 }
 
@@ -131,6 +141,7 @@ fn cpu_work(random: &mut Pcg64Mcg) -> Work {
     let cores = pick(&[1, 1, 1, 2, 2, 4, 8], random);
     let units = pick(&[1, 1, 1, 1, 2, 4, 10], random);
     let gib = cores * pick(&[2, 2, 3], random);
-    let unit = Resources { cpu_millis: cores * 1_000, memory_bytes: gib << 30, ..Resources::default() };
+    let unit =
+        Resources { cpu_millis: cores * 1_000, memory_bytes: gib << 30, ..Resources::default() };
     Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: None }
 }

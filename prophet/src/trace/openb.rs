@@ -4,7 +4,8 @@
 
 use embedder::{AcceleratorKind, Resources};
 
-use super::{AMOUNT_MAX, Fault, Job, Notes, Reader, Row, Work, count, field, place, seconds};
+use super::job::{Job, Work};
+use super::reader::{AMOUNT_MAX, Notes, Reader, Row, TraceFault, count, field, place, seconds};
 
 pub(super) struct Openb {
     name: usize,
@@ -33,12 +34,13 @@ impl Openb {
 }
 
 impl Reader for Openb {
-    fn row(&mut self, line: &str, _: u64, notes: &mut Notes) -> Result<Row, Fault> {
+    fn row(&mut self, line: &str, _: u64, notes: &mut Notes) -> Result<Row, TraceFault> {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
         let fields: Vec<&str> = line.split(',').collect();
-        let amount = |at, column| count(column, field(&fields, at, column)?, AMOUNT_MAX / 1_048_576.0);
+        let amount =
+            |at, column| count(column, field(&fields, at, column)?, AMOUNT_MAX / 1_048_576.0);
         let unit = Resources {
             accelerators: amount(self.gpus, "num_gpu")?,
             cpu_millis: amount(self.cpu, "cpu_milli")?,
@@ -60,7 +62,8 @@ impl Reader for Openb {
             return Ok(Row::NoSize);
         }
         notes.rounded_up += u64::from(unit.accelerators == 1 && share > 0 && share < 1_000);
-        let work = Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
+        let work =
+            Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
         let name = field(&fields, self.name, "name")?.into();
         Ok(Row::Job(Job { name, submit, runtime, priority: 0, work }))
     }

@@ -3,7 +3,8 @@
 use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::{Fault, Job, Notes, Reader, Row, UNITS_MAX, Work, count, field, place, seconds};
+use super::job::{Job, Work};
+use super::reader::{Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, place, seconds};
 
 pub(super) struct Philly {
     timestamp: usize,
@@ -22,14 +23,20 @@ impl Philly {
 }
 
 impl Reader for Philly {
-    fn row(&mut self, line: &str, number: u64, _: &mut Notes) -> Result<Row, Fault> {
+    fn row(&mut self, line: &str, number: u64, _: &mut Notes) -> Result<Row, TraceFault> {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
         let fields: Vec<&str> = line.split(',').collect();
         let timestamp = field(&fields, self.timestamp, "timestamp")?;
         let submit = NaiveDateTime::parse_from_str(timestamp, "%Y-%m-%d %H:%M:%S")
-            .map_err(|_| Fault::new("timestamp", "expected a time such as 2017-10-01 12:00:00", timestamp))?
+            .map_err(|_| {
+                TraceFault::new(
+                    "timestamp",
+                    "expected a time such as 2017-10-01 12:00:00",
+                    timestamp,
+                )
+            })?
             .and_utc()
             .timestamp();
         let submit = seconds("timestamp", &submit.to_string())?;
@@ -47,6 +54,12 @@ impl Reader for Philly {
             accelerator_kind: AcceleratorKind::default(),
             split: Some(Split::Full),
         };
-        Ok(Row::Job(Job { name: (number - 1).to_string().into(), submit, runtime, priority: 0, work }))
+        Ok(Row::Job(Job {
+            name: (number - 1).to_string().into(),
+            submit,
+            runtime,
+            priority: 0,
+            work,
+        }))
     }
 }

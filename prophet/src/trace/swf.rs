@@ -6,7 +6,8 @@
 
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::{AMOUNT_MAX, Fault, Job, Notes, Reader, Row, UNITS_MAX, Work, count, field, seconds};
+use super::job::{Job, Work};
+use super::reader::{AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, seconds};
 
 /// The columns that are read, from 0.
 const SUBMIT: usize = 1;
@@ -23,10 +24,11 @@ pub(super) struct Swf {
 }
 
 impl Reader for Swf {
-    fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, Fault> {
+    fn row(&mut self, line: &str, _: u64, _: &mut Notes) -> Result<Row, TraceFault> {
         let line = line.trim();
         if let Some(header) = line.strip_prefix(';') {
-            if let Some((_, start)) = header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime")
+            if let Some((_, start)) =
+                header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime")
             {
                 self.start = seconds("UnixStartTime", start)?.max(0);
             }
@@ -58,9 +60,23 @@ impl Reader for Swf {
         if units == 0 {
             return Ok(Row::NoSize);
         }
-        let unit = Resources { cpu_millis: 1_000, memory_bytes: kilobytes * 1_024, ..Resources::default() };
-        let work =
-            Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) };
-        Ok(Row::Job(Job { name: fields[0].into(), submit: self.start + submit, runtime, priority: 0, work }))
+        let unit = Resources {
+            cpu_millis: 1_000,
+            memory_bytes: kilobytes * 1_024,
+            ..Resources::default()
+        };
+        let work = Work {
+            units,
+            unit,
+            accelerator_kind: AcceleratorKind::default(),
+            split: Some(Split::Full),
+        };
+        Ok(Row::Job(Job {
+            name: fields[0].into(),
+            submit: self.start + submit,
+            runtime,
+            priority: 0,
+            work,
+        }))
     }
 }

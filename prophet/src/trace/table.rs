@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use chrono::{DateTime, NaiveDateTime};
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::{
-    AMOUNT_MAX, Fault, Job, Notes, Reader, Row, SECONDS_MAX, UNITS_MAX, Work, count, field, number, seconds,
+use super::job::{Job, Work};
+use super::reader::{
+    AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, count, field, number,
+    seconds,
 };
 
 /// The columns, in the order in which they are written.
@@ -34,13 +36,17 @@ pub(super) struct Table {
 
 impl Table {
     /// Fails when the header has a column that is not known, or one twice.
-    pub(super) fn new(header: &[&str]) -> Result<Self, Fault> {
+    pub(super) fn new(header: &[&str]) -> Result<Self, TraceFault> {
         for (at, name) in header.iter().enumerate() {
             if !COLUMNS.contains(name) {
-                return Err(Fault::new("(header)", "unknown column (docs/trace-format.md lists them)", name));
+                return Err(TraceFault::new(
+                    "(header)",
+                    "unknown column (docs/trace-format.md lists them)",
+                    name,
+                ));
             }
             if header[..at].contains(name) {
-                return Err(Fault::new("(header)", "the column is there twice", name));
+                return Err(TraceFault::new("(header)", "the column is there twice", name));
             }
         }
         let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
@@ -48,7 +54,11 @@ impl Table {
     }
 
     /// A field that is there and not blank.
-    fn get<'a>(&self, fields: &[&'a str], column: &'static str) -> Result<Option<&'a str>, Fault> {
+    fn get<'a>(
+        &self,
+        fields: &[&'a str],
+        column: &'static str,
+    ) -> Result<Option<&'a str>, TraceFault> {
         let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| self.places[at]);
         let text = place.map(|at| field(fields, at, column)).transpose()?;
         Ok(text.filter(|text| !text.is_empty()))
@@ -56,20 +66,27 @@ impl Table {
 }
 
 impl Reader for Table {
-    fn row(&mut self, line: &str, line_number: u64, _: &mut Notes) -> Result<Row, Fault> {
+    fn row(&mut self, line: &str, line_number: u64, _: &mut Notes) -> Result<Row, TraceFault> {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
         let fields: Vec<&str> = line.split(',').collect();
         if let Some(surplus) = fields.get(self.width) {
-            return Err(Fault::new("(surplus)", "the line has more columns than the header", surplus));
+            return Err(TraceFault::new(
+                "(surplus)",
+                "the line has more columns than the header",
+                surplus,
+            ));
         }
         let get = |column| self.get(&fields, column);
-        let required = |column| get(column)?.ok_or_else(|| Fault::new(column, "is missing", ""));
+        let required =
+            |column| get(column)?.ok_or_else(|| TraceFault::new(column, "is missing", ""));
         let submit = time(required("submit")?)?;
         let runtime = seconds("runtime", required("runtime")?)?;
         let (units, split) = match (get("pods")?, get("units")?) {
-            (Some(_), Some(units)) => return Err(Fault::new("units", "give pods or units, not both", units)),
+            (Some(_), Some(units)) => {
+                return Err(TraceFault::new("units", "give pods or units, not both", units));
+            }
             (Some(pods), None) => (whole("pods", pods, UNITS_MAX)?, None),
             (None, Some(units)) => (whole("units", units, UNITS_MAX)?, Some(split(get("split")?)?)),
             (None, None) => (1, None),
@@ -86,15 +103,17 @@ impl Reader for Table {
             unit.cpu_millis = 1_000;
         }
         let priority = get("priority")?.unwrap_or("0");
-        let priority: i32 =
-            priority.parse().map_err(|_| Fault::new("priority", "expected a whole number", priority))?;
+        let priority: i32 = priority
+            .parse()
+            .map_err(|_| TraceFault::new("priority", "expected a whole number", priority))?;
         if runtime <= 0 {
             return Ok(Row::NeverRan);
         }
         if units == 0 || unit == Resources::default() {
             return Ok(Row::NoSize);
         }
-        let kind = get("accelerator_kind")?.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
+        let kind =
+            get("accelerator_kind")?.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
         let name = get("job")?.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
         Ok(Row::Job(Job {
             name,
@@ -107,16 +126,16 @@ impl Reader for Table {
 }
 
 /// A whole number, 0 or more.
-fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, Fault> {
+fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault> {
     let value = number(column, text, most)?;
     if value < 0.0 || value.fract() != 0.0 {
-        return Err(Fault::new(column, "expected a whole number, 0 or more", text));
+        return Err(TraceFault::new(column, "expected a whole number, 0 or more", text));
     }
     count(column, text, most)
 }
 
 /// Seconds, or a time with or without its zone.
-fn time(text: &str) -> Result<i64, Fault> {
+fn time(text: &str) -> Result<i64, TraceFault> {
     let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
     let plain = || {
         let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
@@ -128,18 +147,19 @@ fn time(text: &str) -> Result<i64, Fault> {
     let time = zoned.ok().or_else(plain).filter(|time| (*time as f64).abs() <= SECONDS_MAX);
     time.map_or_else(
         || {
-            seconds("submit", text)
-                .map_err(|_| Fault::new("submit", "expected seconds or an RFC 3339 time", text))
+            seconds("submit", text).map_err(|_| {
+                TraceFault::new("submit", "expected seconds or an RFC 3339 time", text)
+            })
         },
         Ok,
     )
 }
 
-fn split(text: Option<&str>) -> Result<Split, Fault> {
+fn split(text: Option<&str>) -> Result<Split, TraceFault> {
     match text {
         None | Some("full") => Ok(Split::Full),
         Some("even") => Ok(Split::Even),
-        Some(other) => Err(Fault::new("split", "expected full or even", other)),
+        Some(other) => Err(TraceFault::new("split", "expected full or even", other)),
     }
 }
 

@@ -73,14 +73,17 @@ fn pods(buffer: &DynamicObject, template: &PodTemplate) -> Result<Vec<Ask>> {
     }
     let name = format!("{}/{}", buffer.namespace().unwrap_or_default(), buffer.name_any());
     // After all real pods, whatever their priorities.
-    (0..most.unwrap_or_default()).map(|n| Ask::new(format!("{name}-{n}"), i32::MIN, spec.clone())).collect()
+    (0..most.unwrap_or_default())
+        .map(|n| Ask::new(format!("{name}-{n}"), i32::MIN, spec.clone()))
+        .collect()
 }
 
 fn status(buffer: &DynamicObject, ready: &str, reason: &str, mut understood: Value) -> Value {
     // The time of the last change stays while nothing changes.
     let conditions = buffer.data["status"]["conditions"].as_array();
     let old = conditions.into_iter().flatten().find(|old| old["type"] == "ReadyForProvisioning");
-    let since = old.filter(|old| old["status"] == ready).map(|old| old["lastTransitionTime"].clone());
+    let since =
+        old.filter(|old| old["status"] == ready).map(|old| old["lastTransitionTime"].clone());
     understood["conditions"] = json!([{
         "type": "ReadyForProvisioning",
         "status": ready,
@@ -91,7 +94,12 @@ fn status(buffer: &DynamicObject, ready: &str, reason: &str, mut understood: Val
     understood
 }
 
-async fn write(client: &Client, resource: &ApiResource, buffer: &DynamicObject, status: Value) -> Result<()> {
+async fn write(
+    client: &Client,
+    resource: &ApiResource,
+    buffer: &DynamicObject,
+    status: Value,
+) -> Result<()> {
     if buffer.data["status"] == status {
         return Ok(());
     }

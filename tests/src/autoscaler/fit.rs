@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{
-    Container, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, ResourceRequirements, Taint, Toleration,
+    Container, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, ResourceRequirements, Taint,
+    Toleration,
 };
 
 use crate::quantity::{Amounts, add, amounts, raise};
@@ -48,18 +49,23 @@ impl Room {
     }
 
     fn has_room(&self, requests: &Amounts) -> bool {
-        requests.iter().all(|(name, amount)| *amount <= self.free.get(name).copied().unwrap_or_default())
+        requests
+            .iter()
+            .all(|(name, amount)| *amount <= self.free.get(name).copied().unwrap_or_default())
     }
 
     /// Whether such a pod may be there, however full it is.
     pub(super) fn admits(&self, spec: &PodSpec) -> bool {
-        let selected =
-            spec.node_selector.iter().flatten().all(|(key, value)| self.labels.get(key) == Some(value));
+        let selected = spec
+            .node_selector
+            .iter()
+            .flatten()
+            .all(|(key, value)| self.labels.get(key) == Some(value));
         let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-        let required =
-            affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
-        let wanted =
-            required.is_none_or(|terms| terms.node_selector_terms.iter().any(|term| self.matches(term)));
+        let required = affinity
+            .and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+        let wanted = required
+            .is_none_or(|terms| terms.node_selector_terms.iter().any(|term| self.matches(term)));
         let tolerations = spec.tolerations.as_deref().unwrap_or_default();
         selected && wanted && self.taints.iter().all(|taint| tolerates(tolerations, taint))
     }
@@ -70,7 +76,9 @@ impl Room {
         let fields = term.match_fields.as_deref().unwrap_or_default();
         (!expressions.is_empty() || !fields.is_empty())
             && expressions.iter().all(|wanted| holds(wanted, self.labels.get(&wanted.key)))
-            && fields.iter().all(|wanted| wanted.key == "metadata.name" && holds(wanted, Some(&self.node)))
+            && fields
+                .iter()
+                .all(|wanted| wanted.key == "metadata.name" && holds(wanted, Some(&self.node)))
     }
 }
 
@@ -91,12 +99,15 @@ fn holds(wanted: &NodeSelectorRequirement, value: Option<&String>) -> bool {
 
 fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     let tolerated = |toleration: &Toleration| {
-        let effect =
-            toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+        let effect = toleration
+            .effect
+            .as_deref()
+            .is_none_or(|effect| effect.is_empty() || effect == taint.effect);
         let key = toleration.key.as_deref().unwrap_or_default();
         let exists = toleration.operator.as_deref() == Some("Exists");
         let value = exists
-            || toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default();
+            || toleration.value.as_deref().unwrap_or_default()
+                == taint.value.as_deref().unwrap_or_default();
         effect && value && (key == taint.key || (key.is_empty() && exists))
     };
     taint.effect == "PreferNoSchedule" || tolerations.iter().any(tolerated)

@@ -31,7 +31,8 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) async fn observe(client: &Client) -> Result<Self> {
         let all = ListParams::default();
-        let unfinished = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+        let unfinished =
+            ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
         let (nodes, pods, sets): (Api<Node>, Api<Pod>, Api<DaemonSet>) =
             (Api::all(client.clone()), Api::all(client.clone()), Api::all(client.clone()));
         // Pods first: a pod that is bound to a node unseen looks placed nowhere, not the other way round.
@@ -85,8 +86,10 @@ impl Groups {
         let request = self.autoscaling.describe_auto_scaling_groups();
         let request = request.filters(tag(ENABLED_TAG)).filters(tag(CLUSTER_TAG));
         let pages = request.into_paginator().items().send();
-        let described: Vec<AutoScalingGroup> =
-            pages.collect::<Result<_, _>>().await.context("failed to describe Auto Scaling groups")?;
+        let described: Vec<AutoScalingGroup> = pages
+            .collect::<Result<_, _>>()
+            .await
+            .context("failed to describe Auto Scaling groups")?;
         let mut groups = Vec::new();
         for group in &described {
             groups.push(self.group(group, cluster).await?);
@@ -97,7 +100,9 @@ impl Groups {
 
     async fn group(&mut self, group: &AutoScalingGroup, cluster: &Cluster) -> Result<Group> {
         let name = group.auto_scaling_group_name().context("a group without a name")?.to_owned();
-        let count = |size: Option<i32>| size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
+        let count = |size: Option<i32>| {
+            size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default()
+        };
         let node = format!("template-of-{name}");
         let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
         let (labels, taints) = (template.labels, template.taints);
@@ -141,14 +146,19 @@ impl Groups {
             instance_type.to_owned()
         } else {
             let specified = mixed.and_then(|template| template.launch_template_specification());
-            let template =
-                specified.or(group.launch_template()).context("a group without a launch template")?;
+            let template = specified
+                .or(group.launch_template())
+                .context("a group without a launch template")?;
             let request = self.ec2.describe_launch_template_versions().versions("$Latest");
-            let request = request.set_launch_template_id(template.launch_template_id().map(str::to_owned));
+            let request =
+                request.set_launch_template_id(template.launch_template_id().map(str::to_owned));
             let answer = request.send().await.context("failed to describe a launch template")?;
             let version = answer.launch_template_versions().first().context("no version")?;
             let data = version.launch_template_data().context("an empty launch template")?;
-            data.instance_type().context("a launch template without an instance type")?.as_str().to_owned()
+            data.instance_type()
+                .context("a launch template without an instance type")?
+                .as_str()
+                .to_owned()
         };
         self.types.insert(name.to_owned(), found.clone());
         Ok(found)
@@ -158,7 +168,9 @@ impl Groups {
 /// All that would run there take their share.
 fn force_daemon_sets(template: &mut Room, sets: &[DaemonSet]) -> Result<()> {
     for set in sets {
-        let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()) else { continue };
+        let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()) else {
+            continue;
+        };
         if template.admits(spec) {
             template.take(&requests(spec)?);
         }
@@ -177,7 +189,8 @@ pub(super) fn is_ready(node: &Node) -> bool {
     let tainted = |key: &str| taints.clone().any(|taint| taint.key == key);
     let status = node.status.as_ref();
     let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let ready =
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
     let gpus = status.and_then(|status| status.allocatable.as_ref()?.get(crate::instances::GPU));
     let has_gpus = gpus.is_some_and(|gpus| thousandths(&gpus.0).is_ok_and(|gpus| gpus > 0));
     let whole = has_gpus || !node.labels().contains_key(ACCELERATOR_LABEL);
@@ -192,7 +205,13 @@ pub(super) fn room(node: &Node) -> Result<Option<Room>> {
     }
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let free = amounts(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))?;
-    Ok(Some(Room { node: node.name_any(), labels: node.labels().clone(), taints, free, held: false }))
+    Ok(Some(Room {
+        node: node.name_any(),
+        labels: node.labels().clone(),
+        taints,
+        free,
+        held: false,
+    }))
 }
 
 /// The pod as it looks for a place.

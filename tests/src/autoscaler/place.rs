@@ -55,7 +55,9 @@ pub(super) fn place(
             rooms.insert(node.clone(), Room { node, ..group.template.clone() });
         }
     }
-    waiting.sort_by(|one, other| other.priority.cmp(&one.priority).then_with(|| one.name.cmp(&other.name)));
+    waiting.sort_by(|one, other| {
+        other.priority.cmp(&one.priority).then_with(|| one.name.cmp(&other.name))
+    });
     let mut left = Vec::new();
     for ask in waiting.into_iter().chain(virtual_pods) {
         match rooms.values_mut().find(|room| room.fits(&ask)) {

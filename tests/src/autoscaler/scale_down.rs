@@ -53,7 +53,8 @@ pub(super) fn candidates(
     let last_of_all = last_scale_up.values().max();
     let mut chosen = Vec::new();
     for group in groups {
-        let last = if settings.delay_type_local { last_scale_up.get(&group.name) } else { last_of_all };
+        let last =
+            if settings.delay_type_local { last_scale_up.get(&group.name) } else { last_of_all };
         if last.is_some_and(|last| now < *last + settings.delay_after_add) {
             continue;
         }
@@ -83,7 +84,11 @@ pub(super) async fn remove(
     let node = &candidate.node;
     let before = nodes.get(node).await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
     let mut after = before.clone();
-    after.push(Taint { key: TO_BE_DELETED.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
+    after.push(Taint {
+        key: TO_BE_DELETED.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    });
     taint(&nodes, node, &after).await?;
     let pods: Api<Pod> = Api::all(client.clone());
     let on_it = pods.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await?;
@@ -108,7 +113,10 @@ async fn taint(nodes: &Api<Node>, node: &str, taints: &[Taint]) -> Result<()> {
 }
 
 /// Ends an instance, and its group wants one less.
-pub(super) async fn terminate(autoscaling: &aws_sdk_autoscaling::Client, instance: &str) -> Result<()> {
+pub(super) async fn terminate(
+    autoscaling: &aws_sdk_autoscaling::Client,
+    instance: &str,
+) -> Result<()> {
     let request = autoscaling.terminate_instance_in_auto_scaling_group().instance_id(instance);
     let answer = request.should_decrement_desired_capacity(true).send().await;
     answer.with_context(|| format!("failed to terminate {instance}"))?;

@@ -43,13 +43,16 @@ struct Packed {
 /// First fit, the larger pods first, on at most that many new nodes; `None` where no pod fits.
 fn pack(template: &Room, asks: &[Ask], most: usize) -> Option<Packed> {
     let share = |ask: &Ask, name: &str| {
-        let amount =
-            |amounts: &crate::quantity::Amounts| amounts.get(name).copied().unwrap_or_default() as f64;
+        let amount = |amounts: &crate::quantity::Amounts| {
+            amounts.get(name).copied().unwrap_or_default() as f64
+        };
         amount(&ask.requests) / amount(&template.free).max(1.0)
     };
     let size = |ask: &Ask| share(ask, "cpu") + share(ask, "memory");
     let mut order: Vec<&Ask> = asks.iter().collect();
-    order.sort_by(|one, other| size(other).total_cmp(&size(one)).then_with(|| one.name.cmp(&other.name)));
+    order.sort_by(|one, other| {
+        size(other).total_cmp(&size(one)).then_with(|| one.name.cmp(&other.name))
+    });
     let (mut rooms, mut left, mut used): (Vec<Room>, Vec<Ask>, f64) = (Vec::new(), Vec::new(), 0.0);
     for ask in order {
         let index = rooms.iter().position(|room| room.fits(ask)).or_else(|| {

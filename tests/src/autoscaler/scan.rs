@@ -81,7 +81,8 @@ impl Scanner {
         }
         self.end_backoffs(&groups, now);
         let buffers = self.settings.capacity_buffers;
-        let virtual_pods = if buffers { buffers::virtual_pods(&self.client).await? } else { Vec::new() };
+        let virtual_pods =
+            if buffers { buffers::virtual_pods(&self.client).await? } else { Vec::new() };
         let mut placed = place(&cluster, &groups, virtual_pods, self.settings.expendable_cutoff)?;
         let grown = self.scale_up(&groups, &mut placed, now).await;
         scale_down::update(&mut self.unneeded, &cluster, &placed, now);
@@ -92,7 +93,8 @@ impl Scanner {
     /// Instances that did not become nodes in time go, and their group backs off.
     async fn give_up(&mut self, groups: &[Group], now: Instant) -> Result<bool> {
         let mut given_up = false;
-        let waiting: BTreeSet<&String> = groups.iter().flat_map(|group| &group.unregistered).collect();
+        let waiting: BTreeSet<&String> =
+            groups.iter().flat_map(|group| &group.unregistered).collect();
         self.unregistered.retain(|instance, _| waiting.contains(instance));
         for group in groups {
             let mut size = group.target;
@@ -136,12 +138,20 @@ impl Scanner {
     }
 
     /// Grows the groups; the groups that were told to are returned.
-    async fn scale_up(&mut self, groups: &[Group], placed: &mut Placed, now: Instant) -> BTreeSet<String> {
-        let backs_off =
-            |group: &&Group| self.backoffs.get(&group.name).is_some_and(|backoff| now < backoff.until);
+    async fn scale_up(
+        &mut self,
+        groups: &[Group],
+        placed: &mut Placed,
+        now: Instant,
+    ) -> BTreeSet<String> {
+        let backs_off = |group: &&Group| {
+            self.backoffs.get(&group.name).is_some_and(|backoff| now < backoff.until)
+        };
         let able: Vec<&Group> = groups.iter().filter(|group| !backs_off(group)).collect();
-        let nodes_max =
-            self.settings.max_nodes_total.map_or(usize::MAX, |max| max.saturating_sub(placed.nodes_total));
+        let nodes_max = self
+            .settings
+            .max_nodes_total
+            .map_or(usize::MAX, |max| max.saturating_sub(placed.nodes_total));
         let mut grown = BTreeSet::new();
         let mut sizes: BTreeMap<String, usize> =
             groups.iter().map(|group| (group.name.clone(), group.target)).collect();
@@ -165,19 +175,34 @@ impl Scanner {
 
     async fn resize(&self, group: &str, size: usize) -> Result<()> {
         let request = self.groups.autoscaling.set_desired_capacity().auto_scaling_group_name(group);
-        let answer = request.desired_capacity(i32::try_from(size)?).honor_cooldown(false).send().await;
+        let answer =
+            request.desired_capacity(i32::try_from(size)?).honor_cooldown(false).send().await;
         answer.with_context(|| format!("failed to set the size of {group}"))?;
         Ok(())
     }
 
-    async fn scale_down(&mut self, cluster: &Cluster, groups: &[Group], now: Instant) -> Result<()> {
-        let candidates =
-            scale_down::candidates(&self.unneeded, cluster, groups, &self.last_scale_up, &self.settings, now);
+    async fn scale_down(
+        &mut self,
+        cluster: &Cluster,
+        groups: &[Group],
+        now: Instant,
+    ) -> Result<()> {
+        let candidates = scale_down::candidates(
+            &self.unneeded,
+            cluster,
+            groups,
+            &self.last_scale_up,
+            &self.settings,
+            now,
+        );
         for candidate in candidates {
             let cutoff = self.settings.expendable_cutoff;
             self.unneeded.remove(&candidate.node);
-            if scale_down::remove(&self.client, &self.groups.autoscaling, &candidate, cutoff).await? {
-                let removal = Removal { group: candidate.group, instance: candidate.instance, at: now };
+            if scale_down::remove(&self.client, &self.groups.autoscaling, &candidate, cutoff)
+                .await?
+            {
+                let removal =
+                    Removal { group: candidate.group, instance: candidate.instance, at: now };
                 lock(&self.counters).removed.push(removal);
             }
         }

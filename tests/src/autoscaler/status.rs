@@ -50,7 +50,8 @@ fn text(groups: &[GroupStatus], updated: &str, now: &str) -> Result<String> {
     let mut text = format!("time: {updated}\nautoscalerStatus: Running\nclusterWide:\n  health:\n");
     let counts = counts(registered, ready, sum(|group| group.unregistered));
     write!(text, "    status: Healthy\n{counts}{}", times(now))?;
-    let scale_up = if groups.iter().any(|group| group.in_progress) { "InProgress" } else { "NoActivity" };
+    let scale_up =
+        if groups.iter().any(|group| group.in_progress) { "InProgress" } else { "NoActivity" };
     write!(text, "  scaleUp:\n    status: {scale_up}\n{}", times(now))?;
     text += &scale_down(sum(|group| group.candidates), now);
     text += "nodeGroups:\n";

@@ -45,7 +45,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(listener: TcpListener, upstream: String, throttled: usize, seen: Arc<Mutex<Vec<String>>>) {
+async fn serve(
+    listener: TcpListener,
+    upstream: String,
+    throttled: usize,
+    seen: Arc<Mutex<Vec<String>>>,
+) {
     for index in 0.. {
         let Ok((mut client, _)) = listener.accept().await else { return };
         let (upstream, seen) = (upstream.clone(), Arc::clone(&seen));
@@ -103,6 +108,7 @@ async fn request(client: &mut TcpStream) -> Result<(String, String)> {
 fn action(head: &str, body: &str) -> Result<String> {
     let scope = head.split_once("/aws4_request").context("an unsigned call")?.0;
     let service = scope.rsplit('/').next().context("no service")?;
-    let call = body.split('&').find_map(|field| field.strip_prefix("Action=")).context("no action")?;
+    let call =
+        body.split('&').find_map(|field| field.strip_prefix("Action=")).context("no action")?;
     Ok(format!("{service}:{call}"))
 }

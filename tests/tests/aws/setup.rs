@@ -38,14 +38,21 @@ pub(crate) fn data(instance_type: &str) -> RequestLaunchTemplateDataBuilder {
 }
 
 pub(crate) async fn template(moto: &Moto, name: &str, data: RequestLaunchTemplateData) -> String {
-    let call = moto.ec2().create_launch_template().launch_template_name(name).launch_template_data(data);
+    let call =
+        moto.ec2().create_launch_template().launch_template_name(name).launch_template_data(data);
     let made = call.send().await.unwrap();
     made.launch_template().and_then(|made| made.launch_template_id()).unwrap().to_owned()
 }
 
 /// A mixed policy over `template`: override types, instances on demand at least, percent on demand above.
-pub(crate) fn mixed(template: &str, types: &[&str], base: i32, percent: i32) -> MixedInstancesPolicy {
-    let overrides = types.iter().map(|name| LaunchTemplateOverrides::builder().instance_type(*name).build());
+pub(crate) fn mixed(
+    template: &str,
+    types: &[&str],
+    base: i32,
+    percent: i32,
+) -> MixedInstancesPolicy {
+    let overrides =
+        types.iter().map(|name| LaunchTemplateOverrides::builder().instance_type(*name).build());
     mixed_of(template, overrides.collect(), base, percent)
 }
 
@@ -77,7 +84,12 @@ pub(crate) async fn one_of_each(moto: &Moto) {
 }
 
 /// A launch configuration, at a price on the spot market where one is given.
-pub(crate) async fn configuration(moto: &Moto, name: &str, instance_type: &str, spot_price: Option<&str>) {
+pub(crate) async fn configuration(
+    moto: &Moto,
+    name: &str,
+    instance_type: &str,
+    spot_price: Option<&str>,
+) {
     let call = moto.autoscaling().create_launch_configuration().launch_configuration_name(name);
     let call = call.instance_type(instance_type).image_id("ami-12345678");
     call.set_spot_price(spot_price.map(Into::into)).send().await.unwrap();

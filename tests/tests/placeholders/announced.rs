@@ -22,7 +22,8 @@ fn workload(name: &str, count: u32) -> String {
 
 /// As Kueue does it.
 async fn set_condition(world: &World, name: &str, condition: &str) {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("kueue.x-k8s.io", "v1beta2", "Workload"));
+    let resource =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("kueue.x-k8s.io", "v1beta2", "Workload"));
     let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
     let known = api.get(name).await.unwrap_or_else(|error| panic!("{error:#}"));
     let mut conditions = known.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -37,17 +38,21 @@ async fn set_condition(world: &World, name: &str, condition: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_has_none() {
-    let plan = Plan { before: vec![crds::WORKLOAD], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let plan =
+        Plan { before: vec![crds::WORKLOAD], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", ANNOUNCED)).await;
     let queued = |name: &str, pods| {
         let more = "suspend: true,";
-        job_with(name, pods, more).replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ")
+        job_with(name, pods, more)
+            .replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ")
     };
     world.apply(&[queued("admitted", 2), queued("waiting", 5)].concat()).await;
     world.apply(&[workload("admitted", 2), workload("waiting", 5)].concat()).await;
     set_condition(&world, "admitted", "QuotaReserved").await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    world.wait_for_status("batch", "what is held back", |status| status["heldBack"]["no_quota"] == 5).await;
+    world
+        .wait_for_status("batch", "what is held back", |status| status["heldBack"]["no_quota"] == 5)
+        .await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 
     set_condition(&world, "admitted", "Admitted").await;
@@ -63,23 +68,30 @@ async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_ha
 async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
         workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}}}}";
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
     let gated = |name: &str, gate: &str| {
-        job_with(name, 1, "")
-            .replace("restartPolicy", &format!("schedulingGates: [{{name: {gate}}}], restartPolicy"))
+        job_with(name, 1, "").replace(
+            "restartPolicy",
+            &format!("schedulingGates: [{{name: {gate}}}], restartPolicy"),
+        )
     };
-    let held = [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
+    let held =
+        [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
     let pods = [gated("data", "example.com/data"), gated("unknown", "example.com/other")].concat();
     world.apply(&[held, pods].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    let told = |status: &serde_json::Value| status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1});
+    let told = |status: &serde_json::Value| {
+        status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1})
+    };
     world.wait_for_status("batch", "what is held back", told).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cron_job_has_its_nodes_before_it_fires() {
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", ANNOUNCED)).await;
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", ANNOUNCED)).await;
     let cron = |name: &str, schedule: &str, pods: u32| {
         format!(
             "{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: {name}, namespace: default}}, spec: {{schedule: '{schedule}',
@@ -94,7 +106,11 @@ async fn a_cron_job_has_its_nodes_before_it_fires() {
     // Whole seconds of the API server; a node that comes only then takes four.
     let pods = world.pods("default").await.unwrap();
     let waits: Vec<i64> = pods.iter().filter_map(waited_seconds).collect();
-    assert!(waits.len() == 2 && waits.iter().all(|seconds| *seconds <= 2), "{waits:?}\n{}", world.told());
+    assert!(
+        waits.len() == 2 && waits.iter().all(|seconds| *seconds <= 2),
+        "{waits:?}\n{}",
+        world.told()
+    );
 }
 
 /// From a pod's creation until the scheduler had a node for it.

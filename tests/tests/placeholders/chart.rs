@@ -19,12 +19,17 @@ fn the_chart_has_the_definition_that_the_binary_prints() {
     let (code, printed, _) = tests::run(&["crd", "--without-priority-classes"]);
     let file = installed::chart().join("files/crd.json");
     let same = std::fs::read_to_string(file).unwrap() == printed;
-    assert!(code == 0 && same, "run: prophet crd --without-priority-classes > charts/prophet/files/crd.json");
+    assert!(
+        code == 0 && same,
+        "run: prophet crd --without-priority-classes > charts/prophet/files/crd.json"
+    );
 }
 
 #[test]
 fn the_chart_names_the_network_and_refuses_an_address_without_a_file() {
-    for place in ["s3://bucket/network.onnx", "s3://bucket/a/b.onnx", "/var/lib/prophet/network.onnx"] {
+    for place in
+        ["s3://bucket/network.onnx", "s3://bucket/a/b.onnx", "/var/lib/prophet/network.onnx"]
+    {
         let text = installed::rendered(&[&format!("model={place}")]).unwrap();
         assert!(text.contains(&format!("- --model={place}\n")), "{text}");
     }
@@ -36,7 +41,8 @@ fn the_chart_names_the_network_and_refuses_an_address_without_a_file() {
 }
 
 fn helm(plane: &ControlPlane, arguments: &[&str]) -> String {
-    let mut helm = Command::new(built::control_plane("bin/helm").unwrap_or_else(|error| panic!("{error:#}")));
+    let mut helm =
+        Command::new(built::control_plane("bin/helm").unwrap_or_else(|error| panic!("{error:#}")));
     helm.args(arguments).args(["--namespace", NAMESPACE]).env("KUBECONFIG", plane.kubeconfig());
     let home = plane.folder().join("helm");
     helm.env("HELM_CACHE_HOME", &home).env("HELM_CONFIG_HOME", &home).env("HELM_DATA_HOME", &home);
@@ -69,10 +75,12 @@ async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
     let list = deployments.list(&ListParams::default()).await.unwrap().items;
     let [deployment] = &list[..] else { panic!("one Deployment was to come: {list:?}") };
     let container: Value =
-        serde_json::to_value(deployment).unwrap()["spec"]["template"]["spec"]["containers"][0].clone();
+        serde_json::to_value(deployment).unwrap()["spec"]["template"]["spec"]["containers"][0]
+            .clone();
     let prophet = Prophet::of_container(&world.plane, &container, &world.moto.environment()).await;
     world.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));
-    let spec = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    let spec =
+        "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
     world.apply(&policy("batch", spec)).await;
     world.wait_for_placeholders([1, 0, 0]).await;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use prophet::forecast::onnx::PRETRAINED;
-use prophet::record::{BucketLine, Journal, Line, Place, VERSION};
+use prophet::record::store::{BucketLine, Journal, Line, Place, VERSION};
 use serde_json::{Map, Value, json};
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -24,7 +24,9 @@ fn now() -> DateTime<Utc> {
 /// other first, and so short that the autoscaler has removed them in between.
 async fn record(folder: &Path, hours: i64) {
     let mut journal =
-        Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch").await.unwrap();
+        Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch")
+            .await
+            .unwrap();
     let now = now().timestamp().div_euclid(TICK_SECONDS) * TICK_SECONDS;
     let start = DateTime::from_timestamp(now, 0).unwrap() - TimeDelta::hours(hours);
     let mut arrived = false;
@@ -33,7 +35,8 @@ async fn record(folder: &Path, hours: i64) {
         let demand = if busy { 2 } else { 0 };
         let pods = if busy && !arrived { 2 } else { 0 };
         arrived = busy;
-        let arrivals = BTreeMap::from([("cpu_millis=3000,memory_bytes=8589934592,pods=1".to_owned(), pods)]);
+        let arrivals =
+            BTreeMap::from([("cpu_millis=3000,memory_bytes=8589934592,pods=1".to_owned(), pods)]);
         let bucket = BucketLine { demand, demand_max: demand, arrivals, ..BucketLine::default() };
         let line = Line {
             v: VERSION,
@@ -60,13 +63,16 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     let (history, network) = (folder.path().join("history"), folder.path().join("network.onnx"));
     record(&history, 8).await;
     std::fs::write(&network, b"no network").unwrap();
-    let arguments = vec![format!("--data={}", history.display()), format!("--model={}", network.display())];
+    let arguments =
+        vec![format!("--data={}", history.display()), format!("--model={}", network.display())];
     let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let spec = "{mode: Act, tick: 10s, objective: {serviceLevel: 95}}";
     let world = plan.start(&policy("batch", spec)).await;
     world.wait_for_status("batch", "two", |status| status["target"] == 2).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    world.wait_for_status("batch", "the network to be told", |status| degraded(status) == "Network").await;
+    world
+        .wait_for_status("batch", "the network to be told", |status| degraded(status) == "Network")
+        .await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
     let wrong = r#"prophet_degraded{policy="prophet/batch",reason="Network"} 1"#;
     assert!(metrics.contains(wrong), "{metrics}");
@@ -78,7 +84,10 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
     let waited = world.wait_for_job("burst", 2).await;
     println!("a burst of two nodes waits {waited:.2} s");
     let status = tests::installed::status(&world.plane, "batch").await.unwrap();
-    assert!(status["buckets"][0]["expert"].as_str().is_some_and(|expert| !expert.is_empty()), "{status:#}");
+    assert!(
+        status["buckets"][0]["expert"].as_str().is_some_and(|expert| !expert.is_empty()),
+        "{status:#}"
+    );
 
     // Waiting costs next to nothing, so that nothing is held.
     let prices = json!({"serviceLevel": null, "waitCost": 0.001, "idleCost": 1_000});

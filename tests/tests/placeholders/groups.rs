@@ -10,7 +10,8 @@ use tests::node_group::NodeGroup;
 use super::world::{POD, Plan, job};
 
 /// Four of each bucket.
-const FOUR: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
+const FOUR: &str =
+    "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
 
 fn two_by_two() -> [NodeGroup; 4] {
     [
@@ -32,7 +33,8 @@ async fn placeholders_are_dealt_over_placement_groups_and_a_full_one_is_skipped(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_whose_launches_fail_is_skipped() {
-    let autoscaler = Settings { max_node_provision_time: Duration::from_secs(8), ..Settings::default() };
+    let autoscaler =
+        Settings { max_node_provision_time: Duration::from_secs(8), ..Settings::default() };
     let plan = Plan { autoscaler, ..Plan::of(two_by_two()) };
     let world = plan.start_alone().await;
     world.joiner.fail("small-b");
@@ -81,7 +83,11 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
         )
     };
     world.apply(&[group, &pods("ring", 2)].concat()).await;
-    world.wait_for_status("batch", "part of a gang", |status| status["heldBack"]["part_of_gang"] == 2).await;
+    world
+        .wait_for_status("batch", "part of a gang", |status| {
+            status["heldBack"]["part_of_gang"] == 2
+        })
+        .await;
     world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());

@@ -48,7 +48,9 @@ async fn observing_writes_status_and_events_only_and_going_back_to_it_removes_wh
     world.wait_for_placeholders([2, 0, 0]).await;
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_placeholders([0, 0, 0]).await;
-    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty())).await.unwrap();
+    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty()))
+        .await
+        .unwrap();
     let before = writes(&world).len();
     world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -58,11 +60,14 @@ async fn observing_writes_status_and_events_only_and_going_back_to_it_removes_wh
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_is_deleted_leaves_nothing() {
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", &two("Act"))).await;
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", &two("Act"))).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world.delete_policy("batch").await;
     world.wait_for_placeholders([0, 0, 0]).await;
-    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty())).await.unwrap();
+    wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty()))
+        .await
+        .unwrap();
     world.wait_for_nodes(0).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 }
@@ -79,9 +84,9 @@ async fn of_two_policies_that_overlap_the_younger_stands_back() {
     world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
     let overlaps = |status: &serde_json::Value| {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .iter()
-            .any(|condition| condition["type"] == "Degraded" && condition["reason"] == "OverlappingBuckets")
+        conditions.iter().any(|condition| {
+            condition["type"] == "Degraded" && condition["reason"] == "OverlappingBuckets"
+        })
     };
     world.wait_for_status("younger", "the overlap to be told", overlaps).await;
     assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.told());
@@ -93,7 +98,8 @@ async fn of_two_policies_that_overlap_the_younger_stands_back() {
             .unwrap()
             .iter()
             .all(|set| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"] != "younger"
-                || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"] == "m5.2xlarge")
+                || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"]
+                    == "m5.2xlarge")
     );
 }
 
@@ -101,7 +107,8 @@ async fn of_two_policies_that_overlap_the_younger_stands_back() {
 async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = vec![format!("--data={}", folder.path().display())];
-    let plan = Plan { arguments: arguments.clone(), ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let plan =
+        Plan { arguments: arguments.clone(), ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let mut world = plan.start(&policy("batch", &two("Act"))).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     // A tick later there is something to recall.

@@ -12,8 +12,7 @@ use tests::node_group::NodeGroup;
 use super::world::{Plan, World, job};
 
 /// Two placeholders of each bucket while nothing runs, none once two nodes are in demand.
-const TWO_AT_FIRST: &str =
-    "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
+const TWO_AT_FIRST: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
 
 async fn delete_job(world: &World, name: &str) {
     let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
@@ -44,7 +43,9 @@ async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
     let alone = plan().start_alone().await;
     alone.apply(&job("first", 2)).await;
     let without = alone.wait_for_job("first", 2).await;
-    println!("a job of two nodes waits {with:.2} s beside the controller, {without:.2} s without it");
+    println!(
+        "a job of two nodes waits {with:.2} s beside the controller, {without:.2} s without it"
+    );
     assert!(with < without, "{with} {without}");
 }
 
@@ -52,7 +53,10 @@ async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
 async fn pods_that_vanish_between_ticks_launch_nothing() {
     // An autoscaler that does not look: what the pods themselves would launch is not the question.
     let blind = Settings { scan_interval: Duration::from_hours(1), ..Settings::default() };
-    let plan = Plan { autoscaler: blind, ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)]) };
+    let plan = Plan {
+        autoscaler: blind,
+        ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)])
+    };
     let world = plan.start(&policy("batch", "{mode: Act, tick: 20s}")).await;
     world.wait_for_status("batch", "a first turn", |status| status["demand"] == 0).await;
     world.apply(&job("burst", 50)).await;
@@ -68,10 +72,13 @@ async fn pods_that_vanish_between_ticks_launch_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
     let groups = [NodeGroup::new("cpu", "m5.xlarge"), NodeGroup::new("gpu", "g5.xlarge")];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    let spec =
+        "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
     let world = Plan::of(groups).start(&policy("batch", spec)).await;
     world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
-    world.patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 0}}, "mode": "Act"})).await;
+    world
+        .patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 0}}, "mode": "Act"}))
+        .await;
     world.wait_for_groups(&[("gpu", 1)]).await;
     world.patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 1}}})).await;
     // The CPU placeholder is the younger one now, and that is not what decides.
@@ -91,12 +98,17 @@ async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
 async fn a_node_that_another_workload_takes_is_reported_and_refilled_within_the_limits() {
     let spec = "{mode: Act, tick: 10s, workloads: {namespaces: [batch]}, limits: {placeholders: 1},
         forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
     world.wait_for_placeholders([1, 0, 0]).await;
     world.apply(&job("other", 1)).await;
     world.wait_for_job("other", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
     let events = world.events().await;
-    assert!(events.iter().any(|reason| reason == "taken_by_other_workload"), "{events:?}\n{}", world.told());
+    assert!(
+        events.iter().any(|reason| reason == "taken_by_other_workload"),
+        "{events:?}\n{}",
+        world.told()
+    );
 }

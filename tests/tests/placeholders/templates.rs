@@ -10,7 +10,8 @@ use tests::wait;
 
 use super::world::{DEADLINE, Plan, is_bound};
 
-const THREE: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
+const THREE: &str =
+    "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
 
 /// It reserves half a core of each node, at a priority above all placeholders.
 const DAEMON_SET: &str =
@@ -43,8 +44,9 @@ async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
     world.apply(DAEMON_SET).await;
     let room = wait::until_true("placeholders beside the DaemonSet's pods", DEADLINE, async || {
         let (agents, ours) = (world.pods("kube-system").await?, world.pods(NAMESPACE).await?);
-        let bound =
-            |pods: &[k8s_openapi::api::core::v1::Pod]| pods.iter().filter(|pod| is_bound(pod)).count();
+        let bound = |pods: &[k8s_openapi::api::core::v1::Pod]| {
+            pods.iter().filter(|pod| is_bound(pod)).count()
+        };
         Ok(bound(&agents) == 3 && bound(&ours) == 3 && ours.len() == 3)
     });
     room.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.told()));

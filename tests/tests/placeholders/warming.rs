@@ -32,7 +32,10 @@ async fn images_and_data_are_on_the_node_and_the_data_once() {
     let sets = serde_json::to_value(world.sets().await.unwrap()).unwrap();
     let pod = &sets[0]["spec"]["template"]["spec"];
     let first = |at: usize, field: &str| pod["initContainers"][at][field].clone();
-    assert_eq!((first(0, "image"), first(0, "command")), (json!("example.com/torch:2"), json!(["true"])));
+    assert_eq!(
+        (first(0, "image"), first(0, "command")),
+        (json!("example.com/torch:2"), json!(["true"]))
+    );
     assert_eq!((first(1, "name"), first(1, "image")), (json!("warm-weights"), json!("busybox")));
     let volumes = pod["volumes"].as_array().unwrap();
     let image = json!({"reference": "example.com/static:1", "pullPolicy": "IfNotPresent"});

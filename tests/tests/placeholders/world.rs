@@ -156,7 +156,8 @@ impl World {
         let what = format!("CapacityBuffers of {nodes} nodes");
         let waited = wait::until_true(&what, DEADLINE, async || {
             let all = buffers.list(&ListParams::default()).await?.items;
-            last = all.iter().filter_map(|buffer| buffer.data["spec"]["replicas"].as_u64()).collect();
+            last =
+                all.iter().filter_map(|buffer| buffer.data["spec"]["replicas"].as_u64()).collect();
             Ok(last.len() <= buffers_max && last.iter().sum::<u64>() == nodes)
         });
         if let Err(error) = waited.await {
@@ -236,7 +237,10 @@ impl World {
         let what = format!("placeholders on nodes {expected:?}");
         let waited = wait::until_true(&what, DEADLINE, async || {
             last = self.ready_by_group().await;
-            Ok(last.iter().map(|(group, count)| (group.as_str(), *count)).eq(expected.iter().copied()))
+            Ok(last
+                .iter()
+                .map(|(group, count)| (group.as_str(), *count))
+                .eq(expected.iter().copied()))
         });
         if let Err(error) = waited.await {
             panic!("{error:#}; there are {last:?}\n{}", self.told());
@@ -259,7 +263,12 @@ impl World {
     }
 
     /// Waits until the policy's status is as it should be.
-    pub(crate) async fn wait_for_status(&self, policy: &str, what: &str, holds: impl Fn(&Value) -> bool) {
+    pub(crate) async fn wait_for_status(
+        &self,
+        policy: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) {
         let mut last = Value::Null;
         let waited = wait::until_true(what, DEADLINE, async || {
             last = installed::status(&self.plane, policy).await?;

@@ -5,23 +5,32 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 
-use super::Backtest;
+use super::document::Backtest;
 use super::table::{COLUMNS, PAPER_HEADS, paper_rows, title};
 use crate::backtest::answer::LEVELS;
 use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
-use crate::simulate::report::html::{figures_note, frontier, section, table as figures_table, whole};
-use crate::simulate::report::plot::{Axis, Layer, Mark, Plot, escape};
-use crate::simulate::{DAY_SECONDS, Settings};
+use crate::replay::DAY_SECONDS;
+use crate::report::{Axis, Layer, Mark, Plot, escape};
+use crate::report::{section, whole};
+use crate::simulate::SimulationSettings;
+use crate::simulate::report::html::{figures_note, frontier, table as figures_table};
 use crate::trace::Trace;
 
 /// The page.
-pub(super) fn page(backtest: &Backtest, settings: &Settings, trace: &Trace, catalog: &Catalog) -> String {
+pub(super) fn page(
+    backtest: &Backtest,
+    settings: &SimulationSettings,
+    trace: &Trace,
+    catalog: &Catalog,
+) -> String {
     let Backtest { errors, decisions, paper, .. } = backtest;
-    let mut body =
-        format!("<h1>How far off were the forecasts?</h1><p class=\"lead\">{}</p>", escape(&trace.source));
+    let mut body = format!(
+        "<h1>How far off were the forecasts?</h1><p class=\"lead\">{}</p>",
+        escape(&trace.source)
+    );
     bands(&mut body, errors, settings, catalog);
     if *paper {
         let rows = table(PAPER_HEADS, paper_rows(&errors.scores));
@@ -45,16 +54,16 @@ pub(super) fn page(backtest: &Backtest, settings: &Settings, trace: &Trace, cata
     let note = "How often what came was at most a quantile, by the quantile that was asked for. On the diagonal, a forecast says what it means; counts that tie lift it.";
     section(&mut body, "Coverage of D", note, &coverage(&errors.scores));
     if errors.carriers.iter().any(|day| !day.is_empty()) {
-        let note = "The share of ticks of each day at which a method was the one whose word was held.";
+        let note =
+            "The share of ticks of each day at which a method was the one whose word was held.";
         section(&mut body, "Who carried the ensemble", note, &carriers(errors));
     }
     if let Some(comparison) = decisions {
         section(&mut body, "Decisions", &figures_note(comparison), &figures_table(comparison));
-        let note =
-            "Lower and further left is better. A point on a line is one setting: a quantile, or a constant.";
+        let note = "Lower and further left is better. A point on a line is one setting: a quantile, or a constant.";
         section(&mut body, "Waiting against cost", note, &frontier(comparison));
     }
-    whole(body, settings, trace)
+    whole(body, settings, &trace.source)
 }
 
 fn capitalised(text: &str) -> String {
@@ -88,7 +97,7 @@ fn table<const N: usize>(heads: [[&str; N]; 2], rows: Vec<(String, Vec<String>)>
 /// Points that are drawn: as many as a screen can show.
 const POINTS: usize = 700;
 
-fn bands(body: &mut String, errors: &Errors, settings: &Settings, catalog: &Catalog) {
+fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, catalog: &Catalog) {
     let Telling { entrant, bucket, points, .. } = &errors.telling;
     let Some(entry) = catalog.buckets().get(*bucket) else { return };
     let note = "The two days in which most new nodes were needed: what would be held beyond demand, and what was needed until a node ordered at that moment would be ready.";
@@ -115,7 +124,11 @@ fn most_needed(points: &[Point]) -> Vec<&Point> {
 /// The so many points one after the other that needed most.
 fn busiest(points: &[Point], len: usize) -> &[Point] {
     let needed = |points: &[Point]| points.iter().map(Point::needed).sum::<f64>();
-    points.windows(len.max(1)).step_by(10).max_by(|a, b| needed(a).total_cmp(&needed(b))).unwrap_or(points)
+    points
+        .windows(len.max(1))
+        .step_by(10)
+        .max_by(|a, b| needed(a).total_cmp(&needed(b)))
+        .unwrap_or(points)
 }
 
 fn new_nodes_plot(points: &[&Point]) -> String {
@@ -126,7 +139,10 @@ fn new_nodes_plot(points: &[&Point]) -> String {
         y_label: "nodes".into(),
         x: Axis::Time,
         y_from_zero: true,
-        layers: vec![layer("held", "c0", Mark::Band(held)), layer("needed", "c4", Mark::Steps(needed))],
+        layers: vec![
+            layer("held", "c0", Mark::Band(held)),
+            layer("needed", "c4", Mark::Steps(needed)),
+        ],
     };
     plot.svg("New nodes that were needed within the lead, and what was held for them, over time")
 }
@@ -151,12 +167,16 @@ fn ahead_plot(points: &[&Point]) -> String {
 fn coverage(scores: &[Score]) -> String {
     let said = scores.iter().filter(|score| score.horizon == Horizon::Lead);
     // Points without a distribution have no quantiles.
-    let points = ["zero", "last-value", "static-max", "ladder", "moving-window", "autopilot-ml", "oracle"];
-    let said =
-        said.filter(|score| !points.contains(&score.name.as_str()) && !score.name.starts_with("constant"));
+    let points =
+        ["zero", "last-value", "static-max", "ladder", "moving-window", "autopilot-ml", "oracle"];
+    let said = said.filter(|score| {
+        !points.contains(&score.name.as_str()) && !score.name.starts_with("constant")
+    });
     let line = |(place, score): (usize, &Score)| {
-        let points =
-            LEVELS.iter().zip(&score.calibration).map(|(level, share)| (100.0 * level, 100.0 * share));
+        let points = LEVELS
+            .iter()
+            .zip(&score.calibration)
+            .map(|(level, share)| (100.0 * level, 100.0 * share));
         layer(&score.name, &format!("c{}", place % 8), Mark::Line(points.collect()))
     };
     let mut layers: Vec<Layer> = said.enumerate().map(line).collect();
@@ -172,10 +192,12 @@ fn coverage(scores: &[Score]) -> String {
 }
 
 fn carriers(errors: &Errors) -> String {
-    let methods: BTreeSet<&str> = errors.carriers.iter().flat_map(|day| day.keys().copied()).collect();
+    let methods: BTreeSet<&str> =
+        errors.carriers.iter().flat_map(|day| day.keys().copied()).collect();
     let line = |(place, method): (usize, &str)| {
         let share = |counts: &BTreeMap<&'static str, f64>| {
-            100.0 * counts.get(method).copied().unwrap_or(0.0) / counts.values().sum::<f64>().max(1.0)
+            100.0 * counts.get(method).copied().unwrap_or(0.0)
+                / counts.values().sum::<f64>().max(1.0)
         };
         // The last day has an end, too.
         let days = errors.carriers.iter().chain(errors.carriers.last()).map(share);

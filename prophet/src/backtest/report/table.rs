@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::Backtest;
+use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::table4;
-use crate::simulate::{self, Ratio, Settings};
+use crate::simulate;
+use crate::simulate::{Ratio, SimulationSettings};
 use crate::trace::Trace;
 
 /// A column: its two header lines, and its cell.
@@ -24,14 +25,15 @@ pub(super) const COLUMNS: [Column; 8] = [
 ];
 
 /// The backtest as tables, with a sentence on whatever needs one.
-pub fn write_table(backtest: &Backtest, settings: &Settings, trace: &Trace) -> String {
+pub fn write_table(backtest: &Backtest, settings: &SimulationSettings, trace: &Trace) -> String {
     let scores = &backtest.errors.scores;
     let mut text = format!("{}: forecasts\n", trace.source);
     for horizon in Horizon::ALL {
         let _ = write!(text, "\n{}\n", title(horizon, settings));
         let rows = scores.iter().filter(|score| score.horizon == horizon);
         let cells = |score: &Score| COLUMNS.iter().map(|(.., cell)| cell(score)).collect();
-        let rows: Vec<(String, Vec<String>)> = rows.map(|score| (score.name.clone(), cells(score))).collect();
+        let rows: Vec<(String, Vec<String>)> =
+            rows.map(|score| (score.name.clone(), cells(score))).collect();
         let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
         write_rows(&mut text, &heads, &rows);
     }
@@ -49,7 +51,7 @@ pub fn write_table(backtest: &Backtest, settings: &Settings, trace: &Trace) -> S
 }
 
 /// What a horizon is.
-pub(super) fn title(horizon: Horizon, settings: &Settings) -> String {
+pub(super) fn title(horizon: Horizon, settings: &SimulationSettings) -> String {
     match horizon {
         Horizon::Ticks(1) => format!("demand 1 tick ahead ({})", settings.tick),
         Horizon::Ticks(ticks) => format!("demand {ticks} ticks ahead"),
@@ -60,8 +62,13 @@ pub(super) fn title(horizon: Horizon, settings: &Settings) -> String {
 /// The paper's table: heads and rows, the first cell a name.
 pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
     let ours = |score: Option<&Score>| {
-        let cell = |of: fn(&Score) -> f64| score.map_or_else(|| "-".into(), |score| small(of(score)));
-        [score.map_or("-", |score| score.name.as_str()).to_string(), cell(|s| s.mse), cell(|s| s.pmse)]
+        let cell =
+            |of: fn(&Score) -> f64| score.map_or_else(|| "-".into(), |score| small(of(score)));
+        [
+            score.map_or("-", |score| score.name.as_str()).to_string(),
+            cell(|s| s.mse),
+            cell(|s| s.pmse),
+        ]
     };
     let row = |row: &table4::Row| {
         let printed = [small(row.mse), small(row.pmse)];
@@ -88,7 +95,11 @@ fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str(PAPER_NOTE);
 }
 
-fn write_rows<const N: usize>(text: &mut String, heads: &[[&str; N]; 2], rows: &[(String, Vec<String>)]) {
+fn write_rows<const N: usize>(
+    text: &mut String,
+    heads: &[[&str; N]; 2],
+    rows: &[(String, Vec<String>)],
+) {
     let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let width = |i: usize| {
         let cells = rows.iter().map(|(_, cells)| cells[i].chars().count());

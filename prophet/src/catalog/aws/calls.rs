@@ -1,4 +1,4 @@
-//! The clients, and every call that is made. Nothing here decides anything.
+//! The AWS clients, and every AWS call that Prophet makes. Nothing here decides anything.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,36 +13,37 @@ use aws_sdk_ec2::types::Filter;
 
 use super::discovery::Discovery;
 use super::hardware::Hardware;
-use super::launch::{Configuration, Template, TemplateKey};
+use super::launch::{Configuration, InstanceTemplate, TemplateKey};
 
 pub(super) const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
 pub(super) const CONFIGURATIONS: &str = "autoscaling:DescribeLaunchConfigurations";
 pub(super) const TEMPLATES: &str = "ec2:DescribeLaunchTemplateVersions";
 pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
 
-/// The IAM actions of all calls that are made: what `docs/permissions-aws.md` allows.
+/// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
 pub const ACTIONS: [&str; 4] = [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES];
 
-/// Throttled calls, and others that may succeed later, are made again after 1, 2 and 4 seconds at most; then comes the
-/// next refresh.
+/// The most attempts of one call. The SDK retries throttled calls and other transient errors after
+/// at most 1, 2 and 4 seconds. After that the next refresh calls again.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// One attempt; AWS answers within seconds.
+/// Time limit of one attempt: 10 seconds, because AWS responds within seconds.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// To be connected; an endpoint that cannot be reached is then told apart from a slow answer.
+/// Time limit of connecting. It is shorter than the limit of an attempt, so that the error
+/// distinguishes an unreachable endpoint from a slow response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most groups and instance types that AWS puts on a page.
+/// The most groups or instance types that AWS returns on one page.
 const PAGE: i32 = 100;
 
-/// Instance types by one call: one page of them. AWS takes up to 200 values in a filter.
+/// Instance types in one call: one page. AWS accepts up to 200 values in a filter.
 const TYPES_MAX: usize = 100;
 
-/// The most launch configurations that AWS takes by name in one call.
+/// The most names of launch configurations that AWS accepts in one call.
 const NAMES_MAX: usize = 50;
 
-/// Why there is no answer.
+/// Why the groups could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AwsError {
     /// A call failed, after its retries.
@@ -50,28 +51,31 @@ pub enum AwsError {
     Call {
         /// The IAM action of the call.
         action: &'static str,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// All calls together took too long.
-    #[error("failed to call {action}: no time was left of {after:?} for all calls together")]
+    /// All calls of a refresh together exceeded its time limit.
+    #[error("failed to call {action}: all calls together took longer than {after:?}")]
     Deadline {
-        /// The IAM action of the call that was under way.
+        /// The IAM action of the call that was in progress.
         action: &'static str,
-        /// The time for all calls.
+        /// The time limit for all calls.
         after: Duration,
     },
 }
 
-/// Clients of the two services that are asked.
+/// Clients of the two AWS services that Prophet reads: EC2 Auto Scaling and EC2.
 #[derive(Clone, Debug)]
 pub struct Clients {
     autoscaling: aws_sdk_autoscaling::Client,
     ec2: aws_sdk_ec2::Client,
 }
 
-/// Clients from the environment: the region, the credentials (a web identity token as IRSA mounts it, EKS Pod Identity,
-/// the instance's role), `AWS_ENDPOINT_URL`. An `endpoint` given here takes the place of the latter.
+/// Creates clients from the environment.
+///
+/// The environment gives the region, the credentials (a web identity token as IRSA mounts it, EKS
+/// Pod Identity, or the instance's role) and `AWS_ENDPOINT_URL`. A given `endpoint` overrides the
+/// latter.
 pub async fn clients(endpoint: Option<&str>) -> Clients {
     let loader = aws_config::defaults(BehaviorVersion::latest());
     let loader = match endpoint {
@@ -82,7 +86,7 @@ pub async fn clients(endpoint: Option<&str>) -> Clients {
 }
 
 impl Clients {
-    /// Clients with these settings, but for retries and timeouts, which are ours.
+    /// Creates clients with these settings, except retries and timeouts, which this module sets.
     pub fn new(config: &SdkConfig) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -99,22 +103,26 @@ impl Clients {
         }
     }
 
-    /// The region that is asked.
+    /// The region that the clients call.
     pub fn region(&self) -> Option<&str> {
         self.ec2.config().region().map(AsRef::as_ref)
     }
 
-    pub(super) async fn groups(&self, discovery: &Discovery) -> Result<Vec<AutoScalingGroup>, AwsError> {
-        let call = self.autoscaling.describe_auto_scaling_groups().set_filters(Some(discovery.filters()));
+    pub(super) async fn groups(
+        &self,
+        discovery: &Discovery,
+    ) -> Result<Vec<AutoScalingGroup>, AwsError> {
+        let call =
+            self.autoscaling.describe_auto_scaling_groups().set_filters(Some(discovery.filters()));
         let pages = call.into_paginator().page_size(PAGE).items().send();
         pages.try_collect().await.map_err(failed(GROUPS))
     }
 
-    /// One version of a template, or nothing where it is gone.
+    /// Reads one version of a launch template. Returns `None` if AWS does not have it.
     pub(super) async fn template(
         &self,
         key: TemplateKey,
-    ) -> Result<Option<(TemplateKey, Template)>, AwsError> {
+    ) -> Result<Option<(TemplateKey, InstanceTemplate)>, AwsError> {
         let call = self.ec2.describe_launch_template_versions().versions(&key.version);
         let call = if key.by_id {
             call.launch_template_id(&key.template)
@@ -123,15 +131,18 @@ impl Clients {
         };
         let answer = match call.send().await {
             Ok(answer) => answer,
-            // The identifier or the version: nothing else is asked with.
-            Err(error) if error.code().is_some_and(|code| code.starts_with("InvalidLaunchTemplate")) => {
+            // The template or the version does not exist, because the call has no other
+            // parameters.
+            Err(error)
+                if error.code().is_some_and(|code| code.starts_with("InvalidLaunchTemplate")) =>
+            {
                 return Ok(None);
             }
             Err(error) => return Err(failed(TEMPLATES)(error)),
         };
         let version = answer.launch_template_versions().first();
         let data = version.and_then(|version| version.launch_template_data());
-        Ok(data.map(|data| (key, Template::of(data))))
+        Ok(data.map(|data| (key, InstanceTemplate::of(data))))
     }
 
     pub(super) async fn configurations(
@@ -151,11 +162,16 @@ impl Clients {
         Ok(found)
     }
 
-    /// Asked for by a filter: asked for by name, one type that is not known would fail the call for all others.
-    pub(super) async fn hardware(&self, names: Vec<String>) -> Result<BTreeMap<String, Hardware>, AwsError> {
+    /// Reads instance types by a filter, not by name, because one unknown name would fail the call
+    /// for all others.
+    pub(super) async fn hardware(
+        &self,
+        names: Vec<String>,
+    ) -> Result<BTreeMap<String, Hardware>, AwsError> {
         let mut found = BTreeMap::new();
         for names in names.chunks(TYPES_MAX) {
-            let filter = Filter::builder().name("instance-type").set_values(Some(names.to_vec())).build();
+            let filter =
+                Filter::builder().name("instance-type").set_values(Some(names.to_vec())).build();
             let call = self.ec2.describe_instance_types().filters(filter);
             let pages = call.into_paginator().page_size(PAGE).items().send();
             for info in pages.try_collect().await.map_err(failed(TYPES))? {

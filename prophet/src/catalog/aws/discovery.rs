@@ -1,4 +1,5 @@
-//! Which groups: the tags that all of them have, spelled as cluster-autoscaler's `--node-group-auto-discovery`.
+//! Selects Auto Scaling groups by tags, in the syntax of cluster-autoscaler's flag
+//! `--node-group-auto-discovery`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +9,14 @@ use aws_sdk_autoscaling::types::Filter;
 
 const PREFIX: &str = "asg:tag=";
 
-/// The tags that a group must have, all of them, with the value where one is given.
+/// The tags that a group must have. It must have all of them, each with the value if one is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery {
-    /// By key.
+    /// Values by key. `None` matches any value.
     tags: BTreeMap<String, Option<String>>,
 }
 
-/// Why a text names no tags.
+/// Why a text is not a valid list of tags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} {problem}; write {PREFIX}KEY,KEY=VALUE,... as for cluster-autoscaler")]
 pub struct DiscoveryFault {
@@ -38,17 +39,19 @@ impl FromStr for Discovery {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fault = |problem: String| DiscoveryFault { text: text.into(), problem };
-        let list = text.strip_prefix(PREFIX).ok_or_else(|| fault(format!("does not start with {PREFIX}")))?;
+        let list = text
+            .strip_prefix(PREFIX)
+            .ok_or_else(|| fault(format!("does not start with {PREFIX}")))?;
         let mut tags = BTreeMap::new();
         for (index, tag) in list.split(',').enumerate() {
             let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
             if key.trim().is_empty() {
                 return Err(fault(format!("has no key in tag {}", index + 1)));
             }
-            // As cluster-autoscaler has it, an empty value stands for any.
+            // An empty value matches any value, as in cluster-autoscaler.
             let value = (!value.is_empty()).then(|| value.to_string());
             if tags.insert(key.to_string(), value).is_some() {
-                return Err(fault(format!("names {key} twice")));
+                return Err(fault(format!("contains {key} twice")));
             }
         }
         Ok(Self { tags })
@@ -84,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_is_read_as_cluster_autoscaler_reads_it() {
+    fn the_flag_has_the_syntax_of_cluster_autoscaler() {
         check("asg:tag=a", Ok("asg:tag=a"));
         check(
             "asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/c=owned",
@@ -94,11 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_what_to_write() {
+    fn a_fault_shows_the_expected_syntax() {
         check("tag=a", Err("does not start with asg:tag=; write asg:tag=KEY,KEY=VALUE"));
         check("", Err("does not start with"));
         check("asg:tag=", Err("has no key in tag 1"));
         check("asg:tag=a,=b", Err("has no key in tag 2"));
-        check("asg:tag=a,b,a=1", Err("names a twice"));
+        check("asg:tag=a,b,a=1", Err("contains a twice"));
     }
 }

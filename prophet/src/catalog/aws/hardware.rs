@@ -1,26 +1,26 @@
-//! What an instance type has, as `DescribeInstanceTypes` tells.
+//! The resources of an instance type, from `DescribeInstanceTypes`.
 
 use aws_sdk_ec2::types::{
-    ArchitectureType, GpuInfo, InferenceAcceleratorInfo, InstanceTypeInfo, MemoryInfo, NetworkCardInfo,
-    NetworkInfo, NeuronInfo, VCpuInfo,
+    ArchitectureType, GpuInfo, InferenceAcceleratorInfo, InstanceTypeInfo, MemoryInfo,
+    NetworkCardInfo, NetworkInfo, NeuronInfo, VCpuInfo,
 };
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
 
 const MIB: u64 = 1 << 20;
 
-/// Pods on a node of up to 30 vCPUs, as EKS limits them.
+/// EKS's limit of pods on a node of up to 30 vCPUs.
 const PODS_MAX: u64 = 110;
 
-/// Pods on a node of more than 30 vCPUs, as EKS limits them.
+/// EKS's limit of pods on a node of more than 30 vCPUs.
 const PODS_MAX_LARGE: u64 = 250;
 
-/// An instance type with more vCPUs is large.
+/// The most vCPUs to which [`PODS_MAX`] applies. Larger types have [`PODS_MAX_LARGE`].
 const LARGE_VCPUS: u64 = 30;
 
-/// Habana's devices by the name of its device plugin.
+/// The resource name of Habana's accelerators, as their device plugin registers it.
 const GAUDI: &str = "habana.ai/gaudi";
 
-/// What an instance type has.
+/// The resources of an instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     /// The value of `kubernetes.io/arch`.
@@ -30,7 +30,7 @@ pub(super) struct Hardware {
     pub(super) pods: u64,
     pub(super) accelerators: u64,
     pub(super) accelerator_kind: AcceleratorKind,
-    /// The maker of accelerators whose resource name is not known; they are not counted.
+    /// The manufacturer of accelerators whose resource name is unknown. These are not counted.
     pub(super) unknown_maker: Option<String>,
 }
 
@@ -54,8 +54,10 @@ impl Hardware {
         }
     }
 
-    /// The capacity of a node. Local disks do not count: by default pods use the root volume, whose size is the template's
-    /// matter, so nothing limits their local storage unless a tag does.
+    /// The capacity of a node, with at most `vcpus_max` vCPUs.
+    ///
+    /// Local disks do not count, because by default pods use the root volume, whose size the launch
+    /// template sets. So local storage is unlimited unless a tag limits it.
     pub(super) fn capacity(&self, vcpus_max: Option<u64>) -> Resources {
         let vcpus = vcpus_max.map_or(self.vcpus, |max| max.min(self.vcpus));
         Resources {
@@ -77,11 +79,17 @@ fn architecture(info: &InstanceTypeInfo) -> Option<&'static str> {
     })
 }
 
-/// How many accelerators of what kind, or their maker where it is not known.
+/// The number and the resource name of the accelerators, or `None` if the type has none.
+///
+/// # Errors
+/// The manufacturer, if the accelerators' resource name is unknown.
 fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, String> {
     let neuron = info.neuron_info().map(NeuronInfo::neuron_devices).unwrap_or_default();
     if !neuron.is_empty() {
-        return Ok(Some((neuron.iter().map(|device| count(device.count())).sum(), AcceleratorKind::NEURON)));
+        return Ok(Some((
+            neuron.iter().map(|device| count(device.count())).sum(),
+            AcceleratorKind::NEURON,
+        )));
     }
     let gpus = info.gpu_info().map(GpuInfo::gpus).unwrap_or_default();
     if let Some(first) = gpus.first() {
@@ -91,12 +99,15 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
             "Habana" => GAUDI,
             other => return Err(other.into()),
         };
-        // A type with a part of a GPU has none whole and one logical, and that one is what its node offers.
+        // A type with a fraction of a GPU has a count of 0 and a logical count of 1. Its node
+        // offers the logical GPU.
         let counts = gpus.iter().map(|gpu| count(gpu.count()).max(count(gpu.logical_gpu_count())));
         return Ok(Some((counts.sum(), kind)));
     }
-    let inference =
-        info.inference_accelerator_info().map(InferenceAcceleratorInfo::accelerators).unwrap_or_default();
+    let inference = info
+        .inference_accelerator_info()
+        .map(InferenceAcceleratorInfo::accelerators)
+        .unwrap_or_default();
     match inference.first().map(|first| first.manufacturer().unwrap_or_default()) {
         None => Ok(None),
         Some("AWS") => {
@@ -107,8 +118,11 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
     }
 }
 
-/// As the VPC CNI counts addresses: those of the first network card's interfaces but one each, and two pods that use the
-/// host's; at most what EKS allows for this many vCPUs. Clusters that do otherwise say so by a `resources/pods` tag.
+/// The most pods on a node, from the addresses that the VPC CNI assigns.
+///
+/// Each interface of the default network card has one address for itself and the others for pods.
+/// Two more pods use the host's address. EKS's limit for this many vCPUs applies as well. Clusters
+/// that count otherwise set the tag `resources/pods`.
 fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
     let max = if vcpus > LARGE_VCPUS { PODS_MAX_LARGE } else { PODS_MAX };
     let Some(network) = network else { return max };
@@ -135,7 +149,8 @@ mod tests {
     use super::*;
 
     fn gpus(maker: &str, whole: i32, logical: i32) -> InstanceTypeInfoBuilder {
-        let gpu = GpuDeviceInfo::builder().manufacturer(maker).count(whole).logical_gpu_count(logical);
+        let gpu =
+            GpuDeviceInfo::builder().manufacturer(maker).count(whole).logical_gpu_count(logical);
         InstanceTypeInfo::builder().gpu_info(GpuInfo::builder().gpus(gpu.build()).build())
     }
 
@@ -148,12 +163,18 @@ mod tests {
     #[test]
     fn accelerators_count_under_the_name_of_their_device_plugin() {
         #[track_caller]
-        fn check(info: InstanceTypeInfoBuilder, count: u64, kind: &str, unknown_maker: Option<&str>) {
+        fn check(
+            info: InstanceTypeInfoBuilder,
+            count: u64,
+            kind: &str,
+            unknown_maker: Option<&str>,
+        ) {
             let hardware = Hardware::of(&info.build());
             assert_eq!((hardware.accelerators, hardware.accelerator_kind.as_str()), (count, kind));
             assert_eq!(hardware.unknown_maker.as_deref(), unknown_maker);
         }
-        let neuron = NeuronInfo::builder().neuron_devices(NeuronDeviceInfo::builder().count(12).build());
+        let neuron =
+            NeuronInfo::builder().neuron_devices(NeuronDeviceInfo::builder().count(12).build());
         check(InstanceTypeInfo::builder(), 0, "nvidia.com/gpu", None);
         check(gpus("NVIDIA", 8, 8), 8, "nvidia.com/gpu", None);
         check(gpus("NVIDIA", 0, 1), 1, "nvidia.com/gpu", None);
@@ -169,8 +190,9 @@ mod tests {
     fn pods_are_limited_by_addresses_and_by_vcpus() {
         #[track_caller]
         fn check(vcpus: i32, interfaces: i32, addresses: i32, expected: u64) {
-            let card =
-                NetworkCardInfo::builder().network_card_index(0).maximum_network_interfaces(interfaces);
+            let card = NetworkCardInfo::builder()
+                .network_card_index(0)
+                .maximum_network_interfaces(interfaces);
             let network = NetworkInfo::builder()
                 .default_network_card_index(0)
                 .network_cards(card.build())

@@ -1,20 +1,23 @@
-//! Auto Scaling groups as groups of nodes, found by their tags as cluster-autoscaler finds them.
+//! Reads Auto Scaling groups, discovered by their tags as in cluster-autoscaler.
 //!
 //! ```text
-//! discovery.rs    which groups: cluster-autoscaler's flag
-//! calls.rs        the clients and the calls that are made, all of them
-//! launch.rs       what a group launches: template, launch configuration or mixed instances
-//! hardware.rs     what an instance type has
+//! discovery.rs    selects groups by cluster-autoscaler's flag
+//! calls.rs        the clients, and all AWS calls
+//! launch.rs       a group's instances: launch template, launch configuration, mixed instances
+//! hardware.rs     the resources of an instance type
 //! tags.rs         node-template tags
-//! node_group.rs   all of it together
-//! problem.rs      what is wrong with a group
+//! node_group.rs   builds a group of nodes from all of these
+//! problem.rs      problems of a group
+//! found.rs        the result of a refresh
 //! ```
 //!
-//! It only reads. A group that cannot be understood is a [`Problem`] beside the result and hides no other group; a call
-//! that fails is an [`AwsError`], and the caller keeps what it had.
+//! This module only reads from AWS. A group that cannot be used is reported as a [`GroupProblem`]
+//! and does not affect other groups. A failed call is an [`AwsError`], after which the caller keeps
+//! the groups of the last successful refresh.
 
 mod calls;
 mod discovery;
+mod found;
 mod hardware;
 mod launch;
 mod node_group;
@@ -29,43 +32,37 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 pub use self::calls::{ACTIONS, AwsError, Clients, clients};
 pub use self::discovery::{Discovery, DiscoveryFault};
-pub use self::problem::{Fault, Problem};
+pub use self::found::Found;
+pub use self::problem::{GroupFault, GroupProblem};
 
 use self::hardware::Hardware;
-use self::launch::{Configuration, Origin, Template, TemplateKey};
-use super::NodeGroup;
+use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
 
-/// A refresh comes each minute: the one before must be over by then.
+/// Time limit of one refresh: 45 seconds, because a refresh starts every minute and must end before
+/// the next one starts.
 const DEADLINE: Duration = Duration::from_secs(45);
 
-/// AWS lets an account read 20 templates a second for long: four calls of about 200 ms at once.
+/// Concurrent reads of launch templates: four, because AWS allows an account 20 sustained reads per
+/// second, and a call takes about 200 ms.
 const TEMPLATES_AT_ONCE: usize = 4;
 
-/// Reads Auto Scaling groups, and remembers what cannot change.
+/// Reads Auto Scaling groups, and caches what cannot change.
 #[derive(Debug)]
 pub struct AwsCatalog {
     clients: Clients,
     discovery: Discovery,
     deadline: Duration,
-    /// The call that is under way.
+    /// The IAM action of the call in progress.
     calling: &'static str,
-    /// Instance types do not change.
+    /// Instance types that were read, by name. They do not change.
     hardware: BTreeMap<String, Hardware>,
-    /// Numbered versions of templates do not change; `$Latest` and `$Default` are asked for each time.
-    templates: BTreeMap<TemplateKey, Template>,
-}
-
-/// What a refresh found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// The groups that are understood, by name.
-    pub groups: Vec<NodeGroup>,
-    /// What is wrong with groups, by name. The group may be in `groups` all the same: see [`Fault`].
-    pub problems: Vec<Problem>,
+    /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
+    /// `$Default` are read at every refresh.
+    templates: BTreeMap<TemplateKey, InstanceTemplate>,
 }
 
 impl AwsCatalog {
-    /// Reads the groups that have the tags, with these clients.
+    /// Creates a catalog of the groups that have the tags of `discovery`.
     pub fn new(clients: Clients, discovery: Discovery) -> Self {
         Self {
             clients,
@@ -77,16 +74,17 @@ impl AwsCatalog {
         }
     }
 
-    /// Gives up a refresh after this time; 45 seconds when not said.
+    /// Sets the time limit of one refresh. The default is 45 seconds.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// The groups as they are now.
+    /// Reads the current groups.
     ///
     /// # Errors
-    /// A call failed after its retries, or all took too long. The next refresh goes on from what was learnt.
+    /// A call failed after its retries, or all calls together exceeded the time limit. The next
+    /// refresh reuses the instance types and template versions that are cached.
     pub async fn node_groups(&mut self) -> Result<Found, AwsError> {
         let outcome = tokio::time::timeout(self.deadline, self.gather()).await;
         outcome.unwrap_or(Err(AwsError::Deadline { action: self.calling, after: self.deadline }))
@@ -108,8 +106,9 @@ impl AwsCatalog {
                 (group, origin.and_then(|origin| origin.launch(&self.templates, &configurations)))
             })
             .collect();
-        let types =
-            launches.iter().filter_map(|(_, launch)| Some(launch.as_ref().ok()?.instance_type.clone()));
+        let types = launches
+            .iter()
+            .filter_map(|(_, launch)| Some(launch.as_ref().ok()?.instance_type.clone()));
         self.read_hardware(types.collect()).await?;
 
         let mut found = Found::default();

@@ -1,21 +1,21 @@
-//! A group of nodes, from all that was read of an Auto Scaling group.
+//! Builds a group of nodes from an Auto Scaling group, its launch settings and its instance type.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
-use super::Found;
+use super::found::Found;
 use super::hardware::Hardware;
-use super::launch::Launch;
-use super::problem::{Fault, Problem};
+use super::launch::LaunchSpec;
+use super::problem::{GroupFault, GroupProblem};
 use super::tags::NodeTemplate;
-use crate::catalog::NodeGroup;
+use crate::catalog::group::NodeGroup;
 
-/// Adds a group, or why it is left out.
+/// Adds a group to `found`, with its problems; or only the problem that excludes it.
 pub(super) fn add(
     found: &mut Found,
     group: &AutoScalingGroup,
-    launch: Result<Launch, Fault>,
+    launch: Result<LaunchSpec, GroupFault>,
     hardware: &BTreeMap<String, Hardware>,
     region: Option<&str>,
 ) {
@@ -27,35 +27,38 @@ pub(super) fn add(
         }
         Err(fault) => vec![fault],
     };
-    found.problems.extend(faults.into_iter().map(|fault| Problem { group: name.into(), fault }));
+    found
+        .problems
+        .extend(faults.into_iter().map(|fault| GroupProblem { group: name.into(), fault }));
 }
 
 fn node_group(
     name: &str,
     group: &AutoScalingGroup,
-    launch: Launch,
+    launch: LaunchSpec,
     hardware: &BTreeMap<String, Hardware>,
     region: Option<&str>,
-) -> Result<(NodeGroup, Vec<Fault>), Fault> {
-    // It has a status only while it is being deleted.
+) -> Result<(NodeGroup, Vec<GroupFault>), GroupFault> {
+    // A group has a status only while it is being deleted.
     if group.status().is_some() {
-        return Err(Fault::BeingDeleted);
+        return Err(GroupFault::BeingDeleted);
     }
-    let Launch { instance_type, capacity_type, placement_group, vcpus, mut faults } = launch;
+    let LaunchSpec { instance_type, capacity_type, placement_group, vcpus, mut faults } = launch;
     let Some(hardware) = hardware.get(&instance_type) else {
-        return Err(Fault::UnknownInstanceType(instance_type));
+        return Err(GroupFault::UnknownInstanceType(instance_type));
     };
-    faults.extend(hardware.unknown_maker.clone().map(Fault::UnknownAccelerator));
+    faults.extend(hardware.unknown_maker.clone().map(GroupFault::UnknownAccelerator));
     let zone = match group.availability_zones() {
         [zone] => Some(zone.clone()),
         _ => None,
     };
-    let one_type = !faults.iter().any(|fault| matches!(fault, Fault::MixedInstanceTypes(_)));
+    let one_type = !faults.iter().any(|fault| matches!(fault, GroupFault::MixedInstanceTypes(_)));
     let mut labels = common_labels(hardware.architecture, region, zone.as_deref());
     if one_type {
         labels.insert("node.kubernetes.io/instance-type".into(), instance_type.clone());
     }
-    let tags = group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default())));
+    let tags =
+        group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default())));
     let template = NodeTemplate::of(tags);
     labels.extend(template.labels);
     faults.extend(template.faults);
@@ -64,7 +67,7 @@ fn node_group(
     let mut max = count(group.max_size());
     if group.suspended_processes().iter().any(|process| process.process_name() == Some("Launch")) {
         max = max.min(desired.max(min));
-        faults.push(Fault::LaunchSuspended);
+        faults.push(GroupFault::LaunchSuspended);
     }
     let group = NodeGroup {
         name: name.into(),
@@ -86,7 +89,8 @@ fn node_group(
     Ok((group, faults))
 }
 
-/// The labels that a node has whatever its group's tags say, but for its type. A tag may say otherwise (Windows).
+/// The labels of every node, except its instance type. A tag can override them, for example the
+/// operating system of Windows nodes.
 fn common_labels(
     architecture: Option<&str>,
     region: Option<&str>,
@@ -98,7 +102,8 @@ fn common_labels(
         ("topology.kubernetes.io/region", region),
         ("topology.kubernetes.io/zone", zone),
     ];
-    let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?.to_string())));
+    let labels =
+        labels.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?.to_string())));
     labels.collect()
 }
 

@@ -1,70 +1,70 @@
-//! What is wrong with a group.
+//! Problems of an Auto Scaling group.
 
-/// Something that is wrong with one group.
+/// One problem of one group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("Auto Scaling group {group}: {fault}")]
-pub struct Problem {
+pub struct GroupProblem {
     /// The group's name.
     pub group: String,
-    /// What is wrong.
-    pub fault: Fault,
+    /// The problem.
+    pub fault: GroupFault,
 }
 
-/// What is wrong with a group. See [`Fault::leaves_out`] for what follows.
+/// A problem of a group. [`GroupFault::leaves_out`] is whether it excludes the group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Fault {
-    /// It is being deleted.
+pub enum GroupFault {
+    /// The group is being deleted.
     #[error("it is being deleted")]
     BeingDeleted,
-    /// No template or configuration names an instance type.
-    #[error("nothing says which instance type it launches")]
+    /// No launch template or launch configuration sets an instance type.
+    #[error("no launch template or launch configuration sets its instance type")]
     NoInstanceType,
-    /// It describes its instances by attributes, so they have no one size.
-    #[error("it asks for instances by their attributes, so they have no one type")]
+    /// The group selects its instances by attributes, so they have no single size.
+    #[error("it selects instances by attributes, so they have no single instance type")]
     ByAttributes,
-    /// It counts its capacity in weights, vCPUs or memory.
+    /// The group counts its capacity in weights, vCPUs or memory, not in instances.
     #[error("it counts its capacity in weights, vCPUs or memory, not in instances")]
     NotInInstances,
-    /// Its launch template, or the version that it names, is not there.
-    #[error("launch template {template} has no version {version}, or is gone")]
+    /// The group's launch template, or the version that it uses, does not exist.
+    #[error("launch template {template} has no version {version}, or does not exist")]
     LaunchTemplateGone {
-        /// Id or name.
+        /// The template's ID or name.
         template: String,
         /// A number, `$Latest` or `$Default`.
         version: String,
     },
-    /// Its launch configuration is not there.
-    #[error("launch configuration {0} is gone")]
+    /// The group's launch configuration does not exist.
+    #[error("launch configuration {0} does not exist")]
     LaunchConfigurationGone(String),
-    /// AWS does not know its instance type in this region.
+    /// AWS does not list the group's instance type in this region.
     #[error("instance type {0} is unknown in this region")]
     UnknownInstanceType(String),
-    /// It cannot launch: its most instances are those that it has.
-    #[error("its process Launch is suspended: it cannot grow")]
+    /// The group cannot launch instances, so its maximum is its present number of instances.
+    #[error("its process Launch is suspended, so it cannot grow")]
     LaunchSuspended,
-    /// It launches other types than the first, too.
-    #[error("it launches other types than its first, too: {}", .0.join(", "))]
+    /// The group also launches instance types other than the first.
+    #[error("it also launches instance types other than its first: {}", .0.join(", "))]
     MixedInstanceTypes(Vec<String>),
-    /// It buys some instances on the spot market; it counts as on demand.
-    #[error("it buys some instances on the spot market and some not: it counts as on demand")]
+    /// Only some of the group's instances are spot instances. It counts as on demand.
+    #[error("only some of its instances are spot instances, so it counts as on demand")]
     PartlySpot,
-    /// Accelerators that Kubernetes has no resource name for, as far as we know; they are not counted.
-    #[error("its accelerators, made by {0}, are not known and do not count")]
+    /// The resource name of the group's accelerators is unknown. They are not counted.
+    #[error("its accelerators, made by {0}, have no known resource name, so they do not count")]
     UnknownAccelerator(String),
-    /// A node-template tag that cannot be read; the others count.
+    /// A node-template tag is invalid. The other tags count.
     #[error("tag {key:?} = {value:?}: {problem}")]
     MalformedTag {
         /// The tag's key.
         key: String,
-        /// Its value.
+        /// The tag's value.
         value: String,
-        /// What is wrong with it.
+        /// Why the tag is invalid.
         problem: &'static str,
     },
 }
 
-impl Fault {
-    /// Its spelling in metrics and conditions.
+impl GroupFault {
+    /// The problem's spelling in metrics and conditions.
     pub const fn label(&self) -> &'static str {
         match self {
             Self::BeingDeleted => "being_deleted",
@@ -82,7 +82,7 @@ impl Fault {
         }
     }
 
-    /// Whether the group is left out for it.
+    /// Whether this problem excludes the group from the result.
     pub const fn leaves_out(&self) -> bool {
         match self {
             Self::BeingDeleted

@@ -1,36 +1,41 @@
-//! Node-template tags: what cluster-autoscaler is told of a group's nodes before there is one.
+//! Parses node-template tags, which describe the nodes of a group to cluster-autoscaler before the
+//! group has a node.
 
 use std::collections::BTreeMap;
 
-use super::problem::Fault;
-use crate::catalog::Taint;
+use super::problem::GroupFault;
+use crate::observe::Taint;
 use crate::observe::units;
 
 const PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
 
-/// Kubernetes' limit of a label's value, and of the name in its key.
+/// Kubernetes' limit on the characters of a label value, and of the name in a label key.
 const NAME_MAX: usize = 63;
 
-/// Kubernetes' limit of the domain in a label's key.
+/// Kubernetes' limit on the characters of the domain in a label key.
 const DOMAIN_MAX: usize = 253;
 
-/// What a group's tags say of its nodes.
+/// The labels, taints and resources of a group's nodes, as its tags define them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeTemplate {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) resources: BTreeMap<String, String>,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<GroupFault>,
 }
 
 impl NodeTemplate {
-    /// Reads the tags; those that are not ours are passed over, those that make no sense are faults.
+    /// Parses the tags. Ignores tags with another prefix. An invalid tag is a fault.
     pub(super) fn of<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut template = Self::default();
         for (key, value) in tags {
             let Some(rest) = key.strip_prefix(PREFIX) else { continue };
             if let Err(problem) = template.add(rest, value) {
-                template.faults.push(Fault::MalformedTag { key: key.into(), value: value.into(), problem });
+                template.faults.push(GroupFault::MalformedTag {
+                    key: key.into(),
+                    value: value.into(),
+                    problem,
+                });
             }
         }
         template.taints.sort();
@@ -40,7 +45,7 @@ impl NodeTemplate {
 
     fn add(&mut self, rest: &str, value: &str) -> Result<(), &'static str> {
         let (kind, name) = rest.split_once('/').unwrap_or((rest, ""));
-        // How the group scales, not what its nodes are like.
+        // These tags configure how the group scales. They do not describe its nodes.
         if kind == "autoscaling-options" {
             return Ok(());
         }
@@ -48,18 +53,18 @@ impl NodeTemplate {
             return Err("expected label/, taint/ or resources/ after node-template/");
         }
         if !is_qualified_name(name) {
-            return Err("its name is no name of a label, taint or resource");
+            return Err("its name is not a valid name of a label, taint or resource");
         }
         match kind {
             "label" if is_label_value(value) => {
                 self.labels.insert(name.into(), value.into());
             }
-            "label" => return Err("its value is no value of a label"),
+            "label" => return Err("its value is not a valid label value"),
             "taint" => self.taints.push(taint(name, value)?),
             _ if units(value).is_some() => {
                 self.resources.insert(name.into(), value.into());
             }
-            _ => return Err("its value is no quantity"),
+            _ => return Err("its value is not a quantity"),
         }
         Ok(())
     }
@@ -68,19 +73,21 @@ impl NodeTemplate {
 fn taint(key: &str, text: &str) -> Result<Taint, &'static str> {
     let (value, effect) = text.rsplit_once(':').ok_or("expected VALUE:EFFECT")?;
     if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-        return Err("its effect is none of NoSchedule, PreferNoSchedule, NoExecute");
+        return Err("its effect is not NoSchedule, PreferNoSchedule or NoExecute");
     }
     if !is_label_value(value) {
-        return Err("its value is no value of a taint");
+        return Err("its value is not a valid taint value");
     }
     Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() })
 }
 
-/// `name` or `domain/name`.
+/// Whether a text is a valid `name` or `domain/name`.
 fn is_qualified_name(text: &str) -> bool {
-    let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
+    let (domain, name) =
+        text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
     let in_domain = |part: &str| {
-        is_framed(part) && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        is_framed(part)
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     };
     let domain_fits = domain.is_none_or(|d| d.len() <= DOMAIN_MAX && d.split('.').all(in_domain));
     domain_fits && !name.is_empty() && is_label_value(name)
@@ -91,7 +98,7 @@ fn is_label_value(text: &str) -> bool {
     text.is_empty() || (text.len() <= NAME_MAX && is_framed(text) && text.chars().all(allowed))
 }
 
-/// Whether it starts and ends with a letter or a digit.
+/// Whether a text starts and ends with a letter or a digit.
 fn is_framed(text: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_alphanumeric();
     text.starts_with(alphanumeric) && text.ends_with(alphanumeric)
@@ -101,25 +108,32 @@ fn is_framed(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What a tag says, in one line.
+    /// Compares the parsed tag, as one line of text. A fault needs only to contain `expected`.
     #[track_caller]
     fn check(rest: &str, value: &str, expected: &str) {
         let key = format!("{PREFIX}{rest}");
-        let NodeTemplate { labels, taints, resources, faults } = NodeTemplate::of([(key.as_str(), value)]);
-        let mut said: Vec<String> =
+        let NodeTemplate { labels, taints, resources, faults } =
+            NodeTemplate::of([(key.as_str(), value)]);
+        let mut parts: Vec<String> =
             labels.iter().map(|(key, value)| format!("label {key}={value}")).collect();
-        said.extend(
-            taints.iter().map(|Taint { key, value, effect }| format!("taint {key}={value}:{effect}")),
+        parts.extend(
+            taints
+                .iter()
+                .map(|Taint { key, value, effect }| format!("taint {key}={value}:{effect}")),
         );
-        said.extend(resources.iter().map(|(name, quantity)| format!("{quantity} of {name}")));
-        said.extend(faults.iter().map(ToString::to_string));
-        let said = said.join("; ");
-        assert!(said == expected || (!faults.is_empty() && said.contains(expected)), "{said}");
+        parts.extend(resources.iter().map(|(name, quantity)| format!("{quantity} of {name}")));
+        parts.extend(faults.iter().map(ToString::to_string));
+        let text = parts.join("; ");
+        assert!(text == expected || (!faults.is_empty() && text.contains(expected)), "{text}");
     }
 
     #[test]
     fn labels_taints_and_resources_are_read() {
-        check("label/prophet.dev/placement-group", "pg-a", "label prophet.dev/placement-group=pg-a");
+        check(
+            "label/prophet.dev/placement-group",
+            "pg-a",
+            "label prophet.dev/placement-group=pg-a",
+        );
         check("label/empty", "", "label empty=");
         check("taint/nvidia.com/gpu", "true:NoSchedule", "taint nvidia.com/gpu=true:NoSchedule");
         check("taint/batch", ":NoExecute", "taint batch=:NoExecute");
@@ -131,24 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_a_fault() {
+    fn an_invalid_tag_is_a_fault() {
         check("taint/batch", "true", "expected VALUE:EFFECT");
-        check("taint/batch", "true:NoWay", "its effect is none of");
-        check("taint/batch", "a b:NoSchedule", "its value is no value of a taint");
-        check("label/", "x", "its name is no name");
-        check("label/UPPER.dev/x", "x", "its name is no name");
-        check("label/a/b/c", "x", "its name is no name");
-        check("label/x", "not a label", "its value is no value of a label");
-        check("resources/cpu", "a lot", "its value is no quantity");
-        check("resources/cpu", "-1", "its value is no quantity");
-        check("resources/cpu", "", "its value is no quantity");
-        check("resources/cpu", "1.2.3", "its value is no quantity");
+        check("taint/batch", "true:NoWay", "its effect is not NoSchedule");
+        check("taint/batch", "a b:NoSchedule", "its value is not a valid taint value");
+        check("label/", "x", "its name is not a valid name");
+        check("label/UPPER.dev/x", "x", "its name is not a valid name");
+        check("label/a/b/c", "x", "its name is not a valid name");
+        check("label/x", "not a label", "its value is not a valid label value");
+        check("resources/cpu", "a lot", "its value is not a quantity");
+        check("resources/cpu", "-1", "its value is not a quantity");
+        check("resources/cpu", "", "its value is not a quantity");
+        check("resources/cpu", "1.2.3", "its value is not a quantity");
         check("labels/x", "y", "expected label/, taint/ or resources/");
-        check("label", "y", "its name is no name");
+        check("label", "y", "its name is not a valid name");
     }
 
     #[test]
-    fn tags_of_others_are_passed_over() {
+    fn tags_with_another_prefix_are_ignored() {
         assert_eq!(
             NodeTemplate::of([("Name", "x"), ("k8s.io/cluster-autoscaler/enabled", "")]),
             NodeTemplate::default()

@@ -1,44 +1,50 @@
-//! What the experts would have cost in one bucket.
+//! The scores of the experts in one bucket: what following each of them would have cost.
 
 use placeholders::Objective;
 
-use super::super::Lead;
-use super::super::hyperparameters::{HALF_LIFE_SECONDS, HEARD_SHARE};
 use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
+use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, HEARD_SHARE};
+use crate::forecast::lead::Lead;
 use crate::record::BucketTick;
 
-/// See the module.
+/// Scores the experts of one bucket.
 pub(super) struct Judge {
+    /// One shadow stock per expert, in the order of the experts.
     pub(super) shadows: Vec<Shadow>,
     weights: FixedShare,
     feedback: Feedback,
-    /// Decayed counts of pods that arrived, and the nodes that they fill.
+    /// Decayed sums: the pods that arrived, and the nodes that these pods fill.
     pods: (f64, f64),
 }
 
-/// An expert's shadow, with decayed sums.
+/// The shadow stock of an expert, with sums that decay with `HALF_LIFE_SECONDS`.
 pub(super) struct Shadow {
     stock: Stock,
-    /// Pods that wait for nodes that are missing.
+    /// Pods that wait for the missing nodes, now.
     waiting: f64,
+    /// Days in which the expert had a forecast.
     days: f64,
+    /// Dollars for waiting and idling.
     dollars: f64,
-    /// Those of them for idling.
+    /// Dollars for idling alone.
     idled: f64,
+    /// Nodes that became ready.
     launched: f64,
+    /// Nodes that became ready while no pod waited for them.
     hidden: f64,
-    /// Whether it had an opinion at the last tick.
-    speaks: bool,
+    /// Whether the expert had a forecast at the last tick.
+    has_forecast: bool,
 }
 
 impl Shadow {
+    /// Dollars for waiting and idling, per day; 0 before the first tick.
     pub(super) fn dollars_a_day(&self) -> f64 {
         if self.days > 0.0 { self.dollars / self.days } else { 0.0 }
     }
 
-    /// The share of launches hidden; all while there was none.
+    /// The share of launches that were hidden, 0 to 1; 1 before the first launch.
     fn level(&self) -> f64 {
         if self.launched > 0.0 { self.hidden / self.launched } else { 1.0 }
     }
@@ -58,7 +64,7 @@ impl Judge {
             idled: 0.0,
             launched: 0.0,
             hidden: 0.0,
-            speaks: false,
+            has_forecast: false,
         };
         Self {
             shadows: std::iter::repeat_with(shadow).take(experts).collect(),
@@ -68,7 +74,10 @@ impl Judge {
         }
     }
 
-    /// A tick, with what each expert wants from now on, if it has an opinion, and the pods that arrived with the nodes that they fill.
+    /// Learns from a tick.
+    ///
+    /// `wants` is the headroom of each expert from now on, in nodes, or `None` where the expert has
+    /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill.
     pub(super) fn learn(
         &mut self,
         tick: BucketTick,
@@ -90,10 +99,11 @@ impl Judge {
         let pods_per_node = self.pods_per_node();
         let step = |(shadow, want): (&mut Shadow, &Option<u64>)| {
             let account = shadow.stock.step(tick.demand, want.unwrap_or_default());
-            shadow.speaks = want.is_some();
+            shadow.has_forecast = want.is_some();
             want.as_ref()?;
             let Account { missing, idle: idle_nodes, launched, hidden } = account;
-            // Those that came since the first node was missing: one for each that is, at least, and as many as they hold.
+            // The pods that arrived since the first node was missing wait: at least one pod per
+            // missing node, and at most as many pods as the missing nodes hold.
             let missing = missing as f64;
             shadow.waiting = (shadow.waiting + pods.0).clamp(missing, pods_per_node * missing);
             let idled = hours * idle * idle_nodes as f64;
@@ -109,12 +119,15 @@ impl Judge {
         self.weights.learn(&losses);
     }
 
-    /// How many pods wait for a node that is missing: as many as share one.
+    /// The mean number of pods that share a node, at least 1: so many pods wait for a missing node.
     fn pods_per_node(&self) -> f64 {
         if self.pods.1 > 0.0 { (self.pods.0 / self.pods.1).max(1.0) } else { 1.0 }
     }
 
-    /// What say each expert has; they sum to one.
+    /// Returns the weights of the experts, which sum to 1.
+    ///
+    /// With costs as the objective, these are the weights of fixed share. With a service level, one
+    /// expert has all the weight.
     pub(super) fn shares(&self, objective: Objective) -> Vec<f64> {
         match objective {
             Objective::Costs { .. } => self.weights.weights().to_vec(),
@@ -126,14 +139,19 @@ impl Judge {
         }
     }
 
-    /// The expert that reaches a level with the least idling; where none does, the one that comes closest. Who says nothing,
-    /// or was heard for a short while only, has nothing to show.
+    /// Returns the expert that reaches `level` with the least idling, or, if no expert reaches it,
+    /// the expert that comes closest.
+    ///
+    /// An expert is eligible if it had a forecast at the last tick and was observed for at least
+    /// `HEARD_SHARE` of the longest record, because a short record does not show that an expert
+    /// reaches a level. Returns the first expert if none is eligible.
     fn leanest(&self, level: f64) -> usize {
         let most = self.shadows.iter().map(|shadow| shadow.days).fold(0.0, f64::max);
-        let is_heard = |shadow: &Shadow| shadow.speaks && shadow.days >= HEARD_SHARE * most;
-        let heard = || self.shadows.iter().enumerate().filter(|(_, shadow)| is_heard(shadow));
-        let reach = heard().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
-        let reaching = heard().filter(|(_, shadow)| shadow.level() >= reach);
+        let is_eligible =
+            |shadow: &Shadow| shadow.has_forecast && shadow.days >= HEARD_SHARE * most;
+        let eligible = || self.shadows.iter().enumerate().filter(|(_, shadow)| is_eligible(shadow));
+        let reach = eligible().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
+        let reaching = eligible().filter(|(_, shadow)| shadow.level() >= reach);
         let leanest = reaching.min_by(|(_, a), (_, b)| a.idled_a_day().total_cmp(&b.idled_a_day()));
         leanest.map_or(0, |(at, _)| at)
     }
@@ -146,7 +164,8 @@ mod tests {
 
     const LEVEL: Objective = Objective::Quantile(0.9);
 
-    /// For so many minutes a node more is needed for five of every twenty.
+    /// Learns `minutes` ticks of a minute. Demand is one node higher in five of every twenty
+    /// minutes.
     fn teach(judge: &mut Judge, minutes: u64, wants: &[Option<u64>]) {
         for minute in 0..minutes {
             let demand = 1 + u64::from(minute % 20 < 5);
@@ -160,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_or_has_nothing_to_show_holds_no_level() {
+    fn an_expert_without_a_forecast_or_with_a_short_record_is_not_chosen() {
         let mut judge = Judge::new(3, sample::LEAD);
         teach(&mut judge, 1_440, &[Some(2), Some(1), None]);
         assert_eq!(chosen(&judge), Some(1));

@@ -1,20 +1,28 @@
-//! Experts that are (method, quantile) pairs, followed by what each would have cost.
+//! The ensemble: experts, weighted by what following each of them would have cost.
 //!
-//! For each bucket and expert a shadow stock (`stock.rs`) tells, in hindsight, how many nodes would have been missing and how
-//! many idle; waiting and idling have prices, and fixed share (`share.rs`) weighs the experts by the sum. What is held is
-//! the weighted median of what the experts want: no expert alone can move it far. The heaviest expert that wants as much
-//! carries it. Where a service level is asked for, the expert does that idles least of those whose shadow hid enough launches;
-//! how many are enough follows what our own launches come to (`feedback.rs`).
+//! An expert is a pair of a method and a quantile. For each bucket and expert, a shadow stock
+//! (`stock.rs`) counts in hindsight how many nodes would have been missing and how many would have
+//! been idle. A missing node makes as many pods wait as share a node. Waiting and idling have
+//! prices, and fixed share (`share.rs`) weights the experts by the sum of both costs.
 //!
-//! A network, where one is heard, is a method among others. What says nothing, for it is wrong, slow or new to a bucket, keeps its share
-//! of the weights and has no say.
+//! With costs as the objective, the ensemble holds the weighted median of the experts' headrooms,
+//! because no single expert can move a median far. The carrier is the expert with the largest
+//! weight among those whose headroom equals the median. With a service level as the objective, the
+//! carrier is the expert with the least idling among those whose shadow stock hid enough launches.
+//! The share of launches that is enough is corrected by the launches of the cluster
+//! (`feedback.rs`).
 //!
-//! Demand ahead, which no decision rests on, is a mean over methods (`blend.rs`).
+//! A model is one method among others. An expert without a forecast, because its model is faulty or
+//! slow or has no history of the bucket, keeps its share of the weights and is left out of the
+//! median.
 //!
-//! A missing node makes as many pods wait as share one. All is learnt from ticks: a replay of the history rebuilds it.
+//! The ensemble does not forecast demand itself. In a backtest, its demand ahead is a weighted
+//! average over methods (`forecast/blend.rs`), and no decision uses it.
+//!
+//! All state is learnt from ticks, so a replay of the history rebuilds it.
 
-mod blend;
-mod carrier;
+use crate::forecast::demand_ahead::DemandForecaster;
+
 mod feedback;
 mod judge;
 mod share;
@@ -24,65 +32,71 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Reason};
 
-pub use self::blend::Blend;
-pub use self::carrier::Carrier;
 use self::judge::Judge;
-use super::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
-use super::onnx::{ModelFault, Onnx};
-use super::shapes::Shapes;
-use super::{
-    BucketOutlook, Forecaster, Increments, Ladder, LadderForecaster, LastValue, Lead, Outlook, Present,
-    Scenario, State,
+use crate::forecast::carrier::Carrier;
+use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
+use crate::forecast::{
+    lead::Lead,
+    methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
+    question::{BucketOutlook, Forecaster, Outlook, Present},
 };
+use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
 use crate::record::History;
 
-/// See the module.
+/// Forecasts with the experts, per bucket, by their past costs.
 pub struct Ensemble {
     lead: Lead,
     objective: Objective,
+    /// The methods with their names.
     methods: Vec<(&'static str, Box<dyn Forecaster>)>,
     experts: Vec<Expert>,
-    shapes: Shapes,
-    /// By bucket; nothing is known of one that was never in use.
+    /// The scores per bucket; `None` for a bucket that was never in use.
     judges: Vec<Option<Judge>>,
-    /// Before it methods learn, and are not judged.
+    /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
 }
 
-/// A method, and the quantile of it that is held; all that it says where it is a point.
+/// A method and a quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Expert {
+    /// The place of the method in `Ensemble::methods`.
     method: usize,
+    /// The quantile that is held, between 0 and 1; `None` for a point forecast, which is held
+    /// whole.
     quantile: Option<f64>,
 }
 
-/// The place of the method that has a rule of thumb where there is no history: it carries until there is.
+/// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
+/// ensemble returns its outlook until the history suffices.
 const COLD_START: usize = 0;
 
-/// The place of the method that never expects anything.
+/// The place of `last-value` among the methods. It always forecasts that no new nodes are needed.
 const NOTHING: usize = 1;
 
-/// Networks have levels up to this; beyond, nothing is known of them.
+/// The largest quantile of a model that becomes an expert: the shipped model's highest level is
+/// 0.99, and nothing is known of its quantiles above.
 const NETWORK_QUANTILE_MAX: f64 = 0.99;
 
 impl Ensemble {
-    /// For the buckets of a catalog. Costs are the prices of waiting and idling; a quantile is the share of launches to hide.
+    /// Creates the ensemble for the buckets of a catalog.
+    ///
+    /// The objective is either costs (the prices of waiting and idling) or a quantile, the share of
+    /// launches to hide.
     pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
-        let patient = Lead { seconds: lead.seconds + PATIENCE_SECONDS, ..lead };
+        let patient = lead.longer_by(PATIENCE_SECONDS);
         let methods: [(&'static str, Box<dyn Forecaster>, &[f64]); 6] = [
             ("increments", Box::new(Increments::new(catalog.len(), lead)), &QUANTILES),
             ("last-value", Box::new(LastValue), &[]),
             ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[]),
-            ("state", Box::new(State::new(catalog, lead)), &QUANTILES),
-            ("scenario", Box::new(Scenario::new(catalog, patient, false)), &QUANTILES),
-            ("scenario+arrivals", Box::new(Scenario::new(catalog, patient, true)), &QUANTILES),
+            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), &QUANTILES),
+            ("scenario", Box::new(Scenario::new(patient, false)), &QUANTILES),
+            ("scenario+arrivals", Box::new(Scenario::new(patient, true)), &QUANTILES),
         ];
         let mut ensemble = Self {
             lead,
             objective,
             methods: Vec::new(),
             experts: Vec::new(),
-            shapes: Shapes::new(catalog),
             judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
             since: DateTime::UNIX_EPOCH,
         };
@@ -92,76 +106,98 @@ impl Ensemble {
         ensemble
     }
 
-    /// Hears a network, too, before anything is learnt.
+    /// Adds a model as a method. To be called before the first tick is learnt.
     #[must_use]
-    pub fn hearing(mut self, network: Onnx) -> Self {
+    pub fn hearing(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
-        self.add("onnx", Box::new(network), quantiles);
+        self.add("onnx", Box::new(model), quantiles);
         self
     }
 
-    /// Adds a method, as an expert at each of the quantiles; as one where it says a point.
-    fn add(&mut self, name: &'static str, method: Box<dyn Forecaster>, quantiles: impl Iterator<Item = f64>) {
+    /// Adds a method with one expert per quantile, or with one expert if it forecasts a point.
+    fn add(
+        &mut self,
+        name: &'static str,
+        method: Box<dyn Forecaster>,
+        quantiles: impl Iterator<Item = f64>,
+    ) {
         let at = self.methods.len();
         let before = self.experts.len();
         self.methods.push((name, method));
-        self.experts.extend(quantiles.map(|quantile| Expert { method: at, quantile: Some(quantile) }));
+        self.experts
+            .extend(quantiles.map(|quantile| Expert { method: at, quantile: Some(quantile) }));
         if self.experts.len() == before {
             self.experts.push(Expert { method: at, quantile: None });
         }
     }
 
-    /// Leaves out what is too long ago to count, where a long log is replayed.
+    /// Scores experts from `since` on.
+    ///
+    /// Earlier ticks only train the methods, because scoring is slow and the decay makes old scores
+    /// irrelevant.
     #[must_use]
     pub fn judging_since(mut self, since: DateTime<Utc>) -> Self {
         self.since = since;
         self
     }
 
-    /// What each expert wants of a bucket, where its method was asked and has an opinion.
+    /// Returns the headroom of each expert in a bucket, in nodes, or `None` where its method has no
+    /// outlook or no forecast.
     fn wants(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Vec<Option<u64>> {
         let want = |expert: &Expert| {
-            let BucketOutlook { new_nodes, basis, .. } = &outlooks[expert.method].as_ref()?.buckets[bucket];
-            (*basis == Reason::Forecast).then(|| new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
+            let BucketOutlook { new_nodes, reason, .. } =
+                &outlooks[expert.method].as_ref()?.buckets[bucket];
+            (*reason == Reason::Forecast)
+                .then(|| new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
         };
         self.experts.iter().map(want).collect()
     }
 
-    /// What the methods for which `asked` holds expect.
-    fn ask(
+    /// Returns the outlooks of the methods for which `is_included` holds, and `None` for the
+    /// others.
+    fn outlooks(
         &self,
-        asked: impl Fn(usize) -> bool,
+        is_included: impl Fn(usize) -> bool,
         history: &History,
         now: &Present<'_>,
     ) -> Vec<Option<Outlook>> {
         let methods = self.methods.iter().enumerate();
-        methods.map(|(at, (_, method))| asked(at).then(|| method.forecast(history, now))).collect()
+        methods
+            .map(|(at, (_, method))| is_included(at).then(|| method.forecast(history, now)))
+            .collect()
     }
 
-    fn is_heard(&self, method: usize) -> bool {
+    /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The
+    /// method of the cold start always counts.
+    fn has_weight(&self, method: usize) -> bool {
         method == COLD_START
             || self.judges.iter().flatten().any(|judge| {
                 let experts = self.experts.iter().zip(judge.shares(self.objective));
-                experts.filter(|(expert, _)| expert.method == method).map(|(_, share)| share).sum::<f64>()
+                experts
+                    .filter(|(expert, _)| expert.method == method)
+                    .map(|(_, share)| share)
+                    .sum::<f64>()
                     >= WEIGHT_MIN
             })
     }
 
-    /// The expert that never expects anything.
+    /// Returns the expert that always forecasts 0 nodes.
     fn nothing(&self) -> Option<usize> {
         self.experts.iter().position(|expert| expert.method == NOTHING)
     }
 
     fn bucket(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Option<BucketOutlook> {
         let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
-        let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.basis == Reason::Forecast) else {
+        let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
+        else {
             return Some(cold.clone());
         };
         let shares = judge.shares(self.objective);
         let wants = self.wants(outlooks, bucket);
         let carrying = carrying(&wants, &shares)?;
         let Expert { method, quantile } = self.experts[carrying];
-        let BucketOutlook { new_nodes, basis, .. } = outlooks[method].as_ref()?.buckets[bucket].clone();
+        let BucketOutlook { new_nodes, reason, .. } =
+            outlooks[method].as_ref()?.buckets[bucket].clone();
         let carrier = Carrier {
             method: self.methods[method].0,
             quantile,
@@ -169,49 +205,50 @@ impl Ensemble {
             dollars: judge.shadows[carrying].dollars_a_day(),
             dollars_without: judge.shadows[self.nothing()?].dollars_a_day(),
         };
-        Some(BucketOutlook { new_nodes, basis, carrier: Some(carrier) })
+        Some(BucketOutlook { new_nodes, reason, carrier: Some(carrier) })
     }
 }
 
-/// The heaviest of the experts that want the weighted median.
+/// Returns the expert that has the largest weight among those whose headroom is the weighted
+/// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
 fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
-    let mut heard: Vec<(u64, f64, usize)> = wants
+    let mut present: Vec<(u64, f64, usize)> = wants
         .iter()
         .zip(shares)
         .enumerate()
         .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
         .collect();
-    heard.sort_by_key(|&(want, _, at)| (want, at));
-    let half = 0.5 * heard.iter().map(|(_, share, _)| share).sum::<f64>();
+    present.sort_by_key(|&(want, _, at)| (want, at));
+    let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
     let mut sum = 0.0;
-    let passed = heard.iter().find(|(_, share, _)| {
+    let passed = present.iter().find(|(_, share, _)| {
         sum += share;
         sum >= half
     });
-    let median = passed.or(heard.last())?.0;
-    let alike = heard.iter().filter(|(want, ..)| *want == median);
+    let median = passed.or(present.last())?.0;
+    let alike = present.iter().filter(|(want, ..)| *want == median);
     alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
 }
 
 impl Forecaster for Ensemble {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
-        self.shapes.note(tick);
         self.methods.iter_mut().for_each(|(_, method)| method.learn(history));
         if tick.time < self.since {
             return;
         }
-        let demand = self.shapes.demand(tick);
-        let outlooks = self.ask(|_| true, history, &Present::at_tick(tick.time, &demand));
+        let demand = history.shapes().demand(tick);
+        let outlooks = self.outlooks(|_| true, history, &Present::at_tick(tick.time, &demand));
         for bucket in 0..self.judges.len() {
-            let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].basis);
+            let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].reason);
             if cold != Some(Reason::Forecast)
-                || demand.present.get(bucket).is_none_or(|&n| n == 0) && self.judges[bucket].is_none()
+                || demand.present.get(bucket).is_none_or(|&n| n == 0)
+                    && self.judges[bucket].is_none()
             {
                 continue;
             }
             let wants = self.wants(&outlooks, bucket);
-            let pods = self.shapes.pods(&tick.arrivals, bucket);
+            let pods = history.shapes().pods(&tick.arrivals, bucket);
             let fresh = || Judge::new(self.experts.len(), self.lead);
             let judge = self.judges[bucket].get_or_insert_with(fresh);
             judge.learn(tick.buckets[bucket], &wants, pods, self.objective, self.lead);
@@ -219,7 +256,7 @@ impl Forecaster for Ensemble {
     }
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
-        let outlooks = self.ask(|method| self.is_heard(method), history, now);
+        let outlooks = self.outlooks(|method| self.has_weight(method), history, now);
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
     }
@@ -229,12 +266,14 @@ impl Forecaster for Ensemble {
     }
 }
 
+impl DemandForecaster for Ensemble {}
+
 #[cfg(test)]
 mod tests {
     use embedder::Demand;
 
     use super::*;
-    use crate::forecast::onnx::Source;
+    use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
@@ -245,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heaviest_that_wants_the_median_carries() {
+    fn the_carrier_has_the_largest_weight_among_the_experts_at_the_median() {
         check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
         check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
         check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
@@ -260,9 +299,9 @@ mod tests {
         taught(&mut ensemble(objective))
     }
 
-    /// For three days a node is needed for five minutes of every twenty.
+    /// Learns three days in which demand is one node higher in five of every twenty minutes.
     fn taught(ensemble: &mut Ensemble) -> BucketOutlook {
-        let mut history = History::default();
+        let mut history = History::new(&sample::catalog());
         for minute in 0..3 * 1_440 {
             let demand = 1 + u64::from(minute % 20 < 5);
             history.record(sample::tick(
@@ -277,36 +316,39 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_an_expert_and_one_that_is_wrong_has_no_vote() {
-        let hearing = |source: Source| {
-            let network = Onnx::new(source, &sample::catalog(), sample::LEAD);
-            let mut ensemble = ensemble(Objective::default()).hearing(network);
+    fn a_model_has_weight_and_a_faulty_model_changes_no_forecast() {
+        let with_model = |source: ModelSource| {
+            let model = Onnx::new(source, &sample::catalog(), sample::LEAD);
+            let mut ensemble = ensemble(Objective::default()).hearing(model);
             let outlook = taught(&mut ensemble);
             (ensemble, outlook)
         };
         let share = |ensemble: &Ensemble| {
             let shares = ensemble.judges[0].as_ref().unwrap().shares(ensemble.objective);
             let experts = ensemble.experts.iter().zip(shares);
-            let network = experts.filter(|(expert, _)| ensemble.methods[expert.method].0 == "onnx");
-            network.map(|(_, share)| share).sum::<f64>()
+            let model = experts.filter(|(expert, _)| ensemble.methods[expert.method].0 == "onnx");
+            model.map(|(_, share)| share).sum::<f64>()
         };
-        let (heard, _) = hearing(Source::Pretrained);
-        assert!(share(&heard) > 0.1, "{}", share(&heard));
-        assert_eq!(heard.faults(), []);
-        let (deaf, outlook) = hearing(Source::File("nowhere.onnx".into()));
-        assert_eq!(deaf.faults()[0].field, "file");
-        assert_eq!(outlook.headroom(deaf.objective), learnt(deaf.objective).headroom(deaf.objective));
+        let (working, _) = with_model(ModelSource::Pretrained);
+        assert!(share(&working) > 0.1, "{}", share(&working));
+        assert_eq!(working.faults(), []);
+        let (faulty, outlook) = with_model(ModelSource::File("nowhere.onnx".into()));
+        assert_eq!(faulty.faults()[0].field, "file");
+        assert_eq!(
+            outlook.headroom(faulty.objective),
+            learnt(faulty.objective).headroom(faulty.objective)
+        );
     }
 
     #[test]
-    fn prices_decide() {
+    fn a_high_price_of_waiting_holds_a_node() {
         let dear = Objective::Costs { wait: 1_000.0, idle: 1.0 };
         let cheap = Objective::Costs { wait: 0.001, idle: 1.0 };
         assert_eq!((learnt(dear).headroom(dear), learnt(cheap).headroom(cheap)), (1, 0));
     }
 
     #[test]
-    fn a_level_is_reached_by_the_cheapest_that_reaches_it() {
+    fn a_high_level_holds_a_node_and_a_low_level_holds_none() {
         let (high, low) = (Objective::Quantile(0.99), Objective::Quantile(0.01));
         assert_eq!((learnt(high).headroom(high), learnt(low).headroom(low)), (1, 0));
         let carrier = learnt(high).carrier.unwrap();

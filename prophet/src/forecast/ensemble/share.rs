@@ -1,28 +1,31 @@
-//! Fixed share: weights of experts by what following each would have cost, quick to change their mind.
+//! Fixed share: weights of experts that follow a change of the best expert quickly.
 //!
-//! Herbster and Warmuth, Tracking the Best Expert (1998): after a tick with losses l, `w_i` becomes `w_i` exp(-eta `l_i`), and
-//! then each weight is mixed with a little of the mean, so that none is ever out of reach. eta is in units of the mean loss of
-//! the weighted experts: no currency, and no size of a cluster, has a say. An expert that says nothing keeps its
-//! share of all (Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, 1997).
+//! The loss of an expert at a tick is what following it would have cost. Herbster and Warmuth,
+//! Tracking the Best Expert (1998): after a tick with losses l, `w_i` becomes `w_i` exp(-eta
+//! `l_i`). Then each weight is mixed with a small part of the mean weight, so that every expert can
+//! recover. eta is in units of the mean loss per day of the weighted experts, so the weights depend
+//! neither on the currency nor on the size of the cluster. An expert without a forecast keeps its
+//! share of all weights (Freund, Schapire, Singer and Warmuth, Using and combining predictors that
+//! specialize, 1997).
 
-use super::super::hyperparameters::{ETA, FORGETTING_SECONDS, SCALE_SECONDS};
+use crate::forecast::hyperparameters::{ETA, FORGETTING_SECONDS, SCALE_SECONDS};
 
-/// See the module.
+/// The weights of the experts of one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct FixedShare {
     weights: Vec<f64>,
-    /// Decayed sums of mean losses, and of ticks.
+    /// Decayed sums: the mean losses of the ticks, and the number of ticks.
     sums: (f64, f64),
-    /// Of a tick, in days.
+    /// The length of a tick in days.
     days: f64,
-    /// What is mixed in at a tick.
+    /// The part of the mean weight that is mixed into each weight at a tick, 0 to 1.
     share: f64,
-    /// What a sum keeps over a tick.
+    /// The factor by which a sum decays over a tick.
     keep: f64,
 }
 
 impl FixedShare {
-    /// All alike.
+    /// Starts with equal weights.
     pub(super) fn new(experts: usize, tick_seconds: i64) -> Self {
         let tick = tick_seconds as f64;
         Self {
@@ -34,16 +37,18 @@ impl FixedShare {
         }
     }
 
-    /// Sums to one.
+    /// Returns the weights in the order of the experts. They sum to 1.
     pub(super) fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    /// What a tick would have cost with each expert; nothing where it had no opinion.
+    /// Learns from a tick: its cost with each expert, or `None` where an expert had no forecast.
     pub(super) fn learn(&mut self, losses: &[Option<f64>]) {
-        let heard = || self.weights.iter().zip(losses).filter_map(|(weight, loss)| Some((*weight, (*loss)?)));
-        let (weight, sum) =
-            heard().fold((0.0, 0.0), |(all, sum), (weight, loss)| (all + weight, sum + weight * loss));
+        let observed = || {
+            self.weights.iter().zip(losses).filter_map(|(weight, loss)| Some((*weight, (*loss)?)))
+        };
+        let (weight, sum) = observed()
+            .fold((0.0, 0.0), |(all, sum), (weight, loss)| (all + weight, sum + weight * loss));
         if weight <= 0.0 {
             return;
         }
@@ -53,15 +58,17 @@ impl FixedShare {
         if a_day <= 0.0 {
             return;
         }
-        let least = heard().map(|(_, loss)| loss).fold(f64::INFINITY, f64::min);
+        let least = observed().map(|(_, loss)| loss).fold(f64::INFINITY, f64::min);
         let factor = |loss: f64| (-ETA * (loss - least) / a_day).exp();
-        let together = heard().map(|(weight, loss)| weight * factor(loss)).sum::<f64>() / weight;
+        let together = observed().map(|(weight, loss)| weight * factor(loss)).sum::<f64>() / weight;
         for (weight, loss) in self.weights.iter_mut().zip(losses) {
             *weight *= loss.map_or(together, factor);
         }
         let sum: f64 = self.weights.iter().sum();
         let even = self.share / self.weights.len() as f64;
-        self.weights.iter_mut().for_each(|weight| *weight = (1.0 - self.share) * *weight / sum + even);
+        self.weights
+            .iter_mut()
+            .for_each(|weight| *weight = (1.0 - self.share) * *weight / sum + even);
     }
 }
 
@@ -69,8 +76,8 @@ impl FixedShare {
 mod tests {
     use super::*;
 
-    /// Ticks of a day: the share is a seventh. Of losses 1 and 3 the mean is 2, a day's: the second loses 6 (3 - 1) / 2
-    /// e-folds against the first, and then 1/7 is dealt evenly.
+    /// Ticks of a day: the share is 1/7. The mean of the losses 1 and 3 is 2 per day, so the second
+    /// expert loses 6 (3 - 1) / 2 e-folds against the first. Then 1/7 is distributed evenly.
     #[test]
     fn weights_follow_losses() {
         let mut share = FixedShare::new(2, 86_400);
@@ -81,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_changes_its_mind() {
+    fn weights_follow_a_change_of_the_best_expert() {
         let mut share = FixedShare::new(3, 3_600);
         (0..2_400).for_each(|_| share.learn(&[1.0, 2.0, 3.0].map(Some)));
         assert!(share.weights()[0] > 0.9);
@@ -90,21 +97,21 @@ mod tests {
     }
 
     #[test]
-    fn without_losses_nothing_changes() {
+    fn equal_weights_stay_equal_without_losses() {
         let mut share = FixedShare::new(2, 60);
         share.learn(&[Some(0.0), Some(0.0)]);
         assert_eq!(share.weights(), [0.5, 0.5]);
     }
 
-    /// The third says nothing, and keeps its third.
+    /// The third expert has no forecast and keeps its third of the weights.
     #[test]
-    fn who_says_nothing_loses_what_the_others_lose_together() {
+    fn an_expert_without_a_forecast_keeps_its_share_of_the_weights() {
         let mut share = FixedShare { share: 0.0, ..FixedShare::new(3, 86_400) };
         share.learn(&[Some(1.0), Some(3.0), None]);
         let weights = share.weights();
         assert!(weights[0] > weights[1] && (weights[2] - 1.0 / 3.0).abs() < 1e-12, "{share:?}");
-        let mut silent = FixedShare::new(3, 86_400);
-        silent.learn(&[None; 3]);
-        assert!(silent.weights().iter().all(|weight| (weight - 1.0 / 3.0).abs() < 1e-12));
+        let mut unchanged = FixedShare::new(3, 86_400);
+        unchanged.learn(&[None; 3]);
+        assert!(unchanged.weights().iter().all(|weight| (weight - 1.0 / 3.0).abs() < 1e-12));
     }
 }

@@ -1,83 +1,96 @@
-//! A shadow stock: the nodes that there would be, had one expert been followed.
+//! A shadow stock: the nodes that would exist if one expert had been followed.
 //!
-//! Offered demand hardly depends on what is held, so the demand that was observed drives all stocks. At each tick nodes that
-//! were ordered in time are ready, demand takes what it needs, the headroom is held, what is left over goes once it has been
-//! unneeded for ten minutes, and what is missing of demand and headroom is ordered.
+//! Demand hardly depends on the headroom that is held, so the observed demand drives all shadow
+//! stocks. At each tick, the nodes whose launch has ended become ready, demand takes the nodes that
+//! it needs, and the headroom is held. Nodes beyond both are removed once they have been unneeded
+//! for ten minutes. Nodes that demand and headroom lack are ordered.
 //!
-//! Pods that were served at once may be gone before a node that is ordered for them would be ready: here they wait for it, or until
-//! another one has room.
+//! In the cluster, a pod that found room at once can end before a node ordered for it would be
+//! ready. In a shadow stock without that room, the pod waits for the ordered node, or until another
+//! node has room.
 
 use std::collections::VecDeque;
 
-use super::super::Lead;
+use crate::forecast::lead::Lead;
 
-/// cluster-autoscaler's scale-down-unneeded-time.
+/// Seconds after which an unneeded node is removed: ten minutes, the default of
+/// cluster-autoscaler's `--scale-down-unneeded-time`.
 const UNNEEDED_SECONDS: i64 = 600;
 
-/// See the module.
+/// The shadow stock of one expert in one bucket. All counts are in nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Stock {
-    /// At the last tick.
+    /// Demand at the last tick.
     demand: u64,
+    /// Nodes that are ready.
     ready: u64,
-    /// Nodes by the tick at which they will be ready, the next first.
-    launching: VecDeque<Launch>,
-    /// Nodes by how many ticks they have been unneeded, fewest first.
+    /// Ordered nodes by the tick at which they become ready, earliest first.
+    launching: VecDeque<OrderedNodes>,
+    /// Unneeded nodes by the number of ticks they have been unneeded, fewest first.
     unneeded: VecDeque<u64>,
 }
 
-/// Nodes that will be ready together.
+/// Nodes that become ready at the same tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Launch {
+struct OrderedNodes {
     nodes: u64,
-    /// For so many of them pods wait.
+    /// The number of these nodes for which pods wait.
     waited_for: u64,
 }
 
-/// What a tick came to, in nodes.
+/// The result of a tick, in nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    /// Nodes that pods waited for.
+    /// Nodes for which pods wait.
     pub(super) missing: u64,
-    /// Nodes that were ready and that demand did not need.
+    /// Ready nodes beyond demand.
     pub(super) idle: u64,
     /// Nodes that became ready.
     pub(super) launched: u64,
-    /// Those of them for which nothing waited.
+    /// Nodes that became ready while no pod waited for them.
     pub(super) hidden: u64,
 }
 
 impl Stock {
-    /// No nodes yet.
+    /// Creates a stock without nodes.
     pub(super) fn new(lead: Lead) -> Self {
         let Lead { seconds, tick_seconds } = lead;
-        let launch = Lead { seconds: seconds - tick_seconds, tick_seconds }.ticks();
-        let unneeded = Lead { seconds: UNNEEDED_SECONDS, tick_seconds }.ticks();
+        let ticks =
+            |seconds: i64| usize::try_from(seconds.div_euclid(tick_seconds)).unwrap_or(1).max(1);
+        // The lead time contains one tick until the next decision. A node that is ordered at a tick
+        // is ready after the rest of the lead time.
+        let launch = ticks(seconds - tick_seconds);
+        let unneeded = ticks(UNNEEDED_SECONDS + tick_seconds / 2);
         Self {
             demand: 0,
             ready: 0,
-            launching: vec![Launch::default(); launch].into(),
+            launching: vec![OrderedNodes::default(); launch].into(),
             unneeded: vec![0; unneeded].into(),
         }
     }
 
-    /// A tick, with the demand at it and the headroom that the expert wants from now on.
+    /// Advances by one tick.
+    ///
+    /// `demand` is the demand at the tick, and `headroom` is the headroom of the expert from now
+    /// on, both in nodes.
     pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
-        let Launch { nodes: launched, waited_for } = self.launching.pop_front().unwrap_or_default();
+        let OrderedNodes { nodes: launched, waited_for } =
+            self.launching.pop_front().unwrap_or_default();
         let needed = demand.saturating_sub(self.ready).min(launched);
-        // Where demand falls, nodes that ran something are free.
+        // If demand falls, nodes that ran pods become free.
         let freed = self.demand.saturating_sub(demand).min(self.ready);
         self.demand = demand;
         self.ready += launched;
         let spare = self.ready.saturating_sub(demand);
-        // New nodes serve whom they were ordered for, who may be gone from demand.
+        // New nodes serve the pods that they were ordered for. These pods may have left the
+        // observed demand.
         self.serve(spare.saturating_sub(waited_for.saturating_sub(needed)).max(freed));
         let waited_for = waited_for.max(needed);
         self.ready -= self.let_go(spare.saturating_sub(headroom));
         let wanted = demand.saturating_add(headroom);
         let have = self.ready + self.launching.iter().map(|launch| launch.nodes).sum::<u64>();
         let nodes = wanted.saturating_sub(have);
-        self.launching.push_back(Launch { nodes, waited_for: demand.saturating_sub(have) });
+        self.launching.push_back(OrderedNodes { nodes, waited_for: demand.saturating_sub(have) });
         let waiting = self.launching.iter().map(|launch| launch.waited_for).sum::<u64>();
         Account {
             missing: waiting.max(demand.saturating_sub(self.ready)),
@@ -87,7 +100,7 @@ impl Stock {
         }
     }
 
-    /// Pods that wait find room on so many nodes.
+    /// Gives waiting pods the room on `spare` nodes, the pods of the earliest order first.
     fn serve(&mut self, mut spare: u64) {
         for launch in &mut self.launching {
             let served = spare.min(launch.waited_for);
@@ -96,8 +109,10 @@ impl Stock {
         }
     }
 
-    /// So many are unneeded; returns how many of them have been for long enough. Those that are needed again are the
-    /// youngest.
+    /// Records that `unneeded` nodes are unneeded at this tick, and returns the number of nodes
+    /// that have been unneeded for long enough to be removed.
+    ///
+    /// Nodes that are needed again are those that were unneeded for the shortest time.
     fn let_go(&mut self, unneeded: u64) -> u64 {
         let mut over = self.unneeded.iter().sum::<u64>().saturating_sub(unneeded);
         for nodes in &mut self.unneeded {
@@ -118,18 +133,21 @@ mod tests {
 
     type Step = ((u64, u64), (u64, u64, u64, u64));
 
-    /// A launch takes two ticks, a node stays three: each step is (demand, headroom), then (missing, idle, launched, hidden).
+    /// A launch takes two ticks, and an unneeded node is removed after three ticks. Each step is
+    /// (demand, headroom), then (missing, idle, launched, hidden).
     #[track_caller]
     fn check(steps: &[Step]) {
         let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
-        for (at, &((demand, headroom), (missing, idle, launched, hidden))) in steps.iter().enumerate() {
+        for (at, &((demand, headroom), (missing, idle, launched, hidden))) in
+            steps.iter().enumerate()
+        {
             let expected = Account { missing, idle, launched, hidden };
             assert_eq!(stock.step(demand, headroom), expected, "step {at}");
         }
     }
 
     #[test]
-    fn without_headroom_demand_waits_and_nodes_linger() {
+    fn without_headroom_pods_wait_and_unneeded_nodes_stay_for_three_ticks() {
         check(&[
             ((2, 0), (2, 0, 0, 0)),
             ((2, 0), (2, 0, 0, 0)),
@@ -153,9 +171,10 @@ mod tests {
         ]);
     }
 
-    /// Without a node, what was served at once elsewhere waits here until one is ready; a node on which something ended serves it.
+    /// A pod that found room at once in the cluster waits in a stock without that room, until an
+    /// ordered node is ready or another pod ends.
     #[test]
-    fn who_came_and_went_waits_for_a_node() {
+    fn a_pod_that_ended_in_the_cluster_still_waits_for_a_node() {
         check(&[((2, 0), (2, 0, 0, 0)), ((0, 0), (2, 0, 0, 0)), ((0, 0), (0, 2, 2, 0))]);
         check(&[
             ((2, 0), (2, 0, 0, 0)),
@@ -173,9 +192,9 @@ mod tests {
         ]);
     }
 
-    /// What is held stays; once it is not, it goes after three ticks.
+    /// A node stays while it is headroom. It is removed three ticks after it has become unneeded.
     #[test]
-    fn what_is_held_does_not_age() {
+    fn headroom_is_not_removed() {
         check(&[
             ((0, 1), (0, 0, 0, 0)),
             ((0, 1), (0, 0, 0, 0)),

@@ -1,47 +1,35 @@
-//! What a network's file must be: names, types, shapes, operators and spec, checked before any engine sees it.
+//! The checks of a model file: names, types, shapes, operators and spec.
+//!
+//! They run before any engine reads the file.
+
+use crate::forecast::model_fault::ModelFault;
 
 use std::fmt;
 
 use prost::Message as _;
-use serde::Serialize;
 
-use super::file::{BYTES_MAX, Graph, Model, Port};
+use super::file::{BYTES_MAX, Graph, ModelFile, Port};
 use super::spec::{FIELD, Spec};
 
-/// What is wrong with a network, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("{field}: {what}")]
-pub struct ModelFault {
-    /// The field at fault: `inputs.target`, `prophet.spec.levels`.
-    pub field: String,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-impl ModelFault {
-    pub(super) fn new(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { field: field.into(), what: what.into() }
-    }
-}
-
-/// The operators that all engines know.
+/// The version of the ONNX operator set, because all engines support it.
 const OPSET: i64 = 18;
 
-/// A spec holds one golden input: a day of some buckets is 100 KB.
+/// Largest size of the spec in bytes: 16 MiB. The golden input makes up most of a spec, and a day
+/// of some buckets is 100 KB.
 const SPEC_BYTES_MAX: usize = 16 << 20;
 
-/// Reads the spec of a file, and checks all that can be checked without running it.
+/// Reads the spec of a file, and makes all checks that need no engine.
 ///
 /// # Errors
-/// All that is wrong.
+/// All faults that were found, at least one.
 pub(super) fn read(bytes: &[u8]) -> Result<Spec, Vec<ModelFault>> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(vec![ModelFault::new("file", format!("more than {BYTES_MAX} bytes"))]);
     }
-    let model = Model::decode(bytes)
-        .map_err(|error| vec![ModelFault::new("file", format!("no ONNX file: {error}"))])?;
+    let model = ModelFile::decode(bytes)
+        .map_err(|error| vec![ModelFault::new("file", format!("not an ONNX file: {error}"))])?;
     let Some(graph) = &model.graph else {
-        return Err(vec![ModelFault::new("graph", "missing: this is no ONNX file")]);
+        return Err(vec![ModelFault::new("graph", "missing: this is not an ONNX file")]);
     };
     let mut faults = operator_faults(&model, graph);
     faults.extend(weight_faults(graph));
@@ -59,25 +47,27 @@ pub(super) fn read(bytes: &[u8]) -> Result<Spec, Vec<ModelFault>> {
     Err(faults)
 }
 
-fn spec(model: &Model) -> Result<Spec, ModelFault> {
+fn spec(model: &ModelFile) -> Result<Spec, ModelFault> {
     let property = model.metadata_props.iter().find(|property| property.key == FIELD);
-    let property =
-        property.ok_or_else(|| ModelFault::new(FIELD, "missing in the metadata (metadata_props)"))?;
+    let property = property
+        .ok_or_else(|| ModelFault::new(FIELD, "missing in the metadata (metadata_props)"))?;
     if property.value.len() > SPEC_BYTES_MAX {
         return Err(ModelFault::new(FIELD, format!("more than {SPEC_BYTES_MAX} bytes")));
     }
     Spec::parse(&property.value)
 }
 
-fn operator_faults(model: &Model, graph: &Graph) -> Vec<ModelFault> {
+fn operator_faults(model: &ModelFile, graph: &Graph) -> Vec<ModelFault> {
     let standard = |domain: &str| domain.is_empty() || domain == "ai.onnx";
-    let opset = model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version);
+    let opset =
+        model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version);
     let mut faults = Vec::new();
     if opset != OPSET {
-        faults.push(ModelFault::new("opset_import", format!("expected opset {OPSET}, got {opset}")));
+        faults
+            .push(ModelFault::new("opset_import", format!("expected opset {OPSET}, got {opset}")));
     }
     if let Some(node) = graph.nodes.iter().find(|node| !standard(&node.domain)) {
-        let what = format!("operator {} of {} is a custom one", node.operator, node.domain);
+        let what = format!("operator {} of {} is a custom operator", node.operator, node.domain);
         faults.push(ModelFault::new("graph.node", what));
     }
     faults
@@ -85,18 +75,18 @@ fn operator_faults(model: &Model, graph: &Graph) -> Vec<ModelFault> {
 
 fn weight_faults(graph: &Graph) -> Option<ModelFault> {
     let outside = graph.weights.iter().find(|weight| weight.location == 1)?;
-    let what = format!("{} lies in another file: weights must be inside", outside.name);
+    let what = format!("{} is in another file: all weights must be in this file", outside.name);
     Some(ModelFault::new("graph.initializer", what))
 }
 
-/// The type of a port's elements, as ONNX numbers them.
+/// The type of the elements of an input or output, by the number of ONNX's `TensorProto.DataType`.
 #[derive(Clone, Copy, PartialEq)]
 enum Element {
     F32 = 1,
     I64 = 7,
 }
 
-/// A dimension of a port: its name, and its size where that is given.
+/// A dimension of an input or output: its name, and its size if the spec fixes it.
 type Wanted = (&'static str, Option<usize>);
 
 fn port_faults(graph: &Graph, spec: &Spec) -> Vec<ModelFault> {
@@ -110,13 +100,17 @@ fn port_faults(graph: &Graph, spec: &Spec) -> Vec<ModelFault> {
         ("time", Element::I64, vec![batch, window]),
     ];
     if !spec.state.is_empty() {
-        inputs.push(("state", Element::F32, vec![batch, buckets, sized("features", spec.state.len())]));
+        inputs.push((
+            "state",
+            Element::F32,
+            vec![batch, buckets, sized("features", spec.state.len())],
+        ));
     }
     let mut outputs = vec![("quantiles", Element::F32, vec![batch, buckets, horizon, levels])];
     if graph.outputs.iter().any(|port| port.name == "headroom") {
         outputs.push(("headroom", Element::F32, vec![batch, buckets, levels]));
     }
-    // Old files list weights among the inputs.
+    // Files of old versions of ONNX list the weights as inputs too.
     let weight = |port: &&Port| graph.weights.iter().any(|weight| weight.name == port.name);
     let fed: Vec<&Port> = graph.inputs.iter().filter(|port| !weight(port)).collect();
     let given: Vec<&Port> = graph.outputs.iter().collect();
@@ -125,10 +119,15 @@ fn port_faults(graph: &Graph, spec: &Spec) -> Vec<ModelFault> {
     faults
 }
 
-fn side_faults(side: &str, ports: &[&Port], wanted: &[(&str, Element, Vec<Wanted>)]) -> Vec<ModelFault> {
-    let known = |port: &&&Port| wanted.iter().any(|(name, ..)| *name == port.name);
-    let unknown = ports.iter().filter(|port| !known(port));
-    let unknown = unknown.map(|port| ModelFault::new(format!("{side}.{}", port.name), "not in the contract"));
+fn side_faults(
+    side: &str,
+    ports: &[&Port],
+    wanted: &[(&str, Element, Vec<Wanted>)],
+) -> Vec<ModelFault> {
+    let expected = |port: &&&Port| wanted.iter().any(|(name, ..)| *name == port.name);
+    let unknown = ports.iter().filter(|port| !expected(port));
+    let unknown =
+        unknown.map(|port| ModelFault::new(format!("{side}.{}", port.name), "not in the contract"));
     let wrong = wanted.iter().filter_map(|(name, element, dimensions)| {
         let found = ports.iter().find(|port| port.name == *name);
         let what = match found {
@@ -142,10 +141,14 @@ fn side_faults(side: &str, ports: &[&Port], wanted: &[(&str, Element, Vec<Wanted
 
 fn port_fault(port: &Port, element: Element, wanted: &[Wanted]) -> Option<String> {
     if port.element() != element as i32 {
-        return Some(format!("expected elements of {element}, got type {} of ONNX", port.element()));
+        return Some(format!(
+            "expected elements of type {element}, got ONNX type {}",
+            port.element()
+        ));
     }
     let have = port.dimensions();
-    // What may be anything takes what we feed; what we feed one of may be fixed at one.
+    // A dimension of any size accepts every input. The batch may be fixed at 1, because one example
+    // is run at a time.
     let fits = |(have, (name, want)): (&Option<i64>, &Wanted)| match (have, want) {
         (None, _) => true,
         (Some(have), None) => *name == "batch" && *have == 1,

@@ -1,4 +1,5 @@
-//! The engine that runs networks, one for the whole process: ONNX Runtime, where its library is named, else the embedded one.
+//! The engine that runs models. A process has one engine: ONNX Runtime if its library is named, the
+//! embedded engine otherwise.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,25 +7,27 @@ use std::sync::OnceLock;
 
 use ort::environment::Environment;
 
-/// Which engine runs networks.
+/// An engine that runs models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// In pure Rust (tract); nothing need be installed.
+    /// The embedded engine, in pure Rust (tract). It needs no library.
     Embedded,
-    /// ONNX Runtime, by the path of its library.
+    /// ONNX Runtime, with the path of its library.
     OnnxRuntime(PathBuf),
 }
 
-/// The engine cannot be had.
+/// The reason why an engine is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// Neither is there.
-    #[error("this build has no embedded engine for networks, and no library of ONNX Runtime was named")]
+    /// The build has no embedded engine, and no library was named.
+    #[error(
+        "this build has no embedded engine for models, and no library of ONNX Runtime was named"
+    )]
     None,
-    /// A process has one.
-    #[error("networks are run by {0} already")]
+    /// The process already runs another engine.
+    #[error("this process already runs models with {0}")]
     Other(Engine),
-    /// The library cannot be loaded, or is too old.
+    /// The library of ONNX Runtime cannot be loaded, or it is too old.
     #[error("failed to start {0}: {1}")]
     Start(Engine, String),
 }
@@ -36,20 +39,22 @@ struct Started {
 
 static STARTED: OnceLock<Result<Started, EngineError>> = OnceLock::new();
 
-/// Starts the engine of this process: ONNX Runtime where its `library` is named, else the embedded one.
+/// Starts the engine of this process: ONNX Runtime if its `library` is named, the embedded engine
+/// otherwise.
 ///
 /// # Errors
-/// It cannot be started, or another one was.
+/// The engine cannot be started, or this process has started another engine.
 pub fn start(library: Option<&Path>) -> Result<Engine, EngineError> {
-    let asked = library.map_or(Engine::Embedded, |path| Engine::OnnxRuntime(path.into()));
-    match STARTED.get_or_init(|| start_once(asked.clone())) {
+    let wanted = library.map_or(Engine::Embedded, |path| Engine::OnnxRuntime(path.into()));
+    match STARTED.get_or_init(|| start_once(wanted.clone())) {
         Err(error) => Err(error.clone()),
-        Ok(started) if started.engine == asked => Ok(asked),
+        Ok(started) if started.engine == wanted => Ok(wanted),
         Ok(started) => Err(EngineError::Other(started.engine.clone())),
     }
 }
 
-/// The environment of the engine that was started; the embedded one where none was.
+/// Returns the environment of the engine of this process. Starts the embedded engine if none was
+/// started.
 pub(super) fn environment() -> Result<&'static Environment, EngineError> {
     match STARTED.get_or_init(|| start_once(Engine::Embedded)) {
         Ok(started) => Ok(&started.environment),
@@ -68,9 +73,10 @@ fn start_once(engine: Engine) -> Result<Started, EngineError> {
 }
 
 #[cfg(feature = "embedded-onnx")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without it has an error to tell")]
+#[expect(clippy::unnecessary_wraps, reason = "a build without this engine returns an error")]
 fn embedded() -> Result<ort::environment::EnvironmentBuilder, EngineError> {
-    // Before all else: without it, the library is looked for, and where there is none, that panics.
+    // Must precede all other calls of `ort`: without it, `ort` searches for the library and panics
+    // if there is none.
     ort::set_api(ort_tract::api());
     Ok(ort::init())
 }

@@ -1,14 +1,18 @@
-//! An ONNX file as far as the contract looks at it. Read from the protobuf, not through an engine: one of them does not tell
-//! metadata, and none need be started to say what is wrong with a file. Weights are passed over unread.
+//! The parts of an ONNX file that the contract checks.
+//!
+//! They are read from the protobuf, not through an engine, because one of the engines does not
+//! return the metadata, and because a file can then be checked without starting an engine. The
+//! values of weights are skipped.
 
 use prost::Message;
 
-/// A network is a few megabytes; a file that is larger than this is something else.
+/// The largest size of a model file in bytes: 256 MiB. A model has a few megabytes, so a larger
+/// file is not a model for this purpose.
 pub const BYTES_MAX: u64 = 256 << 20;
 
 /// `ModelProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Model {
+pub(super) struct ModelFile {
     #[prost(message, optional, tag = "7")]
     pub(super) graph: Option<Graph>,
     #[prost(message, repeated, tag = "8")]
@@ -39,7 +43,7 @@ pub(super) struct Property {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Graph {
     #[prost(message, repeated, tag = "1")]
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<GraphNode>,
     #[prost(message, repeated, tag = "5")]
     pub(super) weights: Vec<Weight>,
     #[prost(message, repeated, tag = "11")]
@@ -50,7 +54,7 @@ pub(super) struct Graph {
 
 /// `NodeProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Node {
+pub(super) struct GraphNode {
     #[prost(string, tag = "4")]
     pub(super) operator: String,
     #[prost(string, tag = "7")]
@@ -62,7 +66,7 @@ pub(super) struct Node {
 pub(super) struct Weight {
     #[prost(string, tag = "8")]
     pub(super) name: String,
-    /// 1 is external.
+    /// `TensorProto.DataLocation`; 1 is external, that is, the values are in another file.
     #[prost(int32, tag = "14")]
     pub(super) location: i32,
 }
@@ -108,15 +112,17 @@ struct Dimension {
 }
 
 impl Port {
-    /// The type of its elements, as ONNX numbers them; 0 where it is no tensor.
+    /// The type of its elements, by the number of `TensorProto.DataType`; 0 if it is not a tensor.
     pub(super) fn element(&self) -> i32 {
         self.tensor().map_or(0, |tensor| tensor.element)
     }
 
-    /// Its dimensions, those that may be anything as `None`.
+    /// Its dimensions; `None` for a dimension of any size.
     pub(super) fn dimensions(&self) -> Vec<Option<i64>> {
         let shape = self.tensor().and_then(|tensor| tensor.shape.as_ref());
-        shape.map_or(Vec::new(), |shape| shape.dimensions.iter().map(|dimension| dimension.value).collect())
+        shape.map_or(Vec::new(), |shape| {
+            shape.dimensions.iter().map(|dimension| dimension.value).collect()
+        })
     }
 
     fn tensor(&self) -> Option<&Tensor> {

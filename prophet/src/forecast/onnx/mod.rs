@@ -1,32 +1,37 @@
-//! A trained network as a forecaster: any file that keeps the contract of `docs/models.md`.
+//! A trained model as a forecaster: any ONNX file that keeps the contract of `docs/models.md`.
 //!
-//! It is fed at ticks, and answers for the whole of the next one; where nothing came and demand is what it was, its word stands
-//! for a tick of its own. A network that is missing, wrong, slow or answers NaN costs
-//! nothing but its vote: it has no opinion then, and its faults say why.
+//! The model runs at a tick, and its output is used until the next tick. While no pods arrive and
+//! demand does not change, the output stays in use for one tick of the model, which may be several
+//! ticks of the controller. A model that is missing, faulty or slow, or that returns NaN, never
+//! stops the controller: the forecaster then has no forecast, and its faults give the reason.
 //!
 //! ```text
-//! file.rs      an ONNX file, as far as the contract looks at it
-//! spec.rs      what the file says of itself
-//! contract.rs  what it must be
-//! engine.rs    ONNX Runtime or the embedded engine, one for the process
-//! network.rs   a network that keeps the contract, ready to be run
-//! worker.rs    the thread that loads and runs it
-//! slot.rs      a place in memory for one that is fetched
+//! file.rs      the parts of an ONNX file that the contract checks
+//! spec.rs      the metadata of the file
+//! contract.rs  the checks of the contract
+//! engine.rs    ONNX Runtime or the embedded engine, one per process
+//! model.rs     a model that keeps the contract, ready to run
+//! worker.rs    the thread that loads and runs the model
+//! slot.rs      a place in memory for a fetched model
+//! feature.rs   the features of the input `state`, by name
 //! shares.rs    pods as shares of nodes
-//! state.rs     what it is fed
-//! outlook.rs   its quantiles as distributions
-//! trust.rs     how far its word on demand ahead is believed
+//! state.rs     the inputs of the model
+//! tensors.rs   inputs and outputs as flat vectors
+//! outlook.rs   the output quantiles as distributions
+//! trust.rs     the weight of the model's demand forecasts
 //! ```
 
 mod contract;
 mod engine;
+mod feature;
 mod file;
-mod network;
+mod model;
 mod outlook;
 mod shares;
 mod slot;
 mod spec;
 mod state;
+mod tensors;
 mod trust;
 mod worker;
 
@@ -36,96 +41,110 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::Reason;
 
-pub use contract::ModelFault;
 pub use engine::{Engine, EngineError, start};
 pub use file::BYTES_MAX;
-pub use network::{Answer, Inputs, Network};
-pub use shares::{NodeShares, RoomNodes};
-pub use slot::Slot;
+pub use model::Model;
+pub use shares::{RoomNodes, arrivals, room};
+pub use slot::ModelSlot;
 pub use spec::{Golden, Spec};
-pub use worker::Source;
+pub use tensors::{ModelInput, ModelOutput};
+pub use worker::{ModelSource, PRETRAINED};
 
-use self::state::State;
+use self::state::ModelState;
 use self::trust::Trust;
 use self::worker::Worker;
-use super::{Ahead, BucketOutlook, Distribution, Forecaster, Lead, Outlook, Present, unchanged};
+use crate::forecast::model_fault::ModelFault;
+use crate::forecast::{
+    demand_ahead::{Ahead, DemandForecaster, unchanged},
+    distribution::Distribution,
+    lead::Lead,
+    question::{BucketOutlook, Forecaster, Outlook, Present},
+};
 use crate::record::{History, Tick};
 
-/// The network that is shipped: `models/pretrained/README.md` is its card.
-pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
-
-/// See the module.
+/// Forecasts with a trained model.
 pub struct Onnx {
     lead: Lead,
+    /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
-    state: State,
+    state: ModelState,
     worker: Mutex<Worker>,
-    /// Of the last tick at which something had happened; asked for once somebody listens.
+    /// The forecast of the last changed tick, computed when it is first read.
     expected: OnceLock<Expected>,
-    /// The time of that tick, and demand by bucket.
-    asked: (DateTime<Utc>, Vec<u64>),
+    /// The last changed tick (the model runs for it): its time, and demand in nodes by bucket.
+    changed: (DateTime<Utc>, Vec<u64>),
     trust: Trust,
+    /// Whether demand ahead is the model's own forecast, not a weighted average.
     verbatim: bool,
 }
 
-/// What a network said.
+/// The forecast of a model.
 #[derive(Default)]
 struct Expected {
-    /// By bucket that it knows; none where it has no opinion.
+    /// The new nodes by bucket; empty if the model has no forecast.
     new_nodes: Vec<(BucketId, Distribution)>,
-    /// From which demand ahead is read, with the buckets in its order.
-    answer: Option<(Arc<Spec>, Vec<BucketId>, Answer)>,
+    /// The output from which demand ahead is read, with the buckets in the order of the model.
+    output: Option<(Arc<Spec>, Vec<BucketId>, ModelOutput)>,
     faults: Vec<ModelFault>,
 }
 
 impl Onnx {
-    /// Runs the network of `source` for the buckets of a catalog. Loading begins at once, beside.
-    pub fn new(source: Source, catalog: &Catalog, lead: Lead) -> Self {
+    /// Runs the model of `source` for the buckets of a catalog.
+    ///
+    /// Loading begins at once, in another thread.
+    pub fn new(source: ModelSource, catalog: &Catalog, lead: Lead) -> Self {
         Self {
             lead,
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
-            state: State::new(catalog, lead),
+            state: ModelState::new(catalog, lead),
             worker: Mutex::new(Worker::start(source)),
             expected: OnceLock::new(),
-            asked: (DateTime::UNIX_EPOCH, Vec::new()),
+            changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
             verbatim: false,
         }
     }
 
-    /// Tells of demand ahead what the network says, however wrong it was, and nothing where it says nothing: to be judged by itself.
+    /// Makes demand ahead the model's own forecast, so that a backtest can score the model alone.
+    ///
+    /// Without this, demand ahead is an average with present demand, weighted by past errors. With
+    /// this, there is no demand ahead where the model has no forecast.
     #[must_use]
     pub fn verbatim(self) -> Self {
         Self { verbatim: true, ..self }
     }
 
-    /// Before the last tick is learnt from: takes in the one before it, with what was said then.
+    /// Learns the errors of the demand forecasts up to the last tick but one, before the last tick
+    /// replaces the forecast.
     fn look_back(&mut self, history: &History) {
-        let Some(tick) = history.len().checked_sub(2).and_then(|at| history.get(at)) else { return };
-        let answer = self.expected.get().and_then(|expected| expected.answer.as_ref());
+        let Some(tick) = history.len().checked_sub(2).and_then(|at| history.get(at)) else {
+            return;
+        };
+        let output = self.expected.get().and_then(|expected| expected.output.as_ref());
         let mut medians = vec![Vec::new(); self.names.len()];
-        if let Some((spec, buckets, answer)) = answer {
-            let said = outlook::medians(spec, answer, self.lead.tick_seconds);
-            buckets.iter().zip(said).for_each(|(id, said)| medians[*id] = said);
+        if let Some((spec, buckets, output)) = output {
+            let forecasts = outlook::medians(spec, output, self.lead.tick_seconds);
+            buckets.iter().zip(forecasts).for_each(|(id, forecast)| medians[*id] = forecast);
         }
-        for (id, (bucket, said)) in tick.buckets.iter().zip(medians).enumerate() {
-            self.trust.learn(id, bucket.demand, said);
+        for (id, (bucket, forecast)) in tick.buckets.iter().zip(medians).enumerate() {
+            self.trust.learn(id, bucket.demand, forecast);
         }
     }
 
-    /// Whether what was said stands at a tick: nothing happened since, and the network's own tick is not over.
-    fn stands(&self, tick: &Tick, demand: &[u64]) -> bool {
-        let (asked, before) = &self.asked;
-        let lasts = self.expected.get().and_then(|expected| expected.answer.as_ref());
+    /// Whether the last forecast is still valid at a tick: no pods arrived, demand is unchanged,
+    /// and the forecast is younger than a tick of the model.
+    fn is_valid(&self, tick: &Tick, demand: &[u64]) -> bool {
+        let (time, before) = &self.changed;
+        let lasts = self.expected.get().and_then(|expected| expected.output.as_ref());
         let lasts = lasts.map_or(0, |(spec, ..)| spec.tick_seconds);
-        tick.arrivals.is_empty() && demand == before && (tick.time - *asked).num_seconds() < lasts
+        tick.arrivals.is_empty() && demand == before && (tick.time - *time).num_seconds() < lasts
     }
 
     fn expect(&self, history: &History) -> Expected {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let (spec, mut faults) = match worker.spec() {
             Err(faults) => return Expected { faults, ..Expected::default() },
-            Ok(told) => told,
+            Ok(loaded) => loaded,
         };
         match self.run(&mut worker, &spec, history) {
             Ok(expected) => {
@@ -139,41 +158,53 @@ impl Onnx {
         }
     }
 
-    fn run(&self, worker: &mut Worker, spec: &Arc<Spec>, history: &History) -> Result<Expected, ModelFault> {
+    fn run(
+        &self,
+        worker: &mut Worker,
+        spec: &Arc<Spec>,
+        history: &History,
+    ) -> Result<Expected, ModelFault> {
         let field = |name: &str| format!("{}.{name}", spec::FIELD);
         if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
             let what = format!(
-                "{} s are no multiple of our tick of {} s",
+                "{} s is not a multiple of the controller's tick of {} s",
                 spec.tick_seconds, self.lead.tick_seconds
             );
             return Err(ModelFault::new(field("tick_seconds"), what));
         }
         let buckets = self.buckets(spec).map_err(|name| {
-            ModelFault::new(field("buckets"), format!("{name:?} is no bucket of this cluster"))
+            ModelFault::new(field("buckets"), format!("{name:?} is not a bucket of this cluster"))
         })?;
         if buckets.is_empty() {
             return Ok(Expected::default());
         }
-        let answer = worker.run(self.state.inputs(spec, &buckets, history))?;
+        let output = worker.run(self.state.inputs(spec, &buckets, history))?;
         let at = |id: &BucketId| {
             history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
         };
         let present: Vec<u64> = buckets.iter().map(at).collect();
-        let new_nodes = outlook::new_nodes(spec, &answer, &present, self.lead);
-        let too_near = || {
-            let what = format!("the network looks less far than {} s ahead", self.lead.seconds);
+        let new_nodes = outlook::new_nodes(spec, &output, &present, self.lead);
+        let too_short = || {
+            let what =
+                format!("the horizon is shorter than the lead time of {} s", self.lead.seconds);
             ModelFault::new(field("horizon"), what)
         };
-        // What it says of demand is heard all the same.
-        let faults = if new_nodes.is_none() { vec![too_near()] } else { Vec::new() };
+        // The forecast of demand is used even if the horizon is too short for new nodes.
+        let faults = if new_nodes.is_none() { vec![too_short()] } else { Vec::new() };
         let new_nodes = buckets.iter().copied().zip(new_nodes.unwrap_or_default()).collect();
-        Ok(Expected { new_nodes, answer: Some((Arc::clone(spec), buckets, answer)), faults })
+        Ok(Expected { new_nodes, output: Some((Arc::clone(spec), buckets, output)), faults })
     }
 
-    /// The buckets that a network is run for: those that it names, or those that were ever in use.
+    /// Returns the buckets that the model runs for: those that its spec names, or, if it names
+    /// none, those that were ever in use.
+    ///
+    /// # Errors
+    /// The name of a bucket that is not in the catalog.
     fn buckets<'a>(&self, spec: &'a Spec) -> Result<Vec<BucketId>, &'a str> {
         let Some(names) = &spec.buckets else { return Ok(self.state.used()) };
-        let place = |name: &'a String| self.names.iter().position(|known| known == name).ok_or(name.as_str());
+        let place = |name: &'a String| {
+            self.names.iter().position(|known| known == name).ok_or(name.as_str())
+        };
         names.iter().map(place).collect()
     }
 }
@@ -184,45 +215,50 @@ impl Forecaster for Onnx {
         self.look_back(history);
         let Some(tick) = history.last() else { return };
         let demand: Vec<u64> = tick.buckets.iter().map(|bucket| bucket.demand).collect();
-        if !self.stands(tick, &demand) {
+        if !self.is_valid(tick, &demand) {
             self.expected = OnceLock::new();
-            self.asked = (tick.time, demand);
+            self.changed = (tick.time, demand);
         }
     }
 
     fn forecast(&self, history: &History, _: &Present<'_>) -> Outlook {
-        let no_opinion = BucketOutlook {
+        let no_forecast = BucketOutlook {
             new_nodes: Distribution::certain(0),
-            basis: Reason::TooLittleHistory,
+            reason: Reason::TooLittleHistory,
             carrier: None,
         };
-        let mut buckets = vec![no_opinion; self.names.len()];
+        let mut buckets = vec![no_forecast; self.names.len()];
         for (id, new_nodes) in &self.expected.get_or_init(|| self.expect(history)).new_nodes {
-            buckets[*id] =
-                BucketOutlook { new_nodes: new_nodes.clone(), basis: Reason::Forecast, carrier: None };
+            buckets[*id] = BucketOutlook {
+                new_nodes: new_nodes.clone(),
+                reason: Reason::Forecast,
+                carrier: None,
+            };
         }
         Outlook { buckets }
     }
 
+    fn faults(&self) -> Vec<ModelFault> {
+        self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
+    }
+}
+
+impl DemandForecaster for Onnx {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
         let expected = self.expected.get_or_init(|| self.expect(history));
-        let said = expected.answer.as_ref().and_then(|(spec, buckets, answer)| {
-            Some(buckets.iter().zip(outlook::ahead(spec, answer, ticks, self.lead.tick_seconds)?))
+        let forecasts = expected.output.as_ref().and_then(|(spec, buckets, output)| {
+            Some(buckets.iter().zip(outlook::ahead(spec, output, ticks, self.lead.tick_seconds)?))
         });
-        if self.verbatim && said.is_none() {
+        if self.verbatim && forecasts.is_none() {
             return Vec::new();
         }
         let mut all = unchanged(history);
-        for (id, said) in said.into_iter().flatten() {
-            let believed = || self.trust.believed(*id, ticks, all[*id].mean, said.mean);
-            let mean = if self.verbatim { said.mean } else { believed() };
-            all[*id] = Ahead { mean, ..said };
+        for (id, forecast) in forecasts.into_iter().flatten() {
+            let average = || self.trust.believed(*id, ticks, all[*id].mean, forecast.mean);
+            let mean = if self.verbatim { forecast.mean } else { average() };
+            all[*id] = Ahead { mean, ..forecast };
         }
         all
-    }
-
-    fn faults(&self) -> Vec<ModelFault> {
-        self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
     }
 }
 

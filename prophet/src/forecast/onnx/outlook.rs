@@ -1,82 +1,108 @@
-//! A network's quantiles as distributions of the new nodes needed.
+//! The output quantiles of a model as distributions of the new nodes needed.
 
-use super::network::Answer;
 use super::spec::Spec;
+use super::tensors::ModelOutput;
 use crate::forecast::hyperparameters::AHEAD_TICKS;
-use crate::forecast::{Ahead, Distribution, Lead};
+use crate::forecast::{demand_ahead::Ahead, distribution::Distribution, lead::Lead};
 
-/// More nodes than this within one lead are counted as this many: no cluster has more.
+/// Largest number of new nodes in a distribution. Larger counts become this one, because no cluster
+/// has more nodes.
 const NODES_MAX: u32 = 20_000;
 
-/// By bucket of the answer, the new nodes needed within the lead; `present` is the demand that quantiles of demand are measured from. `None` where the
-/// network looks less far than that.
+/// Returns the new nodes needed within the lead time, by bucket of the output.
+///
+/// The output `headroom` is used if the model has it and was trained for this lead time. Otherwise
+/// the new nodes are the rise of the quantiles of demand above `present`, the demand of the last
+/// tick in nodes. Returns `None` if that is needed and the horizon is shorter than the lead time.
 pub(super) fn new_nodes(
     spec: &Spec,
-    answer: &Answer,
+    output: &ModelOutput,
     present: &[u64],
     lead: Lead,
 ) -> Option<Vec<Distribution>> {
     let levels = spec.levels.len();
     let seconds = i64::try_from(lead.ticks()).ok()?.checked_mul(lead.tick_seconds)?;
     let trained = spec.lead_seconds.is_some_and(|[least, most]| (least..=most).contains(&seconds));
-    if trained && !answer.headroom.is_empty() {
-        return Some(answer.headroom.chunks(levels).map(|row| distribution(&spec.levels, row)).collect());
+    if trained && !output.headroom.is_empty() {
+        return Some(
+            output.headroom.chunks(levels).map(|row| distribution(&spec.levels, row)).collect(),
+        );
     }
-    let ticks = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
+    let ticks =
+        usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
     if ticks > spec.horizon {
         return None;
     }
-    let rows = rows(spec, answer).zip(present);
+    let rows = rows(spec, output).zip(present);
     let bucket = |(row, present): (&[f32], &u64)| {
-        // The quantile of a maximum is at least the maximum of the quantiles.
-        let most = |level: usize| (0..ticks).map(|tick| row[tick * levels + level]).fold(0.0, f32::max);
-        let rise: Vec<f32> = (0..levels).map(|level| (most(level) - *present as f32).max(0.0)).collect();
+        // The maximum of the quantiles is a lower bound of the quantile of the maximum.
+        let most =
+            |level: usize| (0..ticks).map(|tick| row[tick * levels + level]).fold(0.0, f32::max);
+        let rise: Vec<f32> =
+            (0..levels).map(|level| (most(level) - *present as f32).max(0.0)).collect();
         distribution(&spec.levels, &rise)
     };
     Some(rows.map(bucket).collect())
 }
 
-/// By bucket of the answer, demand so many of our ticks ahead: that of the network's tick in which it falls. `None` where the network looks
-/// less far.
-pub(super) fn ahead(spec: &Spec, answer: &Answer, ticks: usize, tick_seconds: i64) -> Option<Vec<Ahead>> {
-    let tick = its_tick(spec, ticks, tick_seconds)?;
+/// Returns demand `ticks` ticks of the controller ahead, by bucket of the output: the forecast of
+/// the model's tick that contains that moment. Returns `None` if the moment lies beyond the
+/// horizon.
+pub(super) fn ahead(
+    spec: &Spec,
+    output: &ModelOutput,
+    ticks: usize,
+    tick_seconds: i64,
+) -> Option<Vec<Ahead>> {
+    let tick = model_tick(spec, ticks, tick_seconds)?;
     let bucket = |row: &[f32]| {
         let quantiles = quantiles(spec, row, tick);
-        Ahead { mean: median(&spec.levels, quantiles), demand: distribution(&spec.levels, quantiles) }
+        Ahead {
+            mean: median(&spec.levels, quantiles),
+            demand: distribution(&spec.levels, quantiles),
+        }
     };
-    Some(rows(spec, answer).map(bucket).collect())
+    Some(rows(spec, output).map(bucket).collect())
 }
 
-/// By bucket of the answer, the median of demand 1, 2, ... of our ticks ahead, as far as the network looks and we follow it.
-pub(super) fn medians(spec: &Spec, answer: &Answer, tick_seconds: i64) -> Vec<Vec<f64>> {
+/// Returns the medians of demand 1, 2, ... ticks of the controller ahead, by bucket of the output,
+/// up to the horizon of the model and at most `AHEAD_TICKS`.
+pub(super) fn medians(spec: &Spec, output: &ModelOutput, tick_seconds: i64) -> Vec<Vec<f64>> {
     let places: Vec<usize> =
-        (1..=AHEAD_TICKS).map_while(|ticks| its_tick(spec, ticks, tick_seconds)).collect();
+        (1..=AHEAD_TICKS).map_while(|ticks| model_tick(spec, ticks, tick_seconds)).collect();
     let bucket = |row: &[f32]| {
-        let medians: Vec<f64> =
-            (0..spec.horizon).map(|tick| median(&spec.levels, quantiles(spec, row, tick))).collect();
+        let medians: Vec<f64> = (0..spec.horizon)
+            .map(|tick| median(&spec.levels, quantiles(spec, row, tick)))
+            .collect();
         places.iter().map(|tick| medians[*tick]).collect()
     };
-    rows(spec, answer).map(bucket).collect()
+    rows(spec, output).map(bucket).collect()
 }
 
-/// The network's tick, from 0, in which so many of ours fall.
-fn its_tick(spec: &Spec, ticks: usize, tick_seconds: i64) -> Option<usize> {
+/// Returns the model's tick, counted from 0, that contains the moment `ticks` ticks of the
+/// controller ahead.
+fn model_tick(spec: &Spec, ticks: usize, tick_seconds: i64) -> Option<usize> {
     let seconds = i64::try_from(ticks).ok()?.checked_mul(tick_seconds)?;
-    let tick = usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
+    let tick =
+        usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
     tick.checked_sub(1).filter(|tick| *tick < spec.horizon)
 }
 
-/// Of each bucket, its quantiles by tick and level.
-fn rows<'a>(spec: &Spec, answer: &'a Answer) -> impl Iterator<Item = &'a [f32]> {
-    answer.quantiles.chunks(spec.horizon * spec.levels.len())
+/// Returns the quantiles of demand of each bucket, `[horizon, levels]`.
+fn rows<'a>(spec: &Spec, output: &'a ModelOutput) -> impl Iterator<Item = &'a [f32]> {
+    output.quantiles.chunks(spec.horizon * spec.levels.len())
 }
 
+/// Returns the quantiles of one tick of the model, by level.
 fn quantiles<'a>(spec: &Spec, row: &'a [f32], tick: usize) -> &'a [f32] {
     &row[tick * spec.levels.len()..(tick + 1) * spec.levels.len()]
 }
 
-/// The median that quantiles imply, drawn straight between levels. The mean would be the best by its square, were it demand that is
-/// forecast: but it is the maximum of a tick, whose mean lies above demand (on Philly, the square is a third larger).
+/// Returns the median in nodes, by linear interpolation between the levels.
+///
+/// The median replaces the mean, although the mean minimises the squared error. The reason is that
+/// the model forecasts the maximum of demand within a tick, whose mean lies above demand: on
+/// Philly, the squared error of the mean is a third larger.
 fn median(levels: &[f64], quantiles: &[f32]) -> f64 {
     let nodes = |at: usize| quantiles.get(at).map_or(0.0, |nodes| f64::from(*nodes).max(0.0));
     match levels.iter().position(|level| *level >= 0.5) {
@@ -89,8 +115,11 @@ fn median(levels: &[f64], quantiles: &[f32]) -> f64 {
     }
 }
 
-/// Quantiles are real and counts are whole: a count is enough where the quantile, drawn straight between levels, stays within half a node of
-/// it. Nothing is known above the last level, so its count is enough for all.
+/// Returns the distribution of whole nodes that the quantiles imply.
+///
+/// The quantiles are real numbers, interpolated linearly between the levels. A count of nodes
+/// suffices up to the level at which the quantile exceeds the count by half a node. Nothing is
+/// known above the last level, so the count at the last level suffices for certain.
 fn distribution(levels: &[f64], quantiles: &[f32]) -> Distribution {
     let points: Vec<(f64, f64)> =
         levels.iter().zip(quantiles).map(|(&level, &nodes)| (level, f64::from(nodes))).collect();
@@ -132,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_lies_between_levels() {
+    fn the_median_is_interpolated_between_levels() {
         let near = |levels: &[f64], quantiles: &[f32], expected: f64| {
             assert!((median(levels, quantiles) - expected).abs() < 1e-6, "{levels:?}");
         };
@@ -143,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_enough_where_the_quantile_is_within_half_a_node_of_it() {
+    fn a_count_suffices_while_the_quantile_exceeds_it_by_less_than_half_a_node() {
         check(&[0.0, 0.0, 0.2], &[(0, 1.0)]);
         check(&[0.0, 1.0, 1.0], &[(0, 0.7), (1, 1.0)]);
         check(&[0.0, 0.0, 3.0], &[(0, 0.915), (1, 0.945), (2, 0.975), (3, 1.0)]);

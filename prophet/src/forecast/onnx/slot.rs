@@ -1,25 +1,25 @@
-//! A place in memory for a network that somebody else fetches.
+//! A place in memory for a model that another task fetches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::contract::ModelFault;
+use crate::forecast::model_fault::ModelFault;
 
-/// See the module. Clones share it.
+/// Holds the last fetched model file. Clones share the same slot.
 #[derive(Clone, Debug, Default)]
-pub struct Slot(Arc<Mutex<Fetched>>);
+pub struct ModelSlot(Arc<Mutex<Fetched>>);
 
 #[derive(Debug, Default)]
 struct Fetched {
-    /// Rises with each file that is new.
+    /// Increases by one with each new file.
     version: u64,
-    /// The last one that there was.
+    /// The last file that was fetched.
     file: Option<Arc<[u8]>>,
-    /// Why the last fetch brought none.
+    /// The reason why the last fetch failed.
     fault: Option<String>,
 }
 
-impl Slot {
-    /// Puts what a fetch came to: a file, or why there is none.
+impl ModelSlot {
+    /// Stores the result of a fetch: a file, or the reason why the fetch failed.
     pub fn put(&self, file: Result<Arc<[u8]>, String>) {
         let mut fetched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match file {
@@ -34,33 +34,33 @@ impl Slot {
         }
     }
 
-    /// The last file that was fetched, whatever came of later fetches.
+    /// Returns the last file that was fetched, even if later fetches failed.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No file was fetched yet; the fault gives the reason.
     pub fn file(&self) -> Result<Arc<[u8]>, ModelFault> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner).file.clone();
         let none = || ModelFault::new("file", "not fetched yet");
         file.ok_or_else(|| self.fault().unwrap_or_else(none))
     }
 
-    /// What was wrong with the last fetch.
+    /// Returns the fault of the last fetch, if it failed.
     pub fn fault(&self) -> Option<ModelFault> {
         let fetched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         fetched.fault.as_ref().map(|what| ModelFault::new("file", what))
     }
 
-    /// Another one where the file is.
+    /// Returns the version of the file, which changes whenever the file does.
     pub fn version(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).version
     }
 }
 
-/// Whether both are the same place.
-impl PartialEq for Slot {
+/// Two slots are equal if they are the same place in memory.
+impl PartialEq for ModelSlot {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Slot {}
+impl Eq for ModelSlot {}

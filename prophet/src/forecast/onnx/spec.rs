@@ -1,82 +1,88 @@
-//! What a network's file says of itself: the JSON under `prophet.spec` in its metadata.
+//! The description of a model in its file: the JSON under `prophet.spec` in the metadata.
 
 use serde::Deserialize;
 
-use super::contract::ModelFault;
-use super::state::Feature;
+use super::feature::Feature;
+use crate::forecast::model_fault::ModelFault;
 
-/// The version of the contract that this program knows.
+/// The version of the contract that this program implements.
 const VERSION: u32 = 1;
 
-/// The spec of a network. Its shapes are described in `docs/models.md`.
+/// The spec of a model. `docs/models.md` describes the shapes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Of the contract.
+    /// The version of the contract.
     pub version: u32,
-    /// Ticks that the network sees.
+    /// Length of the input window, in ticks of the model.
     pub window: usize,
-    /// Ticks that `quantiles` looks ahead.
+    /// Number of ticks of the model that the output `quantiles` covers.
     pub horizon: usize,
-    /// Seconds of one of its ticks. Demand within one is its maximum.
+    /// Seconds of one tick of the model. Its demand is the maximum within the tick.
     pub tick_seconds: i64,
-    /// Of the quantiles, rising, each between 0 and 1.
+    /// The levels of the quantiles, increasing, each between 0 and 1 (both excluded).
     pub levels: Vec<f64>,
-    /// The buckets that it is made for, in their order; none: any.
+    /// The names of the buckets that the model was trained for, in order; `None` if it takes any
+    /// buckets.
     #[serde(default)]
     pub buckets: Option<Vec<String>>,
-    /// Of the input `future`.
+    /// The names of the covariates of the input `future`; must be empty, because none is supported.
     #[serde(default)]
     pub covariates: Vec<String>,
-    /// The features of the input `state`, in their order.
+    /// The names of the features of the input `state`, in order.
     #[serde(default)]
     pub state: Vec<String>,
-    /// The shortest and the longest lead that `headroom` was trained for.
+    /// The shortest and the longest lead time in seconds that `headroom` was trained for.
     #[serde(default)]
     pub lead_seconds: Option<[i64; 2]>,
-    /// Where it comes from: for people.
+    /// How the model was trained, for people; any JSON.
     #[serde(default)]
     pub training: serde_json::Value,
-    /// Of the code that trained it.
+    /// The git revision of the code that trained the model.
     #[serde(default)]
     pub revision: String,
-    /// One input, and what comes of it.
+    /// An input with the expected output.
     pub golden: Golden,
 }
 
-/// One input, of batch 1, and what comes of it, flat, the last dimension running fastest; `None` is missing.
+/// The golden input and output: an input of batch 1 with the expected output. Arrays are flat, in
+/// row-major order; `None` is a missing value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Golden {
-    /// How many buckets it has.
+    /// The number of buckets of the input.
     pub buckets: usize,
-    /// [window, buckets].
+    /// `[window, buckets]`, in nodes.
     pub target: Vec<Option<f32>>,
-    /// [window].
+    /// `[window]`, in Unix seconds.
     pub time: Vec<i64>,
-    /// [buckets, features].
+    /// `[buckets, features]`.
     #[serde(default)]
     pub state: Vec<Option<f32>>,
-    /// [buckets, horizon, levels].
+    /// `[buckets, horizon, levels]`, in nodes.
     pub quantiles: Vec<f32>,
-    /// [buckets, levels].
+    /// `[buckets, levels]`, in nodes; empty if the model has no output `headroom`.
     #[serde(default)]
     pub headroom: Vec<f32>,
 }
 
-/// Larger ones than these are mistakes: a year of minutes, a thousand ticks, a day, a hundred levels.
+/// Largest window in ticks: a leap year of minutes. A larger value is a mistake.
 const WINDOW_MAX: usize = 527_040;
+/// Largest horizon in ticks. A larger value is a mistake.
 const HORIZON_MAX: usize = 1_000;
+/// Largest tick and largest lead time in seconds: a day. A larger value is a mistake.
 const SECONDS_MAX: i64 = 86_400;
+/// Largest number of levels. A larger value is a mistake.
 const LEVELS_MAX: usize = 100;
 
 impl Spec {
-    /// Parses the text.
+    /// Parses the JSON text of the spec.
     pub(super) fn parse(text: &str) -> Result<Self, ModelFault> {
         serde_json::from_str(text).map_err(|error| ModelFault::new(FIELD, error.to_string()))
     }
 
-    /// All that makes no sense by itself. `gives_headroom`: whether there is such an output.
+    /// Returns all faults of the spec by itself. `gives_headroom` is whether the graph has the
+    /// output `headroom`.
     pub(super) fn faults(&self, gives_headroom: bool) -> Vec<ModelFault> {
         let mut faults = Faults::default();
         faults.unless(self.version == VERSION, "version", || {
@@ -92,28 +98,38 @@ impl Spec {
         faults.unless((1..=SECONDS_MAX).contains(&self.tick_seconds), "tick_seconds", || {
             format!("{} is not in 1 to {SECONDS_MAX}", self.tick_seconds)
         });
-        let rising =
-            self.levels.is_sorted_by(|a, b| a < b) && self.levels.iter().all(|q| *q > 0.0 && *q < 1.0);
+        let rising = self.levels.is_sorted_by(|a, b| a < b)
+            && self.levels.iter().all(|q| *q > 0.0 && *q < 1.0);
         faults.unless(rising && within(self.levels.len(), LEVELS_MAX), "levels", || {
-            format!("expected up to {LEVELS_MAX} numbers between 0 and 1, rising")
+            format!("expected up to {LEVELS_MAX} increasing numbers between 0 and 1")
         });
         let names = self.buckets.iter().flatten().collect::<std::collections::BTreeSet<_>>();
-        let distinct = self.buckets.as_ref().is_none_or(|all| !all.is_empty() && names.len() == all.len());
+        let distinct =
+            self.buckets.as_ref().is_none_or(|all| !all.is_empty() && names.len() == all.len());
         faults.unless(distinct, "buckets", || "expected distinct names, at least one".into());
         for name in &self.covariates {
-            faults.add("covariates", format!("{name:?} is none that we can feed: there is none as yet"));
+            faults.add(
+                "covariates",
+                format!("{name:?} is not a covariate: no covariate is supported yet"),
+            );
         }
         for name in self.state.iter().filter(|name| Feature::named(name).is_none()) {
-            faults.add("state", format!("{name:?} is no feature; there are {}", Feature::NAMES.join(", ")));
+            faults.add(
+                "state",
+                format!(
+                    "{name:?} is not a feature; the features are {}",
+                    Feature::NAMES.join(", ")
+                ),
+            );
         }
         match self.lead_seconds {
             None => faults.unless(!gives_headroom, "lead_seconds", || {
-                "missing, though there is an output headroom".into()
+                "missing, but the model has the output headroom".into()
             }),
             Some([least, most]) => {
                 let fine = 0 < least && least <= most && most <= SECONDS_MAX;
                 faults.unless(fine, "lead_seconds", || {
-                    format!("expected the least and the most, up to {SECONDS_MAX}")
+                    format!("expected the shortest and the longest, from 1 to {SECONDS_MAX}")
                 });
             }
         }
@@ -142,7 +158,7 @@ impl Spec {
     }
 }
 
-/// The key in the metadata, and the root of the paths of its fields.
+/// The key of the spec in the metadata, and the prefix of the field paths in faults.
 pub(super) const FIELD: &str = "prophet.spec";
 
 #[derive(Default)]

@@ -1,135 +1,70 @@
-//! What a network is fed: a window of demand, and features of the state beside it, from the history alone.
+//! The inputs of a model: a window of demand and the features of the state, from the history alone.
 //!
-//! `models/data.py` makes the same of the ticks that networks are trained with. A need is that of
-//! [`Increments`](crate::forecast::Increments): the largest demand within the lead, less the demand at its start.
+//! `models/data.py` computes the same inputs from the ticks that models are trained with. A need is
+//! defined as in [`Increments`](crate::forecast::methods::Increments): the largest demand within
+//! the lead time, less the demand at its start, in nodes.
 
 use std::collections::VecDeque;
 
 use embedder::{BucketId, Catalog};
 
-use super::network::Inputs;
-use super::shares::{NodeShares, RoomNodes};
+use super::feature::{DAY_SECONDS, Feature};
+use super::shares::{self, RoomNodes};
 use super::spec::Spec;
-use crate::forecast::Lead;
+use super::tensors::ModelInput;
+use crate::forecast::lead::Lead;
 use crate::record::{History, Tick};
 
-/// Past needs are counted so far back: a week, and a day to spare.
+/// Age in seconds up to which past needs are counted: a week, for the feature `need_week_ago`, and
+/// a day to spare.
 const REMEMBERED_SECONDS: i64 = 8 * DAY_SECONDS;
-const DAY_SECONDS: i64 = 86_400;
 
-/// Half an hour either way is the same time of day.
+/// Half-width in seconds of the window around a past moment: half an hour either way counts as the
+/// same time of day.
 const AROUND_SECONDS: i64 = 1_800;
 
-/// Nodes; the share of past needs that reach each is a feature.
+/// Thresholds in nodes. The fraction of past needs that reach each threshold is a feature.
 const THRESHOLDS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// A feature of the state of a bucket. In nodes, where nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Feature {
-    /// Present demand.
-    Demand,
-    /// The window that a need looks over.
-    LeadSeconds,
-    /// How long the history is, at most [`REMEMBERED_SECONDS`].
-    HistoryDays,
-    RoomMean,
-    RoomMost,
-    /// Pods that arrived within so many seconds.
-    Arrivals(i64),
-    /// The mean need around the moment so many seconds ago.
-    NeedAgo(i64),
-    /// The share of past needs of at least `THRESHOLDS[_]` nodes.
-    Need(usize),
-}
-
-impl Feature {
-    /// All names.
-    pub(super) const NAMES: [&str; 17] = [
-        "demand",
-        "lead_seconds",
-        "history_days",
-        "room_mean",
-        "room_most",
-        "arrivals_10m",
-        "arrivals_1h",
-        "arrivals_1d",
-        "need_day_ago",
-        "need_week_ago",
-        "need_1",
-        "need_2",
-        "need_4",
-        "need_8",
-        "need_16",
-        "need_32",
-        "need_64",
-    ];
-
-    /// The features in the order of [`Self::NAMES`].
-    const ALL: [Self; 17] = [
-        Self::Demand,
-        Self::LeadSeconds,
-        Self::HistoryDays,
-        Self::RoomMean,
-        Self::RoomMost,
-        Self::Arrivals(600),
-        Self::Arrivals(3_600),
-        Self::Arrivals(DAY_SECONDS),
-        Self::NeedAgo(DAY_SECONDS),
-        Self::NeedAgo(7 * DAY_SECONDS),
-        Self::Need(0),
-        Self::Need(1),
-        Self::Need(2),
-        Self::Need(3),
-        Self::Need(4),
-        Self::Need(5),
-        Self::Need(6),
-    ];
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().position(|known| *known == name).map(|at| Self::ALL[at])
-    }
-}
-
-/// What features need to know of the past, kept up tick by tick.
-pub(super) struct State {
+/// The parts of the history that the features need, updated at each tick.
+pub(super) struct ModelState {
     lead: Lead,
-    shares: NodeShares,
+    /// In the order of the catalog, as is `room`.
     buckets: Vec<Past>,
     room: Vec<RoomNodes>,
 }
 
-/// Of one bucket.
+/// The past of one bucket.
 #[derive(Clone, Default)]
 struct Past {
-    /// Whether there ever was demand.
+    /// Whether the bucket ever had demand.
     used: bool,
-    /// Nodes' worth of pods, by tick, of a day.
+    /// The pods that arrived, in nodes, by tick of the last day, oldest first.
     arrivals: VecDeque<f64>,
-    /// By the tick at which their window began, the last one closed just now.
+    /// Needs by the tick at which their window began, oldest first. The newest window ends at the
+    /// last tick.
     needs: VecDeque<u64>,
-    /// How many of them reach each of the thresholds.
+    /// The number of `needs` that reach each threshold.
     reached: [u32; THRESHOLDS.len()],
 }
 
-impl State {
+impl ModelState {
     pub(super) fn new(catalog: &Catalog, lead: Lead) -> Self {
         Self {
             lead,
-            shares: NodeShares::new(catalog),
             buckets: vec![Past::default(); catalog.len()],
             room: vec![RoomNodes::default(); catalog.len()],
         }
     }
 
-    /// Takes in the last tick.
+    /// Updates the state with the last tick of `history`.
     pub(super) fn note(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
-        self.shares.note(tick);
-        self.room = self.shares.room(tick);
+        self.room = shares::room(history, tick);
         let (day, remembered) = (self.ticks(DAY_SECONDS), self.ticks(REMEMBERED_SECONDS));
         let window: Vec<&Tick> = history.latest(self.lead.ticks() + 1).collect();
         let closed = window.len() > self.lead.ticks();
-        let arrivals = self.shares.arrivals(tick);
+        let arrivals = shares::arrivals(history, tick);
         for (id, (past, arrived)) in self.buckets.iter_mut().zip(arrivals).enumerate() {
             let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
             past.used |= at(tick).demand_max > 0;
@@ -146,17 +81,24 @@ impl State {
         (0..self.buckets.len()).filter(|&id| self.buckets[id].used).collect()
     }
 
-    /// What a network is fed for some buckets, in their order.
-    pub(super) fn inputs(&self, spec: &Spec, buckets: &[BucketId], history: &History) -> Inputs {
+    /// Returns the inputs of a model for `buckets`, in their order.
+    pub(super) fn inputs(
+        &self,
+        spec: &Spec,
+        buckets: &[BucketId],
+        history: &History,
+    ) -> ModelInput {
         let (time, target) = window(spec, buckets, history);
-        let features: Vec<Feature> = spec.state.iter().filter_map(|name| Feature::named(name)).collect();
-        let state = buckets.iter().flat_map(|&id| features.iter().map(move |feature| (id, *feature)));
-        #[expect(clippy::cast_possible_truncation, reason = "networks reckon in single precision")]
+        let features: Vec<Feature> =
+            spec.state.iter().filter_map(|name| Feature::named(name)).collect();
+        let state =
+            buckets.iter().flat_map(|&id| features.iter().map(move |feature| (id, *feature)));
+        #[expect(clippy::cast_possible_truncation, reason = "models compute in single precision")]
         let state = state.map(|(id, feature)| self.feature(id, feature, history) as f32).collect();
-        Inputs { buckets: buckets.len(), target, time, state }
+        ModelInput { buckets: buckets.len(), target, time, state }
     }
 
-    /// NaN where the history does not tell.
+    /// Returns the value of a feature; NaN if the history is too short for it.
     fn feature(&self, id: BucketId, feature: Feature, history: &History) -> f64 {
         let past = &self.buckets[id];
         match feature {
@@ -171,15 +113,18 @@ impl State {
             }
             Feature::RoomMean => self.room[id].mean,
             Feature::RoomMost => self.room[id].most,
-            Feature::Arrivals(seconds) => past.arrivals.iter().rev().take(self.ticks(seconds)).sum(),
+            Feature::Arrivals(seconds) => {
+                past.arrivals.iter().rev().take(self.ticks(seconds)).sum()
+            }
             Feature::NeedAgo(seconds) => self.need_ago(past, seconds),
             Feature::Need(at) => f64::from(past.reached[at]) / past.needs.len() as f64,
         }
     }
 
+    /// Returns the mean need around the moment `seconds` ago; NaN if the history is too short.
     fn need_ago(&self, past: &Past, seconds: i64) -> f64 {
         let around = self.ticks(AROUND_SECONDS);
-        // The last window began a lead ago.
+        // The newest closed window began one lead time ago.
         let middle = (self.ticks(seconds) + 1).saturating_sub(self.lead.ticks());
         let (newest, oldest) = (middle.saturating_sub(around), middle + around);
         if newest == 0 || past.needs.len() < oldest {
@@ -207,13 +152,16 @@ impl Past {
     }
 }
 
-/// Adds to the end; what no longer has a place falls off the front.
+/// Appends `value`. If the ring then has more than `most` elements, removes and returns the first
+/// one.
 fn push<T>(ring: &mut VecDeque<T>, value: T, most: usize) -> Option<T> {
     ring.push_back(value);
     if ring.len() > most { ring.pop_front() } else { None }
 }
 
-/// The times [window], and the maxima of demand [window, buckets], of ticks of the network that end now; NaN where there was none of ours.
+/// Returns the times `[window]` and the maxima of demand `[window, buckets]` of the model's ticks,
+/// the last of which ends now. A maximum is NaN if the history has no tick within that tick of the
+/// model.
 fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Vec<f32>) {
     let now = history.last().map_or(0, |tick| tick.time.timestamp());
     let ticks = i64::try_from(spec.window).unwrap_or(0);
@@ -221,11 +169,12 @@ fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Ve
     let mut target = vec![f32::NAN; spec.window * buckets.len()];
     let tick_seconds = spec.tick_seconds.max(1);
     for tick in (0..history.len()).rev().filter_map(|at| history.get(at)) {
-        let ago = usize::try_from((now - tick.time.timestamp()) / tick_seconds).unwrap_or(usize::MAX);
+        let ago =
+            usize::try_from((now - tick.time.timestamp()) / tick_seconds).unwrap_or(usize::MAX);
         let Some(row) = (spec.window - 1).checked_sub(ago) else { break };
         for (most, &id) in target[row * buckets.len()..].iter_mut().zip(buckets) {
             let demand = tick.buckets.get(id).map_or(0, |bucket| bucket.demand_max);
-            // `max` takes the number of a number and NaN.
+            // `f32::max` of a number and NaN is the number.
             *most = most.max(demand as f32);
         }
     }
@@ -239,14 +188,16 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::forecast::onnx::Source;
+    use crate::forecast::onnx::worker::ModelSource;
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    /// Arrivals are pods of half a node; `models/tests/test_data.py` has the same series.
+    /// A synthetic tick: arrivals are pods of half a node. `models/tests/test_data.py` computes the
+    /// same series.
     fn made_up(at: u64) -> Tick {
         let demand = 7_919 * at % 1_013 % 9;
-        let demand_max = demand + u64::from(at.is_multiple_of(4)) + 6 * u64::from(at.is_multiple_of(97));
+        let demand_max =
+            demand + u64::from(at.is_multiple_of(4)) + 6 * u64::from(at.is_multiple_of(97));
         let half = Resources { cpu_millis: 4_000, ..Resources::default() };
         let shape = (0, Shape::new(half, AcceleratorKind::default()));
         Tick {
@@ -258,12 +209,13 @@ mod tests {
         }
     }
 
-    /// What `models/data.py` makes of the same ticks is held to the same file.
+    /// `models/tests/test_data.py` compares the inputs that `models/data.py` computes with the same
+    /// file.
     #[test]
-    fn a_network_is_fed_what_it_was_trained_with() {
+    fn the_inputs_equal_those_of_training() {
         let file = include_str!("../../../../models/tests/features.json");
         let moments: Value = serde_json::from_str(file).unwrap();
-        let spec = Source::Pretrained
+        let spec = ModelSource::Pretrained
             .load()
             .map_err(|faults| format!("{faults:?}"))
             .unwrap()
@@ -272,8 +224,9 @@ mod tests {
             .clone();
         for moment in moments["moments"].as_array().unwrap() {
             let ticks = moment["lead_ticks"].as_i64().unwrap();
-            let mut state = State::new(&sample::catalog(), Lead { seconds: 60 * ticks, tick_seconds: 60 });
-            let mut history = History::default();
+            let mut state =
+                ModelState::new(&sample::catalog(), Lead { seconds: 60 * ticks, tick_seconds: 60 });
+            let mut history = History::new(&sample::catalog());
             for at in 0..=moment["now"].as_u64().unwrap() {
                 history.record(made_up(at));
                 state.note(&history);
@@ -290,7 +243,9 @@ mod tests {
                 check(name, *found, &moment["state"][name]);
             }
             let last = moment["target"].as_array().unwrap();
-            for (found, expected) in inputs.target[inputs.target.len() - last.len()..].iter().zip(last) {
+            for (found, expected) in
+                inputs.target[inputs.target.len() - last.len()..].iter().zip(last)
+            {
                 check("target", *found, expected);
             }
         }

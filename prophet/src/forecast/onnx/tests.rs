@@ -1,4 +1,4 @@
-//! The shipped network, on the embedded engine; and what a file with a fault is answered.
+//! Tests of the pretrained model on the embedded engine, and of the faults of faulty files.
 
 use chrono::DateTime;
 use embedder::Demand;
@@ -16,10 +16,12 @@ fn catalog(names: &[&str]) -> Catalog {
     CatalogFile { instance_types: names.iter().map(entry).collect() }.catalog().unwrap()
 }
 
-/// Learns a demand that jumps by 5 once in an hour, of the first bucket; the others are not in use.
-fn learnt(source: Source, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outlook) {
+/// Learns a demand that rises by 5 once an hour in the first bucket. The other buckets are not in
+/// use.
+fn learnt(source: ModelSource, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outlook) {
     let lead = Lead { seconds: 370, tick_seconds };
-    let (mut onnx, mut history) = (Onnx::new(source, catalog, lead), History::default());
+    let (mut onnx, mut history) =
+        (Onnx::new(source, catalog, lead), History::new(&crate::forecast::sample::catalog()));
     for at in 0..600 {
         let time = DateTime::from_timestamp(1_700_000_000 + at * tick_seconds, 0).unwrap();
         let demand = if at % 60 < 20 { 15 } else { 10 };
@@ -35,69 +37,80 @@ fn learnt(source: Source, catalog: &Catalog, tick_seconds: i64) -> (Onnx, Outloo
 
 /// Loading checks the golden output.
 #[test]
-fn the_shipped_network_keeps_the_contract_on_the_embedded_engine() {
-    let network = Source::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap();
-    assert!(network.spec().buckets.is_none());
+fn the_pretrained_model_keeps_the_contract_on_the_embedded_engine() {
+    let model = ModelSource::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap();
+    assert!(model.spec().buckets.is_none());
 }
 
 #[test]
-fn it_answers_for_what_is_in_use() {
+fn only_buckets_in_use_have_a_forecast() {
     let catalog = catalog(&["a", "b"]);
-    let (onnx, outlook) = learnt(Source::Pretrained, &catalog, 60);
+    let (onnx, outlook) = learnt(ModelSource::Pretrained, &catalog, 60);
     assert_eq!(onnx.faults(), []);
     let [used, unused] = &outlook.buckets[..] else { panic!("two buckets") };
-    assert_eq!((used.basis, unused.basis), (Reason::Forecast, Reason::TooLittleHistory));
+    assert_eq!((used.reason, unused.reason), (Reason::Forecast, Reason::TooLittleHistory));
     assert!(used.new_nodes.quantile(0.99) >= used.new_nodes.quantile(0.5));
     assert!((1..50).contains(&used.new_nodes.most()), "{:?}", used.new_nodes);
     assert_eq!(unused.new_nodes.most(), 0);
 }
 
 #[test]
-fn the_same_past_has_the_same_outlook() {
+fn the_same_history_gives_the_same_outlook() {
     let catalog = catalog(&["a"]);
-    let outlook = || learnt(Source::Pretrained, &catalog, 60).1;
+    let outlook = || learnt(ModelSource::Pretrained, &catalog, 60).1;
     assert_eq!(outlook(), outlook());
 }
 
-/// A minute later: demand, pods that came, and whether the network is asked again.
+/// Each entry is one minute: demand, pods that arrived, and whether the model runs again.
 #[test]
-fn its_word_stands_while_nothing_happens() {
+fn the_output_stays_in_use_while_nothing_changes() {
     let catalog = catalog(&["a"]);
-    let mut onnx = Onnx::new(Source::Pretrained, &catalog, Lead { seconds: 370, tick_seconds: 60 });
-    let mut history = History::default();
+    let mut onnx =
+        Onnx::new(ModelSource::Pretrained, &catalog, Lead { seconds: 370, tick_seconds: 60 });
+    let mut history = History::new(&crate::forecast::sample::catalog());
     let quiet = (10, 0, false);
-    let minutes =
-        [(10, 0, true), quiet, quiet, quiet, quiet, (10, 0, true), quiet, (11, 0, true), (11, 1, true)];
-    for (minute, (demand, pods, asks)) in (0..).zip(minutes) {
+    let minutes = [
+        (10, 0, true),
+        quiet,
+        quiet,
+        quiet,
+        quiet,
+        (10, 0, true),
+        quiet,
+        (11, 0, true),
+        (11, 1, true),
+    ];
+    for (minute, (demand, pods, runs)) in (0..).zip(minutes) {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let buckets = vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }];
         let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
         history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals });
         onnx.learn(&history);
-        assert_eq!(onnx.expected.get().is_none(), asks, "minute {minute}");
+        assert_eq!(onnx.expected.get().is_none(), runs, "minute {minute}");
         onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
     }
 }
 
 #[test]
-fn a_network_that_is_wrong_costs_nothing_but_its_vote() {
+fn a_faulty_model_has_no_forecast() {
     let catalog = catalog(&["a"]);
     let fields = |source, tick_seconds| {
         let (onnx, outlook) = learnt(source, &catalog, tick_seconds);
-        assert_eq!(outlook.buckets[0].basis, Reason::TooLittleHistory);
+        assert_eq!(outlook.buckets[0].reason, Reason::TooLittleHistory);
         onnx.faults().into_iter().map(|fault| fault.field).collect::<Vec<_>>()
     };
-    assert_eq!(fields(Source::File("nowhere.onnx".into()), 60), ["file"]);
-    assert_eq!(fields(Source::Pretrained, 70), ["prophet.spec.tick_seconds"]);
+    assert_eq!(fields(ModelSource::File("nowhere.onnx".into()), 60), ["file"]);
+    assert_eq!(fields(ModelSource::Pretrained, 70), ["prophet.spec.tick_seconds"]);
 }
 
-/// A file is loaded anew when it changes; one that is wrong then is reported, and the network that ran goes on.
+/// A changed file is reloaded. The faults of a faulty file are reported, and the previous model
+/// stays in use.
 #[test]
-fn a_file_may_change_while_it_is_used() {
+fn a_file_may_change_while_it_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("network.onnx");
+    let path = folder.path().join("model.onnx");
     std::fs::write(&path, PRETRAINED).unwrap();
-    let mut worker = Worker::start(Source::File(path.clone()));
+    let mut worker = Worker::start(ModelSource::File(path.clone()));
     let faults = |worker: &mut Worker| worker.spec().unwrap().1;
     assert_eq!(faults(&mut worker), []);
     std::fs::write(&path, b"nonsense").unwrap();
@@ -107,34 +120,37 @@ fn a_file_may_change_while_it_is_used() {
 }
 
 #[test]
-fn what_is_fetched_may_change_while_it_is_used() {
-    let slot = Slot::default();
-    let mut worker = Worker::start(Source::Slot(slot.clone()));
+fn a_fetched_model_may_change_while_it_is_in_use() {
+    let slot = ModelSlot::default();
+    let mut worker = Worker::start(ModelSource::Slot(slot.clone()));
     assert_eq!(worker.spec().unwrap_err()[0].to_string(), "file: not fetched yet");
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(worker.spec().unwrap().1, []);
     slot.put(Err("the bucket is gone".into()));
-    for mut worker in [worker, Worker::start(Source::Slot(slot.clone()))] {
+    for mut worker in [worker, Worker::start(ModelSource::Slot(slot.clone()))] {
         assert_eq!(worker.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
     }
-    let mut worker = Worker::start(Source::Slot(slot.clone()));
+    let mut worker = Worker::start(ModelSource::Slot(slot.clone()));
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(worker.spec().unwrap().1, []);
 }
 
-/// Bytes of a file that is turned over before it is loaded.
+/// Checks that a file changed by `turn` has a fault of `field`.
 #[track_caller]
 fn check(turn: impl FnOnce(Vec<u8>) -> Vec<u8>, field: &str) {
     let faults = contract::read(&turn(PRETRAINED.to_vec())).unwrap_err();
     assert!(faults.iter().any(|fault| fault.field == field), "{field} is not in {faults:?}");
 }
 
-/// The same number of bytes, so that lengths in the protobuf stay right.
+/// Replaces `from` by `to`, of the same length in bytes, so that the lengths in the protobuf stay
+/// valid.
 fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
     let mut at = 0;
-    while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from.as_bytes()) {
+    while let Some(found) =
+        bytes[at..].windows(from.len()).position(|window| window == from.as_bytes())
+    {
         at += found;
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
     }
@@ -154,32 +170,40 @@ fn faults_name_the_field() {
 }
 
 #[test]
-fn another_output_than_the_golden_one_is_a_fault() {
+fn an_output_that_differs_from_the_golden_output_is_a_fault() {
     let text = String::from_utf8_lossy(PRETRAINED);
     let at = text.find("\"quantiles\":[").map(|at| &text[at..at + 20]).unwrap();
-    let other = if at.ends_with('9') { at.replace('9', "1") } else { at[..12].to_owned() + "[99999.9" };
+    let other =
+        if at.ends_with('9') { at.replace('9', "1") } else { at[..12].to_owned() + "[99999.9" };
     let bytes = replaced(PRETRAINED, at, &other[..at.len()]);
-    let faults = Network::load(&bytes).err().unwrap();
+    let faults = Model::load(&bytes).err().unwrap();
     assert!(faults.iter().any(|fault| fault.field.starts_with("prophet.spec")), "{faults:?}");
 }
 
-/// By hand: a window of three ticks; a need of 5 when a jump lies within it, else 0; the last closed windows count.
+/// Expected values by hand: the lead time is six ticks, and a need is 5 if a rise lies within its
+/// window, 0 otherwise. Only closed windows count.
 #[test]
-fn features_are_those_that_networks_are_trained_with() {
+fn features_are_those_of_training() {
     let catalog = catalog(&["a"]);
-    let (onnx, _) = learnt(Source::Pretrained, &catalog, 60);
-    let spec = Source::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap().spec().clone();
-    let mut history = History::default();
+    let (onnx, _) = learnt(ModelSource::Pretrained, &catalog, 60);
+    let spec = ModelSource::Pretrained
+        .load()
+        .map_err(|faults| format!("{faults:?}"))
+        .unwrap()
+        .spec()
+        .clone();
+    let mut history = History::new(&crate::forecast::sample::catalog());
     let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
     let buckets = vec![BucketTick { demand: 10, demand_max: 12, ..BucketTick::default() }];
     history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));
     assert_eq!(inputs.target.iter().filter(|value| !value.is_nan()).collect::<Vec<_>>(), [&12.0]);
-    let named = |name: &str| inputs.state[spec.state.iter().position(|known| known == name).unwrap()];
+    let named =
+        |name: &str| inputs.state[spec.state.iter().position(|known| known == name).unwrap()];
     assert_eq!((named("demand"), named("lead_seconds")), (10.0, 360.0));
     assert!(named("need_day_ago").is_nan());
-    // Of 594 closed windows, the nine jumps after the first tick are each seen by six.
+    // Of 594 closed windows, six contain each of the nine rises after the first tick.
     assert!((named("need_4") - 54.0 / 594.0).abs() < 1e-6, "{}", named("need_4"));
     assert!(named("need_8").abs() < 1e-6);
 }

@@ -1,26 +1,28 @@
-//! How far a network's word on demand ahead is believed: as far as its past ones came true.
+//! The weight of a model's forecasts of demand, from its past errors.
 //!
-//! A network speaks of the maximum within a tick of its own, and may never have seen this cluster. What is forecast is a mean of
-//! its word and of demand as it is, by weights that follow their squared errors (`ensemble/blend.rs`): at each distance
-//! ahead it is no worse than the better of both for long.
+//! A model forecasts the maximum of demand within one of its ticks, and may have been trained
+//! without data of this cluster. So demand ahead is a weighted average of the model's forecast and
+//! present demand. The weights follow the squared errors of both (`forecast/blend.rs`), at each
+//! distance ahead separately. So the average is not worse than the better of the two for long.
 
 use std::collections::VecDeque;
 
 use embedder::BucketId;
 
 use crate::forecast::hyperparameters::AHEAD_TICKS;
-use crate::forecast::{Blend, Lead};
+use crate::forecast::{blend::Blend, lead::Lead};
 
-/// See the module.
+/// The weights of the model's forecasts, per bucket.
 pub(super) struct Trust {
     buckets: Vec<Bucket>,
 }
 
 #[derive(Clone)]
 struct Bucket {
-    /// Demand at the last ticks, and what was said of it 1, 2, ... ticks later; the newest first.
+    /// The last ticks, newest first: demand, and the forecasts of demand 1, 2, ... ticks later, in
+    /// nodes.
     open: VecDeque<(f64, Vec<f64>)>,
-    /// By distance ahead: of demand as it was, and of the network.
+    /// The weights of demand unchanged and of the model's forecast, by distance ahead in ticks.
     blends: Vec<Blend>,
 }
 
@@ -30,25 +32,35 @@ impl Trust {
         Self { buckets: vec![Bucket { open: VecDeque::new(), blends }; buckets] }
     }
 
-    /// A tick, with the demand at it, and what the network said of the ticks that follow: nothing where it has no opinion.
-    pub(super) fn learn(&mut self, bucket: BucketId, demand: u64, said: Vec<f64>) {
+    /// Learns from a tick of a bucket.
+    ///
+    /// `demand` is the demand at the tick, and `forecasts` are the model's forecasts of demand 1,
+    /// 2, ... ticks later, in nodes; empty if the model has no forecast.
+    pub(super) fn learn(&mut self, bucket: BucketId, demand: u64, forecasts: Vec<f64>) {
         let demand = demand as f64;
         let Bucket { open, blends } = &mut self.buckets[bucket];
-        for (ahead, (blend, (then, said))) in blends.iter_mut().zip(&*open).enumerate() {
-            if let Some(said) = said.get(ahead) {
-                blend.learn(&[*then, *said], demand);
+        for (ahead, (blend, (then, forecasts))) in blends.iter_mut().zip(&*open).enumerate() {
+            if let Some(forecast) = forecasts.get(ahead) {
+                blend.learn(&[*then, *forecast], demand);
             }
         }
-        open.push_front((demand, said));
+        open.push_front((demand, forecasts));
         open.truncate(AHEAD_TICKS);
     }
 
-    /// Demand so many ticks ahead, where it is `present` and the network says `said`.
-    pub(super) fn believed(&self, bucket: BucketId, ticks: usize, present: f64, said: f64) -> f64 {
+    /// Returns demand `ticks` ticks ahead in nodes: the weighted average of `present` demand and
+    /// the model's `forecast`. Beyond `AHEAD_TICKS` there are no weights, so it is the forecast.
+    pub(super) fn believed(
+        &self,
+        bucket: BucketId,
+        ticks: usize,
+        present: f64,
+        forecast: f64,
+    ) -> f64 {
         let blend = ticks.checked_sub(1).and_then(|ahead| self.buckets[bucket].blends.get(ahead));
-        blend.map_or(said, |blend| {
+        blend.map_or(forecast, |blend| {
             let weights = blend.weights();
-            weights[0] * present + weights[1] * said
+            weights[0] * present + weights[1] * forecast
         })
     }
 }
@@ -58,9 +70,10 @@ mod tests {
     use super::*;
     use crate::forecast::sample;
 
-    /// Demand rises by one a tick. What is said of the next tick is right, of the one after it far too much.
+    /// Demand increases by one per tick. The forecasts of the next tick are right, and those of the
+    /// tick after it are far too high.
     #[test]
-    fn each_distance_is_believed_as_far_as_it_came_true() {
+    fn each_distance_has_a_weight_from_its_own_errors() {
         let mut trust = Trust::new(1, sample::LEAD);
         let believed = |trust: &Trust, ticks| trust.believed(0, ticks, 100.0, 108.0);
         assert!((believed(&trust, 1) - 104.0).abs() < 1e-12);

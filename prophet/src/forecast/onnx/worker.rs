@@ -1,7 +1,7 @@
-//! A thread that loads networks and runs them, so that a slow one costs no more than its vote.
+//! The thread that loads and runs models, so that a slow model never delays a decision for long.
 //!
-//! The file is looked at before every forecast, and loaded anew when it has changed. What is wrong then is a fault, and the network that
-//! ran before goes on.
+//! The file is checked for changes before every forecast, and is reloaded when it has changed. If
+//! the new file is faulty, its faults are reported and the previous model stays in use.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,52 +10,56 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use super::contract::ModelFault;
 use super::file::BYTES_MAX;
-use super::network::{Answer, Inputs, Network};
-use super::slot::Slot;
+use super::model::Model;
+use super::slot::ModelSlot;
 use super::spec::Spec;
+use super::tensors::{ModelInput, ModelOutput};
+use crate::forecast::model_fault::ModelFault;
 
-/// Where a network comes from.
+/// The source of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The one that is shipped.
+pub enum ModelSource {
+    /// The pretrained model that ships with Prophet.
     Pretrained,
-    /// A file, which may change.
+    /// A file, which may change while the model is in use.
     File(PathBuf),
-    /// What is fetched from elsewhere, and may change, too.
-    Slot(Slot),
+    /// A slot in memory that another task fills, and may fill again while the model is in use.
+    Slot(ModelSlot),
 }
 
-/// Changes when the network does.
+/// A value that changes when the model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stamp {
+    /// The time of modification, and the size in bytes.
     File(SystemTime, u64),
+    /// The version of the slot.
     Slot(u64),
 }
 
-impl Source {
-    /// Loads it once.
+impl ModelSource {
+    /// Loads the model once.
     ///
     /// # Errors
-    /// All that is wrong with it.
-    pub fn load(&self) -> Result<Network, Vec<ModelFault>> {
+    /// All faults of the model, at least one.
+    pub fn load(&self) -> Result<Model, Vec<ModelFault>> {
         match self {
-            Self::Pretrained => Network::load(super::PRETRAINED),
-            Self::Slot(slot) => Network::load(&slot.file().map_err(|fault| vec![fault])?),
+            Self::Pretrained => Model::load(PRETRAINED),
+            Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
-                let fault =
-                    |what: String| vec![ModelFault::new("file", format!("{}: {what}", path.display()))];
+                let fault = |what: String| {
+                    vec![ModelFault::new("file", format!("{}: {what}", path.display()))]
+                };
                 let length = fs::metadata(path).map_err(|error| fault(error.to_string()))?.len();
                 if length > BYTES_MAX {
                     return Err(fault(format!("more than {BYTES_MAX} bytes")));
                 }
-                Network::load(&fs::read(path).map_err(|error| fault(error.to_string()))?)
+                Model::load(&fs::read(path).map_err(|error| fault(error.to_string()))?)
             }
         }
     }
 
-    /// What went wrong when it was fetched last.
+    /// Returns the fault of the last fetch, if the source is a slot and the fetch failed.
     fn fault(&self) -> Option<ModelFault> {
         match self {
             Self::Slot(slot) => slot.fault(),
@@ -75,87 +79,100 @@ impl Source {
     }
 }
 
-/// To load an unoptimised build's largest network takes seconds.
+/// How long loading may take, in seconds. An unoptimised build needs some seconds for the largest
+/// model.
 const LOAD_SECONDS_MAX: u64 = 60;
 
-/// A run takes a millisecond, or some in an unoptimised build; this is for a network that is stuck.
+/// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
+/// build, so a longer run is stuck.
 const RUN_SECONDS_MAX: u64 = 2;
 
-/// A network that was slow n times on end is not asked for the next 2^n times, n at most this: while a history of weeks is recalled,
-/// nobody may wait for each of its ticks.
+/// Largest exponent of the backoff. After n slow replies in a row, the next 2^n requests are
+/// skipped, with n at most this. Without the backoff, the replay of weeks of history would wait for
+/// the time limit at each tick.
 const SLOW_MAX: u32 = 8;
 
-enum Asked {
-    /// What is to be fed.
+enum Request {
+    /// Return the spec of the model.
     Spec,
-    /// What comes of it.
-    Run(Inputs),
+    /// Run the model on these inputs.
+    Run(ModelInput),
 }
 
-enum Told {
-    /// What is to be fed, and what is wrong beside.
+enum Reply {
+    /// The spec or the faults of the model in use, and the faults of a newer file that was
+    /// rejected.
     Spec(Result<Arc<Spec>, Vec<ModelFault>>, Vec<ModelFault>),
-    Answer(Result<Answer, ModelFault>),
+    /// The output of a run.
+    Output(Result<ModelOutput, ModelFault>),
 }
 
-/// The thread, as it is seen from outside.
+/// The handle of the thread.
 pub(super) struct Worker {
-    ask: SyncSender<Asked>,
-    told: Receiver<Told>,
-    /// Whether an answer is due that nobody waits for any more.
+    requests: SyncSender<Request>,
+    replies: Receiver<Reply>,
+    /// Whether a reply is outstanding that came too late and will be discarded.
     late: bool,
-    /// How long is waited for an answer.
+    /// The time limit of the next reply: loading first, then a run.
     patience: Duration,
-    /// How often on end it was too slow.
+    /// The number of slow replies in a row, at most `SLOW_MAX`.
     slow: u32,
-    /// How often it is not asked.
+    /// The number of requests that will still be skipped.
     skipped: u32,
 }
 
 impl Worker {
-    /// Begins to load.
-    pub(super) fn start(source: Source) -> Self {
-        let (ask, asked) = sync_channel(1);
-        let (tell, told) = sync_channel(1);
-        thread::spawn(move || work(&source, &asked, &tell));
+    /// Starts the thread, which begins to load the model.
+    pub(super) fn start(source: ModelSource) -> Self {
+        let (requests, received) = sync_channel(1);
+        let (sender, replies) = sync_channel(1);
+        thread::spawn(move || work(&source, &received, &sender));
         let patience = Duration::from_secs(LOAD_SECONDS_MAX);
-        Self { ask, told, late: false, patience, slow: 0, skipped: 0 }
+        Self { requests, replies, late: false, patience, slow: 0, skipped: 0 }
     }
 
-    /// The spec of the network that is to be run, and what is wrong beside.
+    /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
+    ///
+    /// # Errors
+    /// All faults, if there is no usable model.
     pub(super) fn spec(&mut self) -> Result<(Arc<Spec>, Vec<ModelFault>), Vec<ModelFault>> {
-        match self.answer(Asked::Spec).map_err(|fault| vec![fault])? {
-            Told::Spec(spec, beside) => spec.map(|spec| (spec, beside)),
-            Told::Answer(_) => Err(vec![out_of_step()]),
+        match self.request(Request::Spec).map_err(|fault| vec![fault])? {
+            Reply::Spec(spec, rejected) => spec.map(|spec| (spec, rejected)),
+            Reply::Output(_) => Err(vec![out_of_step()]),
         }
     }
 
-    pub(super) fn run(&mut self, inputs: Inputs) -> Result<Answer, ModelFault> {
-        let told = self.answer(Asked::Run(inputs))?;
+    /// Runs the model on `inputs`.
+    ///
+    /// # Errors
+    /// The run fails, does not end in time, or is skipped after slow runs.
+    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
+        let reply = self.request(Request::Run(inputs))?;
         self.slow = 0;
-        match told {
-            Told::Answer(answer) => answer,
-            Told::Spec(..) => Err(out_of_step()),
+        match reply {
+            Reply::Output(output) => output,
+            Reply::Spec(..) => Err(out_of_step()),
         }
     }
 
-    fn answer(&mut self, asked: Asked) -> Result<Told, ModelFault> {
+    /// Sends a request and returns its reply within the time limit.
+    fn request(&mut self, request: Request) -> Result<Reply, ModelFault> {
         if let Some(fewer) = self.skipped.checked_sub(1) {
             self.skipped = fewer;
             return Err(slow());
         }
         if self.late {
-            match self.told.try_recv() {
+            match self.replies.try_recv() {
                 Ok(_) => self.late = false,
                 Err(TryRecvError::Empty) => return Err(slow()),
                 Err(TryRecvError::Disconnected) => return Err(ended()),
             }
         }
-        self.ask.send(asked).map_err(|_| ended())?;
-        match self.told.recv_timeout(self.patience) {
-            Ok(told) => {
+        self.requests.send(request).map_err(|_| ended())?;
+        match self.replies.recv_timeout(self.patience) {
+            Ok(reply) => {
                 self.patience = Duration::from_secs(RUN_SECONDS_MAX);
-                Ok(told)
+                Ok(reply)
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.late = true;
@@ -169,78 +186,83 @@ impl Worker {
 }
 
 fn slow() -> ModelFault {
-    ModelFault::new("graph", format!("did not answer within {RUN_SECONDS_MAX} s"))
+    ModelFault::new("graph", format!("the model did not run within {RUN_SECONDS_MAX} s"))
 }
 
 fn ended() -> ModelFault {
-    ModelFault::new("graph", "its thread has ended")
+    ModelFault::new("graph", "the thread of the model has ended")
 }
 
 fn out_of_step() -> ModelFault {
-    ModelFault::new("graph", "answered something else")
+    ModelFault::new("graph", "the thread of the model sent an unexpected reply")
 }
 
-fn work(source: &Source, asked: &Receiver<Asked>, tell: &SyncSender<Told>) {
+/// Loads the model of `source`, and serves requests until the worker is dropped.
+fn work(source: &ModelSource, requests: &Receiver<Request>, replies: &SyncSender<Reply>) {
     let mut stamp = source.stamp();
-    let mut network = source.load();
-    let mut beside = Vec::new();
-    while let Ok(asked) = asked.recv() {
-        let told = match asked {
-            Asked::Spec => {
+    let mut model = source.load();
+    let mut rejected = Vec::new();
+    while let Ok(request) = requests.recv() {
+        let reply = match request {
+            Request::Spec => {
                 let now = source.stamp();
                 if now != stamp {
                     stamp = now;
-                    beside = match (source.load(), &network) {
+                    rejected = match (source.load(), &model) {
                         (Err(faults), Ok(_)) => faults,
                         (loaded, _) => {
-                            network = loaded;
+                            model = loaded;
                             Vec::new()
                         }
                     };
                 }
-                let spec = network.as_ref().map(|network| Arc::clone(network.spec())).map_err(Clone::clone);
-                Told::Spec(spec, beside.iter().cloned().chain(source.fault()).collect())
+                let spec =
+                    model.as_ref().map(|model| Arc::clone(model.spec())).map_err(Clone::clone);
+                Reply::Spec(spec, rejected.iter().cloned().chain(source.fault()).collect())
             }
-            Asked::Run(inputs) => Told::Answer(match &mut network {
-                Ok(network) => network.run(&inputs),
+            Request::Run(inputs) => Reply::Output(match &mut model {
+                Ok(model) => model.run(&inputs),
                 Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
             }),
         };
-        if tell.send(told).is_err() {
+        if replies.send(reply).is_err() {
             return;
         }
     }
 }
 
+/// The pretrained model that ships with Prophet. Its model card is `models/pretrained/README.md`.
+pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each answer comes after the patience has ended.
+    /// Each reply comes after the time limit.
     #[test]
-    fn a_slow_network_is_asked_ever_less_often() {
-        let ((ask, asked), (tell, told)) = (sync_channel(1), sync_channel(1));
+    fn requests_to_a_slow_model_back_off() {
+        let ((requests, received), (sender, replies)) = (sync_channel(1), sync_channel(1));
         let patience = Duration::from_millis(1);
-        let mut worker = Worker { ask, told, late: false, patience, slow: 0, skipped: 0 };
+        let mut worker = Worker { requests, replies, late: false, patience, slow: 0, skipped: 0 };
         let mut times = 0;
         for _ in 0..2_000 {
-            assert!(worker.run(Inputs::default()).is_err());
-            while asked.try_recv().is_ok() {
+            assert!(worker.run(ModelInput::default()).is_err());
+            while received.try_recv().is_ok() {
                 times += 1;
-                tell.send(Told::Answer(Err(slow()))).unwrap();
+                sender.send(Reply::Output(Err(slow()))).unwrap();
             }
         }
-        // After 2, 4, ... 256 others, and then after each 256.
+        // A request is sent after 2, 4, ... 256 skipped ones, and then after every 256.
         assert_eq!(times, 8 + (2_000 - 510 - 8) / 257 + 1);
-        // Once it answers in time it is asked each time again.
+        // A reply in time ends the backoff.
         worker.skipped = 0;
         let prompt = thread::spawn(move || {
-            while asked.recv().is_ok() {
-                tell.send(Told::Answer(Ok(Answer::default()))).unwrap();
+            while received.recv().is_ok() {
+                sender.send(Reply::Output(Ok(ModelOutput::default()))).unwrap();
             }
         });
         worker.patience = Duration::from_mins(1);
-        assert!(worker.run(Inputs::default()).is_ok() && worker.slow == 0);
+        assert!(worker.run(ModelInput::default()).is_ok() && worker.slow == 0);
         drop(worker);
         prompt.join().unwrap();
     }

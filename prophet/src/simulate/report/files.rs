@@ -48,10 +48,11 @@ pub(super) fn nodes<'a>(
     ])?;
     for (policy, log) in logs {
         for node in &log.nodes {
-            let &NodeRecord { id, bucket, group, requested, ready, gone, busy_seconds, waited_for } = node;
+            let &NodeRecord { id, bucket, group, requested, ready, gone, busy_seconds, waited_for } =
+                node;
             let bucket = &catalog.buckets()[bucket];
-            let numbers =
-                [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds].map(|n| n.to_string());
+            let numbers = [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds]
+                .map(|n| n.to_string());
             let [requested, ready, gone, busy] = &numbers;
             let (id, waited) = (id.to_string(), if waited_for { "true" } else { "false" });
             csv.write_record([
@@ -88,7 +89,9 @@ pub(super) fn ticks<'a>(
         "launching",
     ])?;
     for (policy, log) in logs {
-        for &TickRecord { time, bucket, demand, headroom, placeholders, ready, launching } in &log.ticks {
+        for &TickRecord { time, bucket, demand, headroom, placeholders, ready, launching } in
+            &log.ticks
+        {
             let numbers = [demand, headroom, placeholders, ready, launching].map(|n| n.to_string());
             let [demand, headroom, placeholders, ready, launching] = &numbers;
             let bucket = &catalog.buckets()[bucket].name;

@@ -4,21 +4,26 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 
-use super::plot::{Axis, Layer, Mark, Plot, escape};
 use super::table::{COLUMNS, cell, name, ties};
+use crate::report::{Axis, Layer, Mark, Plot, STYLE, escape, section, whole};
 use crate::simulate::compare::{Comparison, PolicyResult, SWEPT};
-use crate::simulate::contender::Contender;
+use crate::simulate::contender::NamedPolicy;
 use crate::simulate::figures::Figures;
 use crate::simulate::log::RunLog;
-use crate::simulate::settings::Settings;
+use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
-const STYLE: &str = include_str!("report.css");
-
 /// The page.
-pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, catalog: &Catalog) -> String {
-    let mut body =
-        format!("<h1>Would Prophet have helped?</h1><p class=\"lead\">{}</p>", headline(comparison));
+pub(super) fn page(
+    comparison: &Comparison,
+    settings: &SimulationSettings,
+    trace: &Trace,
+    catalog: &Catalog,
+) -> String {
+    let mut body = format!(
+        "<h1>Would Prophet have helped?</h1><p class=\"lead\">{}</p>",
+        headline(comparison)
+    );
     let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
     let _ = write!(
         body,
@@ -26,7 +31,11 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
         escape(&trace.source),
         settings.launch_latency,
         settings.tick,
-        if settings.replays > 1 { format!("; means of {} replays", settings.replays) } else { String::new() }
+        if settings.replays > 1 {
+            format!("; means of {} replays", settings.replays)
+        } else {
+            String::new()
+        }
     );
     section(&mut body, "Policies side by side", &figures_note(comparison), &table(comparison));
     let note = "Lower and further left is better. A point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders that a constant holds.";
@@ -40,21 +49,7 @@ pub(super) fn page(comparison: &Comparison, settings: &Settings, trace: &Trace, 
             section(&mut body, &title, note, &demand(policy.logs.first(), bucket));
         }
     }
-    whole(body, settings, trace)
-}
-
-/// A page of what it shows, with the options that repeat it.
-pub(crate) fn whole(mut body: String, settings: &Settings, trace: &Trace) -> String {
-    let options = serde_json::to_string_pretty(settings).unwrap_or_default();
-    let _ = write!(
-        body,
-        "<details><summary>All options of this run</summary><pre>{}</pre></details>",
-        escape(&options)
-    );
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Prophet: {}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n",
-        escape(&trace.source)
-    )
+    whole(body, settings, &trace.source)
 }
 
 const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what waiting and extra idling cost at the policy's prices beyond reactive's waiting.";
@@ -65,14 +60,11 @@ pub(crate) fn figures_note(comparison: &Comparison) -> String {
     format!("{FIGURES_NOTE} {}", escape(&ties))
 }
 
-pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
-    let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
-}
-
 /// The policy that the page is about: the default one, else the last that forecasts.
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
-    let forecasts = |c| matches!(c, Contender::Forecast(..));
-    let default = comparison.policies.iter().find(|policy| policy.contender == Contender::DEFAULT);
+    let forecasts = |c| matches!(c, NamedPolicy::Forecast(..));
+    let default =
+        comparison.policies.iter().find(|policy| policy.contender == NamedPolicy::DEFAULT);
     default.or_else(|| comparison.policies.iter().rev().find(|policy| forecasts(policy.contender)))
 }
 
@@ -80,7 +72,8 @@ fn headline(comparison: &Comparison) -> String {
     let (Some(reactive), Some(policy)) = (comparison.policies.first(), shown(comparison)) else {
         return String::new();
     };
-    let less = 100.0 * (1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum);
+    let less =
+        100.0 * (1.0 - policy.figures.pending_minutes.sum / reactive.figures.pending_minutes.sum);
     let more = 100.0 * (policy.figures.dollars / reactive.figures.dollars - 1.0);
     let name = escape(&policy.name());
     let waited = match less {
@@ -129,24 +122,32 @@ fn frontier_plot(comparison: &Comparison) -> Plot {
         Mark::Line(points)
     };
     let labelled = |name: String, figures: &Figures| (at(figures).0, at(figures).1, name);
-    let swept = comparison.frontier.iter().map(|(q, figures)| labelled(format!("{q}"), figures)).collect();
-    let held = comparison.constants.iter().map(|(n, figures)| labelled(format!("{n}"), figures)).collect();
+    let swept =
+        comparison.frontier.iter().map(|(q, figures)| labelled(format!("{q}"), figures)).collect();
+    let held =
+        comparison.constants.iter().map(|(n, figures)| labelled(format!("{n}"), figures)).collect();
     // A policy that costs many times more than the others would squeeze them into a corner.
     let most = comparison.frontier.iter().map(|(_, f)| f.extra_idle).fold(0.1, f64::max) * 2.0;
     let others = comparison.policies.iter().filter(|policy| {
-        use Contender::{BestConstant, Constant, Forecast, Paper};
-        let drawn = matches!(policy.contender, Forecast(SWEPT, _) | Constant(_) | BestConstant | Paper);
+        use NamedPolicy::{BestConstant, Constant, Forecast, Paper};
+        let drawn =
+            matches!(policy.contender, Forecast(SWEPT, _) | Constant(_) | BestConstant | Paper);
         !drawn && policy.figures.extra_idle <= most
     });
     let others = others.map(|policy| labelled(policy.name(), &policy.figures)).collect();
-    let layer = |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
+    let layer =
+        |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
     Plot {
         x_label: "extra idle, % of reactive's instance-hours".into(),
         y_label: "pending minutes".into(),
         x: Axis::Number,
         y_from_zero: true,
         layers: vec![
-            layer("constant:N", "c1", line(&mut comparison.constants.iter().map(|(_, figures)| at(figures)))),
+            layer(
+                "constant:N",
+                "c1",
+                line(&mut comparison.constants.iter().map(|(_, figures)| at(figures))),
+            ),
             layer(
                 &format!("{}:Q", SWEPT.name()),
                 "c0",
@@ -164,10 +165,15 @@ const WAIT_POINTS: usize = 200;
 
 fn waits(comparison: &Comparison) -> String {
     let mut layers = Vec::new();
-    let kept = comparison.policies.iter().filter(|policy| !matches!(policy.contender, Contender::Paper));
+    let kept =
+        comparison.policies.iter().filter(|policy| !matches!(policy.contender, NamedPolicy::Paper));
     for (i, policy) in kept.enumerate() {
-        let mut waits: Vec<i64> =
-            policy.logs.iter().flat_map(|log| &log.jobs).map(|job| job.start - job.submit).collect();
+        let mut waits: Vec<i64> = policy
+            .logs
+            .iter()
+            .flat_map(|log| &log.jobs)
+            .map(|job| job.start - job.submit)
+            .collect();
         waits.sort_unstable();
         let most = waits.get(waits.len() * 999 / 1_000).copied().unwrap_or(0);
         let share = |limit: i64| {
@@ -176,7 +182,11 @@ fn waits(comparison: &Comparison) -> String {
         let step = (most / i64::try_from(WAIT_POINTS).unwrap_or(1)).max(1);
         let limits = (0..).map(|k| k * step).take_while(|limit| *limit <= most + step);
         let points = limits.map(|limit| (limit as f64 / 60.0, share(limit))).collect();
-        layers.push(Layer { name: policy.name(), class: format!("c{}", i % 8), mark: Mark::Line(points) });
+        layers.push(Layer {
+            name: policy.name(),
+            class: format!("c{}", i % 8),
+            mark: Mark::Line(points),
+        });
     }
     let plot = Plot {
         x_label: "minutes".into(),
@@ -192,7 +202,8 @@ fn waits(comparison: &Comparison) -> String {
 const BINS: usize = 700;
 
 fn demand(log: Option<&RunLog>, bucket: usize) -> String {
-    let ticks: Vec<_> = log.iter().flat_map(|log| &log.ticks).filter(|tick| tick.bucket == bucket).collect();
+    let ticks: Vec<_> =
+        log.iter().flat_map(|log| &log.ticks).filter(|tick| tick.bucket == bucket).collect();
     let bins = ticks.chunks(ticks.len().div_ceil(BINS).max(1));
     let (mut band, mut need, mut ready) = (Vec::new(), Vec::new(), Vec::new());
     for bin in bins {
@@ -203,7 +214,8 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
         need.push((x, tick.demand as f64));
         ready.push((x, tick.ready as f64));
     }
-    let layer = |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
+    let layer =
+        |name: &str, class: &str, mark| Layer { name: name.into(), class: class.into(), mark };
     let plot = Plot {
         x_label: String::new(),
         y_label: "nodes".into(),

@@ -8,7 +8,6 @@
 
 mod files;
 pub(crate) mod html;
-pub(crate) mod plot;
 mod table;
 
 use std::io;
@@ -18,8 +17,8 @@ use serde_json::{Value, json};
 
 pub use table::write_table;
 
-use super::compare::{Comparison, PolicyResult};
-use super::settings::Settings;
+use crate::simulate::compare::{Comparison, PolicyResult};
+use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
 /// Writes all files of a report, in one folder, or in one for each replay where there are several.
@@ -28,7 +27,7 @@ use crate::trace::Trace;
 /// Whatever writing fails with.
 pub fn write_report(
     comparison: &Comparison,
-    settings: &Settings,
+    settings: &SimulationSettings,
     trace: &Trace,
     catalog: &Catalog,
     write: impl Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()>,
@@ -47,8 +46,12 @@ pub fn write_report(
         write(&format!("{folder}ticks.csv"), &mut |to| files::ticks(logs(), catalog, to))?;
     }
     let document = comparison.document(settings, trace);
-    write("settings.json", &mut |to| serde_json::to_writer_pretty(to, settings).map_err(io::Error::from))?;
-    write("figures.json", &mut |to| serde_json::to_writer_pretty(to, &document).map_err(io::Error::from))?;
+    write("settings.json", &mut |to| {
+        serde_json::to_writer_pretty(to, settings).map_err(io::Error::from)
+    })?;
+    write("figures.json", &mut |to| {
+        serde_json::to_writer_pretty(to, &document).map_err(io::Error::from)
+    })?;
     if let Some(picture) = html::frontier_file(comparison) {
         write("frontier.svg", &mut |to| to.write_all(picture.as_bytes()))?;
     }
@@ -65,7 +68,7 @@ impl PolicyResult {
 
 impl Comparison {
     /// The comparison as one object: `{"trace", "settings", "policies"}`.
-    pub fn document(&self, settings: &Settings, trace: &Trace) -> Value {
+    pub fn document(&self, settings: &SimulationSettings, trace: &Trace) -> Value {
         let policies = self.policies.iter().map(|policy| {
             let mut object = json!({ "name": policy.name() });
             merge(&mut object, &json!(policy.figures));
@@ -75,10 +78,12 @@ impl Comparison {
             if let (Some(ratio), Some(object)) = (policy.cost_ratio, object.as_object_mut()) {
                 object.insert("cost_ratio".into(), json!(ratio));
             }
-            if let (Some(hidden), Some(object)) = (policy.hidden_over_14_days, object.as_object_mut()) {
+            if let (Some(hidden), Some(object)) =
+                (policy.hidden_over_14_days, object.as_object_mut())
+            {
                 object.insert("launches_hidden_over_14_days".into(), json!(hidden));
             }
-            if let (super::Contender::BestConstant, Some(n), Some(object)) =
+            if let (crate::simulate::contender::NamedPolicy::BestConstant, Some(n), Some(object)) =
                 (policy.contender, self.best_constant, object.as_object_mut())
             {
                 object.insert("constant".into(), json!(n));

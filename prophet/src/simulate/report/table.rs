@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::forecast::Method;
 use crate::simulate::compare::{Comparison, PolicyResult};
-use crate::simulate::contender::Contender;
+use crate::simulate::contender::NamedPolicy;
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
-use crate::simulate::settings::Settings;
+use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
 /// A column: its two header lines, its value, and how many decimals it has.
@@ -29,7 +29,11 @@ pub(super) const COLUMNS: [Column; 13] = [
 ];
 
 /// The comparison as a table, with a sentence on whatever needs one.
-pub fn write_table(comparison: &Comparison, settings: &Settings, trace: &Trace) -> String {
+pub fn write_table(
+    comparison: &Comparison,
+    settings: &SimulationSettings,
+    trace: &Trace,
+) -> String {
     let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
     let mut text = format!("{}: {jobs:.0} jobs count\n\n", trace.source);
     let rows: Vec<(String, Vec<String>)> = comparison
@@ -68,9 +72,9 @@ pub fn write_table(comparison: &Comparison, settings: &Settings, trace: &Trace) 
 }
 
 /// The name of a policy, with what it stands for.
-pub(super) fn name(comparison: &Comparison, contender: Contender) -> String {
+pub(super) fn name(comparison: &Comparison, contender: NamedPolicy) -> String {
     match (contender, comparison.best_constant) {
-        (Contender::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
+        (NamedPolicy::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
         _ => contender.to_string(),
     }
 }
@@ -84,7 +88,7 @@ pub(super) fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
     }
 }
 
-fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
+fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |contender| comparison.policies.iter().any(|policy| policy.contender == contender);
     if settings.replays > 1 {
@@ -93,33 +97,39 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
             settings.replays, settings.jitter
         ));
     }
-    if has(Contender::Paper) {
+    if has(NamedPolicy::Paper) {
         notes.push(
             "paper(last-value): the paper's rule with the last value for its forecast; it equals reactive."
                 .into(),
         );
     }
-    if settings.policies.contains(&Contender::BestConstant) && comparison.best_constant.is_none() {
+    if settings.policies.contains(&NamedPolicy::BestConstant) && comparison.best_constant.is_none()
+    {
         notes.push("best-constant: no constant lets jobs wait as little as ensemble does.".into());
     }
-    if settings.policies.iter().any(|contender| matches!(contender, Contender::Rates(_))) {
+    if settings.policies.iter().any(|contender| matches!(contender, NamedPolicy::Rates(_))) {
         notes.push(
             "rates:Q: knows what arrives around each moment, before and after it, but not within the lead; a reference, not a bound."
                 .into(),
         );
     }
-    if has(Contender::Oracle) {
+    if has(NamedPolicy::Oracle) {
         notes.push("oracle: knows the demand to come; a reference, not a bound.".into());
     }
-    let stranded =
-        comparison.policies.iter().map(|policy| policy.figures.jobs_never_started).fold(0.0, f64::max);
+    let stranded = comparison
+        .policies
+        .iter()
+        .map(|policy| policy.figures.jobs_never_started)
+        .fold(0.0, f64::max);
     if stranded > 0.0 {
         notes.push(format!(
             "Up to {stranded:.0} jobs never started: no group had room. They are not in the waits."
         ));
     }
     notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
-    notes.push("extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into());
+    notes.push(
+        "extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into(),
+    );
     notes.push(format!(
         "extra cost: what waiting and extra idling cost beyond reactive's waiting, as a share of it, with a pending pod-hour worth {} idle instance-hours.",
         settings.policy.objective.wait_to_idle()
@@ -131,25 +141,29 @@ fn notes(comparison: &Comparison, settings: &Settings) -> Vec<String> {
 
 /// What was hidden over any two weeks by those of which a share was asked.
 fn levels(comparison: &Comparison) -> Option<String> {
-    let asked =
-        |policy: &&PolicyResult| matches!(policy.contender, Contender::Forecast(Method::Ensemble, Some(_)));
+    let asked = |policy: &&PolicyResult| {
+        matches!(policy.contender, NamedPolicy::Forecast(Method::Ensemble, Some(_)))
+    };
     let level = |policy: &PolicyResult| {
         let HiddenOverDays { least, most } = policy.hidden_over_14_days?;
         Some(format!("{} {:.1} to {:.1}", policy.name(), 100.0 * least, 100.0 * most))
     };
     let levels: Vec<String> = comparison.policies.iter().filter(asked).filter_map(level).collect();
     let all = levels.join("; ");
-    (!levels.is_empty()).then(|| format!("Launches hidden over any {LEVEL_DAYS} days, in %: {all}."))
+    (!levels.is_empty())
+        .then(|| format!("Launches hidden over any {LEVEL_DAYS} days, in %: {all}."))
 }
 
 /// Which policies days do not tell from the default by what they cost.
 pub(super) fn ties(comparison: &Comparison) -> Option<String> {
-    let judged = || comparison.policies.iter().filter_map(|policy| Some((policy, policy.cost_ratio?.tie?)));
-    let ties: Vec<String> = judged().filter(|(_, tie)| *tie).map(|(policy, _)| policy.name()).collect();
+    let judged =
+        || comparison.policies.iter().filter_map(|policy| Some((policy, policy.cost_ratio?.tie?)));
+    let ties: Vec<String> =
+        judged().filter(|(_, tie)| *tie).map(|(policy, _)| policy.name()).collect();
     judged().next()?;
     let who = if ties.is_empty() { "none".into() } else { ties.join(", ") };
     Some(format!(
         "Ties with {} by cost (the interval of 95 % of resamples by day, paired, covers 1): {who}.",
-        Contender::DEFAULT
+        NamedPolicy::DEFAULT
     ))
 }

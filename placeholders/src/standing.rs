@@ -1,0 +1,30 @@
+//! The standing placeholders: those that run on nodes, and those whose nodes are being launched.
+
+use embedder::BucketId;
+
+/// The standing placeholders, per bucket of the catalog and group of the bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The groups, by bucket and then by group.
+    pub buckets: Vec<Vec<GroupStanding>>,
+}
+
+impl Standing {
+    /// Returns the number of placeholders of a bucket over all its groups, or 0 for an unknown
+    /// bucket.
+    pub fn placeholders(&self, bucket: BucketId) -> u64 {
+        let groups = self.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
+        groups.iter().fold(0, |sum, group| sum.saturating_add(group.placeholders))
+    }
+}
+
+/// The state of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupStanding {
+    /// The number of placeholders that are on nodes, or pending without a gate.
+    pub placeholders: u64,
+    /// The number of nodes that pods other than placeholders occupy.
+    pub occupied: u64,
+    /// Whether the group backs off, because recent launches failed.
+    pub backoff: bool,
+}

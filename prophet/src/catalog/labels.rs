@@ -1,0 +1,24 @@
+//! The node labels of instance type and capacity type.
+
+use std::collections::BTreeMap;
+
+use embedder::CapacityType;
+
+/// The node label of the instance type.
+pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
+
+/// Node labels of the capacity type, each with its values for spot and for on demand.
+pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
+    ("karpenter.sh/capacity-type", "spot", "on-demand"),
+    ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
+];
+
+/// The capacity type in a node's labels. `None` if no label gives it.
+pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
+    CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {
+        let value = labels.get(*key)?;
+        (value == spot)
+            .then_some(CapacityType::Spot)
+            .or_else(|| (value == on_demand).then_some(CapacityType::OnDemand))
+    })
+}

@@ -1,0 +1,332 @@
+//! What a policy sees at a moment: the input of the stages that follow.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use embedder::{BucketId, BucketSet, Cluster, Gang, PodRequest, Room, Shape, Unfit};
+use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
+
+use crate::catalog::Offers;
+use crate::observe::Constraints;
+use crate::observe::Key;
+use crate::observe::PodClass;
+use crate::observe::Schedule;
+use crate::observe::{HeldBack, WaitingState, Workloads};
+use crate::observe::{Index, PlaceholderPod};
+use crate::observe::{NodeFacts, OnNode, less};
+
+/// What a policy sees at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Batch pods, and the nodes that they occupy.
+    pub cluster: Cluster,
+    /// What stands.
+    pub standing: PlaceholdersStanding,
+    /// Placeholders on nodes, by bucket and group.
+    pub ready: Vec<Vec<u64>>,
+    /// Pods that are announced but not counted.
+    pub held_back: BTreeMap<HeldBack, u64>,
+    /// Pods that no bucket of the cluster takes.
+    pub unfit: Vec<(Shape, u64, Unfit)>,
+}
+
+/// What a policy reads, kept between turns so that only what has changed is worked out anew.
+#[derive(Default)]
+pub struct View {
+    /// Which version of nodes and offers the rest is of.
+    of: (u64, Option<Arc<Offers>>),
+    admits: HashMap<Constraints, BucketSet>,
+    /// By node: its bucket and group.
+    places: Vec<Option<(BucketId, usize)>>,
+    /// When CronJobs fire next, in Unix seconds.
+    firings: HashMap<Key, (Schedule, Option<i64>)>,
+    /// PodGroups that wait, and had all pods that start together: of these the last few may wait alone.
+    whole: BTreeSet<Key>,
+}
+
+/// Seconds after its firing within which a CronJob's pods may not be there yet.
+const FIRING_SECONDS: i64 = 10;
+
+/// Whose ReplicaSet a placeholder is of: bucket and group, by namespace and name.
+pub type Places = BTreeMap<Key, (BucketId, usize)>;
+
+impl View {
+    /// What the policy sees.
+    ///
+    /// Of CronJobs those count that fire within `lead_seconds` of `now`, a Unix time.
+    /// `replica_sets` says where the policy's own placeholders belong; `backoff` which groups' launches failed lately.
+    pub fn gather(
+        &mut self,
+        index: &Index,
+        offers: &Arc<Offers>,
+        workloads: &Workloads,
+        replica_sets: &Places,
+        backoff: &dyn Fn(BucketId, usize) -> bool,
+        (now, lead_seconds): (i64, i64),
+    ) -> Seen {
+        self.refresh(index, offers);
+        let mut seen =
+            Seen { standing: standing(index, offers, replica_sets, backoff), ..Seen::default() };
+        seen.ready = ready(index, offers, replica_sets);
+        let batch: Vec<bool> = selected(index, workloads);
+        self.occupancy(index, offers, &batch, &mut seen);
+        self.waiting(index, offers, workloads, &batch, &mut seen);
+        self.announced(index, offers, workloads, (now, lead_seconds), &mut seen);
+        seen
+    }
+
+    /// The shape of a class in a catalog.
+    pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
+        let admits = if let Some(admits) = self.admits.get(&class.constraints) {
+            admits.clone()
+        } else {
+            let admits = admits(&class.constraints, offers);
+            self.admits.insert(class.constraints.clone(), admits.clone());
+            admits
+        };
+        Shape { requests: class.requests, accelerator_kind: class.accelerator_kind.clone(), admits }
+    }
+
+    /// When a CronJob fires: the last time, while its pods may not be there yet, else the next.
+    fn fires(&mut self, key: &Key, schedule: &Schedule, now: i64) -> Option<i64> {
+        let from = now.saturating_sub(FIRING_SECONDS);
+        let known = self
+            .firings
+            .get(key)
+            .filter(|(of, at)| of == schedule && at.is_none_or(|at| at >= from));
+        if let Some((_, at)) = known {
+            return *at;
+        }
+        let at = schedule.next(from);
+        self.firings.insert(key.clone(), (schedule.clone(), at));
+        at
+    }
+
+    fn refresh(&mut self, index: &Index, offers: &Arc<Offers>) {
+        let same_offers = self.of.1.as_ref().is_some_and(|of| Arc::ptr_eq(of, offers));
+        if !same_offers || self.admits.len() > 4 * index.classes().len().max(1_000) {
+            self.admits.clear();
+        }
+        if self.firings.len() > 2 * index.announcements().count() {
+            self.firings.clear();
+        }
+        let nodes = index.nodes();
+        if !same_offers || self.of.0 != nodes.version {
+            self.places = vec![None; nodes.len()];
+            let by_type = by_type(offers);
+            for (id, _, facts) in nodes.iter() {
+                self.places[id] = place(facts, offers, &by_type);
+            }
+            self.of = (nodes.version, Some(Arc::clone(offers)));
+        }
+    }
+
+    fn occupancy(&self, index: &Index, offers: &Offers, batch: &[bool], seen: &mut Seen) {
+        let is_batch = |pods: &OnNode| batch.get(pods.class as usize).copied().unwrap_or(false);
+        seen.cluster.occupied = vec![0; offers.catalog.len()];
+        let mut free = Vec::new();
+        for (id, slot, facts) in index.nodes().iter() {
+            let Some(Some((bucket, group))) = self.places.get(id).copied() else { continue };
+            if slot.placeholders > 0 || !slot.pods.iter().any(is_batch) {
+                continue;
+            }
+            seen.cluster.occupied[bucket] += 1;
+            seen.standing.buckets[bucket][group].occupied += 1;
+            if facts.schedulable {
+                free.push((bucket, less(facts.allocatable, slot.used)));
+            }
+        }
+        free.sort_unstable();
+        for (bucket, free) in free {
+            match seen.cluster.rooms.last_mut() {
+                Some(room) if room.bucket == bucket && room.free == free => room.nodes += 1,
+                _ => seen.cluster.rooms.push(Room { bucket, free, nodes: 1 }),
+            }
+        }
+    }
+
+    fn waiting(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        batch: &[bool],
+        seen: &mut Seen,
+    ) {
+        let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
+        for (id, class) in index.classes().iter() {
+            let [pending, gated] = index.waiting(id);
+            if pending + gated == 0 || !batch[id as usize] {
+                continue;
+            }
+            if pending > 0 {
+                let shape = self.shape(class, offers);
+                match offers.catalog.buckets_for(&shape) {
+                    Ok(_) => seen.cluster.pending.push(PodRequest { shape, count: pending }),
+                    Err(unfit) => seen.unfit.push((shape, pending, unfit)),
+                }
+            }
+            if gated > 0 {
+                if let WaitingState::HeldBack(reason) = workloads.gated(class) {
+                    *seen.held_back.entry(reason).or_default() += gated;
+                    continue;
+                }
+                let request = PodRequest { shape: self.shape(class, offers), count: gated };
+                match gang(index, class) {
+                    Some(gang) => gangs.entry(gang).or_default().push(request),
+                    None => seen.cluster.announced.push(request),
+                }
+            }
+        }
+        self.gangs(gangs, seen);
+        seen.cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
+        seen.unfit.sort();
+    }
+
+    /// Gangs by PodGroup and the fewest pods that start. A Job's pods are created one by one, and the first of a gang would
+    /// get a place where the gang has none: they count once the fewest are there.
+    fn gangs(&mut self, gangs: BTreeMap<(Key, u64), Vec<PodRequest>>, seen: &mut Seen) {
+        let before = std::mem::take(&mut self.whole);
+        for ((group, fewest), requests) in gangs {
+            let pods =
+                requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count));
+            if pods >= fewest || before.contains(&group) {
+                self.whole.insert(group);
+                seen.cluster.gangs.push(Gang { requests, one_placement_group: true });
+            } else {
+                *seen.held_back.entry(HeldBack::PartOfGang).or_default() += pods;
+            }
+        }
+    }
+
+    fn announced(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        (now, lead_seconds): (i64, i64),
+        seen: &mut Seen,
+    ) {
+        for (key, announcement) in index.announcements() {
+            if let Some(schedule) = &announcement.schedule
+                && self
+                    .fires(key, schedule, now)
+                    .is_none_or(|at| at > now.saturating_add(lead_seconds))
+            {
+                continue;
+            }
+            let ours: Vec<_> =
+                announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
+            let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            if count == 0 {
+                continue;
+            }
+            if let WaitingState::HeldBack(reason) = workloads.announced(announcement) {
+                *seen.held_back.entry(reason).or_default() += count;
+            } else {
+                let requests = ours.iter().map(|(class, count)| PodRequest {
+                    shape: self.shape(class, offers),
+                    count: *count,
+                });
+                let requests: Vec<PodRequest> = requests.collect();
+                if announcement.gang {
+                    seen.cluster.gangs.push(Gang { requests, one_placement_group: true });
+                } else {
+                    seen.cluster.announced.extend(requests);
+                }
+            }
+        }
+    }
+}
+
+/// The gang that pods of a class are of, and the fewest of its pods that start.
+fn gang(index: &Index, class: &PodClass) -> Option<(Key, u64)> {
+    let gang = Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? };
+    let fewest = index.gang_min(&gang)?;
+    Some((gang, fewest))
+}
+
+fn standing(
+    index: &Index,
+    offers: &Offers,
+    replica_sets: &Places,
+    backoff: &dyn Fn(BucketId, usize) -> bool,
+) -> PlaceholdersStanding {
+    let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
+        let one =
+            |group| GroupStanding { backoff: backoff(bucket, group), ..GroupStanding::default() };
+        (0..groups.len()).map(one).collect()
+    });
+    let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
+    for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
+        let group = &mut standing.buckets[bucket][group];
+        // What waits for a node of a group that fails is no headroom: others are to take its place.
+        group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
+    }
+    standing
+}
+
+/// The policy's placeholders that stay, with their places.
+fn ours<'a>(
+    index: &'a Index,
+    replica_sets: &'a Places,
+) -> impl Iterator<Item = (&'a PlaceholderPod, (BucketId, usize))> {
+    index.placeholders().filter(|(_, pod)| !pod.deleting).filter_map(|(key, pod)| {
+        let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+        Some((pod, *replica_sets.get(&set)?))
+    })
+}
+
+fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>> {
+    let mut ready: Vec<Vec<u64>> =
+        offers.groups.iter().map(|groups| vec![0; groups.len()]).collect();
+    for (_, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| pod.node.is_some()) {
+        ready[bucket][group] += 1;
+    }
+    ready
+}
+
+/// By class: whether its pods are batch demand.
+fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
+    let mut batch = vec![false; index.classes().len()];
+    for (id, class) in index.classes().iter() {
+        batch[id as usize] = workloads.select(class);
+    }
+    batch
+}
+
+fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
+    let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
+        groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints))
+    });
+    let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
+    if admitting.len() == offers.groups.len() {
+        BucketSet::all()
+    } else {
+        BucketSet::only(admitting)
+    }
+}
+
+pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
+    let mut by_type: HashMap<&str, Vec<(BucketId, usize)>> = HashMap::new();
+    for (bucket, groups) in offers.groups.iter().enumerate() {
+        for (group, offer) in groups.iter().enumerate() {
+            by_type.entry(&offer.instance_type).or_default().push((bucket, group));
+        }
+    }
+    by_type
+}
+
+/// The bucket and group of a node: of those whose pins it meets, the one with the most.
+pub(super) fn place(
+    facts: &NodeFacts,
+    offers: &Offers,
+    by_type: &HashMap<&str, Vec<(BucketId, usize)>>,
+) -> Option<(BucketId, usize)> {
+    let instance_type = facts.labels.get(crate::catalog::INSTANCE_TYPE_LABEL)?;
+    let candidates = by_type.get(instance_type.as_str())?.iter().copied();
+    let owning = candidates.filter(|&(bucket, group)| offers.groups[bucket][group].owns(facts));
+    owning.max_by_key(|&(bucket, group)| {
+        (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group)))
+    })
+}

@@ -1,0 +1,131 @@
+//! How long launches take, per group, and which groups' launches failed lately: learnt from the history.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::record::store::{EndedLaunch, LaunchEnd};
+
+/// Launches of a group that are remembered.
+const LAUNCHES_MAX: usize = 100;
+
+/// What a launch weighs against the one after it: the last fifteen make up half.
+const DECAY: f64 = 0.955;
+
+/// Nine launches of ten take no longer than what is reckoned with.
+const QUANTILE: f64 = 0.9;
+
+/// A group whose launch failed is left alone for so long at first, then twice as long each time, as cluster-autoscaler does.
+const BACKOFF_MINUTES: (i64, i64) = (5, 30);
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Launches {
+    groups: BTreeMap<String, Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    seconds: VecDeque<i64>,
+    failures: u32,
+    backoff_until: Option<DateTime<Utc>>,
+}
+
+impl Launches {
+    /// Learns from a launch that ended.
+    pub fn learn(&mut self, launch: &EndedLaunch) {
+        let group = self.groups.entry(launch.group.clone()).or_default();
+        match launch.end {
+            LaunchEnd::Ready(ready) => {
+                if group.seconds.len() == LAUNCHES_MAX {
+                    group.seconds.pop_front();
+                }
+                group.seconds.push_back((ready - launch.requested).num_seconds().max(0));
+                group.failures = 0;
+                group.backoff_until = None;
+            }
+            // Since when it was asked for, only its pods know, and they may have waited for something else before.
+            LaunchEnd::WaitedFor(_) => {}
+            LaunchEnd::Failed(failed) => {
+                let (first, most) = BACKOFF_MINUTES;
+                let minutes = first.saturating_mul(1 << group.failures.min(8)).min(most);
+                group.failures = group.failures.saturating_add(1);
+                group.backoff_until = Some(failed + TimeDelta::minutes(minutes));
+            }
+        }
+    }
+
+    /// The launch latency to reckon with in a group, in seconds: the decayed quantile; `None` where no launch was seen.
+    pub fn latency_seconds(&self, group: &str) -> Option<i64> {
+        let seconds = &self.groups.get(group)?.seconds;
+        let mut weight = 1.0;
+        let mut weighed: Vec<(i64, f64)> = Vec::with_capacity(seconds.len());
+        for &latency in seconds.iter().rev() {
+            weighed.push((latency, weight));
+            weight *= DECAY;
+        }
+        weighed.sort_by_key(|(latency, _)| *latency);
+        let total: f64 = weighed.iter().map(|(_, weight)| weight).sum();
+        let mut below = 0.0;
+        let enough = weighed.iter().find(|(_, weight)| {
+            below += weight;
+            below >= QUANTILE * total
+        });
+        enough.or(weighed.last()).map(|(latency, _)| *latency)
+    }
+
+    /// Whether a group is to be left alone for now.
+    pub fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
+        self.groups
+            .get(group)
+            .and_then(|group| group.backoff_until)
+            .is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).unwrap()
+    }
+
+    fn launch(requested: i64, end: LaunchEnd) -> EndedLaunch {
+        EndedLaunch {
+            bucket: "b".into(),
+            group: "g".into(),
+            requested: at(requested),
+            end,
+            rest: Map::new(),
+        }
+    }
+
+    #[test]
+    fn the_latency_is_one_that_nine_of_ten_launches_keep() {
+        let mut launches = Launches::default();
+        assert_eq!(launches.latency_seconds("g"), None);
+        for latency in [100, 100, 100, 300, 100, 100, 100, 100, 100, 100] {
+            launches.learn(&launch(0, LaunchEnd::Ready(at(latency))));
+        }
+        assert_eq!(launches.latency_seconds("g"), Some(100));
+        launches.learn(&launch(0, LaunchEnd::Ready(at(200))));
+        launches.learn(&launch(0, LaunchEnd::Ready(at(250))));
+        assert_eq!(launches.latency_seconds("g"), Some(250));
+    }
+
+    #[test]
+    fn a_group_that_fails_is_left_alone_longer_each_time() {
+        let mut launches = Launches::default();
+        launches.learn(&launch(0, LaunchEnd::Failed(at(1_000))));
+        assert!(launches.backs_off("g", at(1_299)) && !launches.backs_off("g", at(1_300)));
+        launches.learn(&launch(1_300, LaunchEnd::Failed(at(2_000))));
+        assert!(launches.backs_off("g", at(2_599)) && !launches.backs_off("g", at(2_600)));
+        launches.learn(&launch(2_600, LaunchEnd::Ready(at(2_700))));
+        launches.learn(&launch(2_700, LaunchEnd::Failed(at(3_000))));
+        assert!(!launches.backs_off("g", at(3_300)));
+        assert!(!launches.backs_off("other", at(3_000)));
+    }
+}

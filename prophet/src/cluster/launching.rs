@@ -1,0 +1,285 @@
+//! Launches that ended. Our placeholders tell of theirs: from the moment their gate was lifted until they stood on a node
+//! that was not there before, or until nobody waits for it any more. Other launches are told by their node: a pod on it was
+//! made before the node was ready, and waited for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Map;
+
+use super::gather::{Places, by_type, place};
+use crate::catalog::Offers;
+use crate::observe::Key;
+use crate::observe::OnNode;
+use crate::observe::Workloads;
+use crate::observe::{Index, PlaceholderPod};
+use crate::record::store::{EndedLaunch, LaunchEnd};
+
+/// Placeholders and nodes whose launch has been told of.
+#[derive(Clone, Debug, Default)]
+pub struct Launching {
+    told: BTreeMap<Key, Reported>,
+    /// Nodes whose launch a pod has told of, or on which a placeholder was seen.
+    nodes: BTreeSet<Arc<str>>,
+    /// The first look: what was before was told of by whoever looked then.
+    since: Option<DateTime<Utc>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reported {
+    Ended,
+    Failed,
+}
+
+/// A node is made a moment before its pod is seen to wait for it: clocks and rounding differ by this much.
+const SLACK: TimeDelta = TimeDelta::seconds(2);
+
+impl Launching {
+    /// Launches that ended since the last call. A placeholder that waits for longer than `give_up` has failed.
+    pub fn ended(
+        &mut self,
+        index: &Index,
+        places: &Places,
+        (offers, workloads): (&Offers, &Workloads),
+        give_up: TimeDelta,
+        now: DateTime<Utc>,
+    ) -> Vec<EndedLaunch> {
+        let since = *self.since.get_or_insert(now);
+        let mut launches = Vec::new();
+        let mut alive = BTreeMap::new();
+        for (key, pod) in index.placeholders() {
+            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            let (Some(&at), Some(requested)) = (places.get(&set), pod.lifted_at) else {
+                continue;
+            };
+            let told = self.told.get(key).copied();
+            let (end, told) = end(index, pod, requested, give_up, now, told);
+            let is_known = pod.scheduled_at.is_some_and(|at| at < since)
+                || pod.node.as_deref().is_some_and(|node| self.nodes.contains(node));
+            let end = end.filter(|_| !is_known);
+            alive.extend(told.map(|told| (key.clone(), told)));
+            launches.extend(end.map(|end| launch(offers, at, requested, end)));
+        }
+        self.told = alive;
+        launches.extend(self.waited_for(index, offers, workloads, since, now));
+        launches
+    }
+
+    /// Of nodes that were made since the first look, those on which a pod is that was made before they were ready.
+    fn waited_for(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        since: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Vec<EndedLaunch> {
+        let is_batch = |pods: &&OnNode| {
+            index.classes().get(pods.class).is_some_and(|class| workloads.select(class))
+        };
+        let (mut launches, mut told) = (Vec::new(), BTreeSet::new());
+        for (_, slot, facts) in index.nodes().iter() {
+            let Some(created) = facts.created.filter(|created| *created >= since) else { continue };
+            let ready = facts.ready_since.unwrap_or(created);
+            let is_told = slot.placeholders > 0 || self.nodes.contains(&slot.name);
+            let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
+            let waited = if is_told { None } else { oldest().filter(|oldest| *oldest <= ready) };
+            if let Some(requested) = waited
+                && let Some(at) = place(facts, offers, &by_type(offers))
+            {
+                launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(now)));
+            }
+            if is_told || waited.is_some() {
+                told.insert(Arc::clone(&slot.name));
+            }
+        }
+        self.nodes = told;
+        launches
+    }
+}
+
+fn launch(
+    offers: &Offers,
+    (bucket, group): (usize, usize),
+    requested: DateTime<Utc>,
+    end: LaunchEnd,
+) -> EndedLaunch {
+    let bucket = &offers.catalog.buckets()[bucket];
+    let (bucket, group) = (bucket.name.clone(), bucket.groups[group].name.clone());
+    EndedLaunch { bucket, group, requested, end, rest: Map::new() }
+}
+
+/// What is to be told of a placeholder, and what has been told then.
+fn end(
+    index: &Index,
+    pod: &PlaceholderPod,
+    requested: DateTime<Utc>,
+    give_up: TimeDelta,
+    now: DateTime<Utc>,
+    told: Option<Reported>,
+) -> (Option<LaunchEnd>, Option<Reported>) {
+    match (&pod.node, told) {
+        (_, Some(Reported::Ended)) => (None, told),
+        (Some(node), _) => {
+            let made = index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created);
+            let launched = made.is_some_and(|made| made + SLACK >= requested);
+            let ready = pod.scheduled_at.unwrap_or(now).max(requested);
+            (launched.then_some(LaunchEnd::Ready(ready)), Some(Reported::Ended))
+        }
+        (None, None) if now - requested >= give_up => {
+            (Some(LaunchEnd::Failed(now)), Some(Reported::Failed))
+        }
+        (None, _) => (None, told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::catalog::{CatalogFile, InstanceTypeEntry, Offer};
+
+    fn offers() -> Offers {
+        let entry = InstanceTypeEntry {
+            name: "one".into(),
+            cpu_millis: Some(8_000),
+            ..InstanceTypeEntry::default()
+        };
+        let offer = Offer {
+            instance_type: "one".into(),
+            members: vec![],
+            labels: BTreeMap::new(),
+            taints: vec![],
+            pins: BTreeMap::new(),
+        };
+        let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
+        Offers { catalog, groups: vec![vec![offer]], problems: vec![] }
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+    }
+
+    fn conditions(type_: &str, since: i64) -> Value {
+        json!([{"type": type_, "status": "True", "lastTransitionTime": at(since)}])
+    }
+
+    struct World {
+        index: Index,
+        launching: Launching,
+    }
+
+    impl World {
+        /// First looked at, at 100.
+        fn new() -> Self {
+            let mut world = Self { index: Index::default(), launching: Launching::default() };
+            assert_eq!(world.look(100), []);
+            world
+        }
+
+        fn node(&mut self, made: i64, ready: i64) {
+            let node = json!({
+                "metadata": {"name": "n", "creationTimestamp": at(made), "labels": {"node.kubernetes.io/instance-type": "one"}},
+                "status": {"conditions": conditions("Ready", ready)},
+            });
+            self.index.apply_node(&serde_json::from_value(node).unwrap());
+        }
+
+        fn pod(&mut self, namespace: &str, made: i64) {
+            let name = format!("{namespace}-{made}");
+            let pod = json!({
+                "metadata": {"name": name, "namespace": namespace, "creationTimestamp": at(made)},
+                "spec": {"nodeName": "n"},
+            });
+            self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+        }
+
+        fn placeholder(&mut self, lifted: i64, scheduled: i64) {
+            let pod = json!({
+                "metadata": {
+                    "name": "p", "namespace": "prophet", "labels": {placeholders::POLICY_LABEL: "batch"},
+                    "annotations": {placeholders::LIFTED_AT: at(lifted)},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
+                },
+                "spec": {"nodeName": "n"},
+                "status": {"conditions": conditions("PodScheduled", scheduled)},
+            });
+            self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+        }
+
+        fn look(&mut self, now: i64) -> Vec<LaunchEnd> {
+            let set = Key { namespace: "prophet".into(), name: "set".into() };
+            let workloads = Workloads {
+                namespaces: vec!["jobs".into()],
+                priority_min: i32::MIN,
+                priority_max: i32::MAX,
+                ..Workloads::default()
+            };
+            let places = Places::from([(set, (0, 0))]);
+            let give_up = TimeDelta::minutes(15);
+            let ended = self.launching.ended(
+                &self.index,
+                &places,
+                (&offers(), &workloads),
+                give_up,
+                at(now),
+            );
+            ended.into_iter().map(|launch| launch.end).collect()
+        }
+    }
+
+    /// A node made and ready at these times, and a pod on it.
+    #[track_caller]
+    fn check((made, ready): (i64, i64), pod: i64, waited: bool) {
+        let mut world = World::new();
+        world.node(made, ready);
+        assert_eq!(world.look(200), []);
+        world.pod("jobs", pod);
+        let expected = if waited { vec![LaunchEnd::WaitedFor(at(210))] } else { vec![] };
+        assert_eq!(world.look(210), expected);
+        world.pod("jobs", pod - 1);
+        assert_eq!(world.look(220), [], "told once");
+    }
+
+    #[test]
+    fn who_was_made_before_a_node_was_ready_waited_for_it() {
+        check((150, 180), 120, true);
+        check((150, 180), 170, true);
+        check((150, 180), 190, false);
+        check((90, 180), 80, false);
+    }
+
+    #[test]
+    fn pods_of_others_tell_nothing() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.pod("web", 120);
+        world.pod("jobs", 190);
+        assert_eq!(world.look(200), []);
+    }
+
+    #[test]
+    fn a_node_on_which_a_placeholder_stood_is_hidden_and_told_once() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.placeholder(120, 181);
+        assert_eq!(world.look(190), [LaunchEnd::Ready(at(181))]);
+        world.pod("jobs", 130);
+        assert_eq!(world.look(200), []);
+        // Another process looks at the same.
+        world.launching = Launching::default();
+        assert_eq!(world.look(300), []);
+    }
+
+    #[test]
+    fn a_node_for_which_a_pod_waited_is_not_hidden_from_anybody() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.pod("jobs", 120);
+        assert_eq!(world.look(190), [LaunchEnd::WaitedFor(at(190))]);
+        world.placeholder(140, 195);
+        assert_eq!(world.look(200), []);
+    }
+}

@@ -1,0 +1,265 @@
+//! A policy as the stages take it: checked once, each fault with its field path.
+
+use embedder::CapacityType;
+use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
+
+use crate::crd::{
+    Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
+    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
+};
+use crate::forecast::{Ladder, Method};
+use crate::observe::{Requirement, Workloads};
+use crate::span::Span;
+
+/// A policy as the stages take it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicySettings {
+    /// Whether it acts.
+    pub mode: Mode,
+    /// Which pods are batch demand.
+    pub workloads: Workloads,
+    /// Which buckets get placeholders.
+    pub buckets: BucketSelection,
+    /// What to aim for, and what holds it back.
+    pub policy: Policy,
+    /// Seconds between ticks.
+    pub tick_seconds: i64,
+    /// How the future is forecast.
+    pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
+    /// What placeholders are made of.
+    pub placeholders: PlaceholdersSpec,
+}
+
+/// Which buckets a policy is about; all where a list is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketSelection {
+    /// Instance types.
+    pub instance_types: Vec<String>,
+    /// Capacity types.
+    pub capacity_types: Vec<CapacityType>,
+}
+
+impl BucketSelection {
+    /// Whether a bucket is among them.
+    pub fn select(&self, instance_type: &str, capacity_type: CapacityType) -> bool {
+        let Self { instance_types, capacity_types } = self;
+        (instance_types.is_empty() || instance_types.iter().any(|name| name == instance_type))
+            && (capacity_types.is_empty() || capacity_types.contains(&capacity_type))
+    }
+}
+
+/// What the operator allows, whatever a policy says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Host paths of data warming must lie below it; none may be used when absent.
+    pub host_path_prefix: Option<String>,
+}
+
+/// The lowest priority of a workload that can preempt a placeholder.
+const WORKLOAD_PRIORITY_MIN: i32 = 0;
+
+impl OverprovisioningPolicySpec {
+    /// What the stages take.
+    ///
+    /// # Errors
+    /// All faults, each with its field path: what the schema and its rules refuse at admission is refused here, too.
+    pub fn settings(&self, allowed: &Allowed) -> Result<PolicySettings, Vec<String>> {
+        let Self {
+            mode,
+            workloads,
+            buckets,
+            objective,
+            tick,
+            forecast,
+            limits,
+            behavior,
+            placeholders,
+        } = self;
+        let mut faults = Vec::new();
+        let tick_seconds = tick.parse::<Span>().map_or(0, Span::as_seconds);
+        if !(10..=3_600).contains(&tick_seconds) {
+            faults.push(format!("spec.tick: expected 10s to 1h, got {tick:?}"));
+        }
+        let policy = Policy {
+            objective: objective.objective(&mut faults),
+            limits: Limits {
+                total: limits.placeholders.map(u64::from),
+                buckets: limits
+                    .buckets
+                    .iter()
+                    .map(|(name, &most)| (name.clone(), most.into()))
+                    .collect(),
+            },
+            spend_cap: limits.dollars_per_hour,
+            behavior: Behavior {
+                scale_up: behavior.scale_up.rules(),
+                scale_down: behavior.scale_down.rules(),
+            },
+        };
+        faults.extend(
+            policy.faults().into_iter().map(|fault| format!("spec.{}", as_spelled(&fault))),
+        );
+        placeholders.faults(allowed, &mut faults);
+        let workloads = workloads.workloads(&mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let capacity_types = buckets.capacity_types.iter().map(|capacity| match capacity {
+            Capacity::OnDemand => CapacityType::OnDemand,
+            Capacity::Spot => CapacityType::Spot,
+        });
+        Ok(PolicySettings {
+            mode: *mode,
+            workloads,
+            buckets: BucketSelection {
+                instance_types: buckets.instance_types.clone(),
+                capacity_types: capacity_types.collect(),
+            },
+            policy,
+            tick_seconds,
+            method: forecast.method,
+            ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
+            placeholders: placeholders.clone(),
+        })
+    }
+}
+
+/// A fault of [`Policy`] in the spelling of the CRD.
+fn as_spelled(fault: &str) -> String {
+    [
+        ("objective.quantile", "objective.serviceLevel"),
+        ("objective.costs.wait", "objective.waitCost"),
+        ("objective.costs.idle", "objective.idleCost"),
+        ("spend_cap", "limits.dollarsPerHour"),
+        ("scale_up", "scaleUp"),
+        ("scale_down", "scaleDown"),
+        ("stabilization_window_seconds", "stabilizationWindowSeconds"),
+        ("period_seconds", "periodSeconds"),
+    ]
+    .iter()
+    .fold(fault.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+impl ObjectiveSpec {
+    fn objective(self, faults: &mut Vec<String>) -> Objective {
+        match (self.service_level, self.wait_cost, self.idle_cost) {
+            (None, None, None) => Objective::default(),
+            (Some(level), None, None) => Objective::Quantile(level / 100.0),
+            (None, Some(wait), Some(idle)) => Objective::Costs { wait, idle },
+            _ => {
+                faults.push(
+                    "spec.objective: give serviceLevel, or waitCost and idleCost together".into(),
+                );
+                Objective::default()
+            }
+        }
+    }
+}
+
+impl LadderSpec {
+    fn ladder(&self) -> Ladder {
+        let steps = |pairs: &[[u32; 2]]| {
+            pairs.iter().map(|&[from, replicas]| (from.into(), replicas.into())).collect()
+        };
+        Ladder {
+            cores_to_replicas: steps(&self.cores_to_replicas),
+            nodes_to_replicas: steps(&self.nodes_to_replicas),
+        }
+    }
+}
+
+impl RulesSpec {
+    fn rules(&self) -> ScalingRules {
+        let Self { stabilization_window_seconds, tolerance, policies } = self;
+        let rates = policies.iter().map(|&RateSpec { value, period_seconds }| ScalingPolicy {
+            value: value.into(),
+            period_seconds,
+        });
+        ScalingRules {
+            stabilization_window_seconds: *stabilization_window_seconds,
+            tolerance: *tolerance,
+            policies: rates.collect(),
+        }
+    }
+}
+
+impl WorkloadsSpec {
+    fn workloads(&self, faults: &mut Vec<String>) -> Workloads {
+        let Self { namespaces, selector, priority, released_gates, released_jobs } = self;
+        let (min, max) =
+            (priority.min.unwrap_or(WORKLOAD_PRIORITY_MIN), priority.max.unwrap_or(i32::MAX));
+        if min > max {
+            faults.push(format!("spec.workloads.priority: min {min} is above max {max}"));
+        }
+        Workloads {
+            namespaces: namespaces.clone(),
+            selector: selector.requirements("spec.workloads.selector", faults),
+            priority_min: min,
+            priority_max: max,
+            released_gates: released_gates.clone(),
+            released_jobs: released_jobs
+                .as_ref()
+                .map(|selector| selector.requirements("spec.workloads.releasedJobs", faults)),
+        }
+    }
+}
+
+impl Selector {
+    fn requirements(&self, path: &str, faults: &mut Vec<String>) -> Vec<Requirement> {
+        let Self { match_labels, match_expressions } = self;
+        let labels = match_labels.iter().map(|(key, value)| Requirement {
+            key: key.clone(),
+            operator: "In".into(),
+            values: vec![value.clone()],
+        });
+        for (at, SelectorRequirement { operator, values, .. }) in
+            match_expressions.iter().enumerate()
+        {
+            let takes_values = matches!(operator, SelectorOperator::In | SelectorOperator::NotIn);
+            if takes_values == values.is_empty() {
+                faults.push(format!(
+                    "{path}.matchExpressions[{at}].values: In and NotIn need values, Exists and DoesNotExist take none"
+                ));
+            }
+        }
+        let expressions =
+            match_expressions.iter().map(|SelectorRequirement { key, operator, values }| {
+                Requirement {
+                    key: key.clone(),
+                    operator: format!("{operator:?}"),
+                    values: values.clone(),
+                }
+            });
+        labels.chain(expressions).collect()
+    }
+}
+
+impl PlaceholdersSpec {
+    fn faults(&self, allowed: &Allowed, faults: &mut Vec<String>) {
+        if self.image.is_empty() {
+            faults.push("spec.placeholders.image: is empty".into());
+        }
+        for (at, WarmData { host_path, command, marker, .. }) in self.warm_data.iter().enumerate() {
+            let path = format!("spec.placeholders.warmData[{at}]");
+            let below = allowed.host_path_prefix.as_deref().is_some_and(|prefix| {
+                let rest = host_path.strip_prefix(prefix.trim_end_matches('/'));
+                rest.is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
+            });
+            if !below || host_path.split('/').any(|part| part == "..") {
+                let allowed = allowed
+                    .host_path_prefix
+                    .as_deref()
+                    .unwrap_or("nothing: the operator set no prefix");
+                faults.push(format!("{path}.hostPath: {host_path} is not below {allowed}"));
+            }
+            if command.is_empty() {
+                faults.push(format!("{path}.command: is empty"));
+            }
+            if marker.is_empty() || marker.contains('/') {
+                faults.push(format!("{path}.marker: {marker:?} is not the name of a file"));
+            }
+        }
+    }
+}

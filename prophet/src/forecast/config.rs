@@ -1,0 +1,91 @@
+//! The configuration of a forecaster, and its construction.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use embedder::Catalog;
+use placeholders::Objective;
+
+use super::calibrated::Calibrated;
+use super::demand_ahead::DemandForecaster;
+use super::ensemble::Ensemble;
+use super::lead::Lead;
+use super::method::Method;
+use super::methods::{
+    Arima, AutopilotMl, HoltWinters, Increments, Ladder, LadderForecaster, LastValue, MovingWindow,
+    Mstl, Paths, Scenario, Seasonal, StateForecaster,
+};
+use super::onnx::{ModelSource, Onnx};
+use super::question::Forecaster;
+
+/// The configuration of a forecaster. When any field changes, the forecaster learns anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForecasterConfig {
+    /// The buckets.
+    pub catalog: Catalog,
+    /// The method.
+    pub method: Method,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
+    /// The lead time that forecasts cover.
+    pub lead: Lead,
+    /// The objective of the ensemble: costs or a service level. For other methods a quantile is calibrated.
+    pub objective: Objective,
+    /// The model of the method `onnx`, which is also a method of the ensemble.
+    pub model: ModelSource,
+}
+
+/// How far before the first decision experts are scored: 14 days, the part of the history that is kept
+/// in memory and two half-lives of the ensemble's costs. A controller that restarts and a simulation
+/// that begins both start to score here.
+const SCORED: TimeDelta = TimeDelta::days(14);
+
+impl ForecasterConfig {
+    /// Builds a forecaster that has learnt nothing yet, for decisions from `from` on.
+    ///
+    /// All history trains the methods. Experts are scored only on ticks up to 14 days before `from`,
+    /// because scoring is slow.
+    pub fn forecaster(&self, from: DateTime<Utc>) -> Box<dyn Forecaster> {
+        self.demand_forecaster(from)
+    }
+
+    /// Like [`Self::forecaster`], for a forecaster that also forecasts demand itself.
+    pub fn demand_forecaster(&self, from: DateTime<Utc>) -> Box<dyn DemandForecaster> {
+        let since = from.checked_sub_signed(SCORED).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let method = self.uncalibrated(since);
+        match self.objective {
+            Objective::Quantile(quantile)
+                if self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method) =>
+            {
+                Box::new(Calibrated::new(method, quantile, self.catalog.len(), self.lead, since))
+            }
+            _ => method,
+        }
+    }
+
+    /// Builds a forecaster whose quantiles are not calibrated. Experts are scored from `since` on.
+    pub fn uncalibrated(&self, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
+        let (catalog, lead) = (&self.catalog, self.lead);
+        match self.method {
+            Method::Ensemble => {
+                let ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
+                Box::new(ensemble.hearing(self.onnx()).judging_since(since))
+            }
+            Method::Scenario => Box::new(Scenario::new(lead, false)),
+            Method::ScenarioArrivals => Box::new(Scenario::new(lead, true)),
+            Method::State => Box::new(StateForecaster::new(catalog.len(), lead)),
+            Method::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
+            Method::Increments => Box::new(Increments::new(catalog.len(), lead)),
+            Method::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
+            Method::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
+            Method::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
+            Method::Onnx => Box::new(self.onnx()),
+            Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
+            Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
+            Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
+            Method::Scheduled => Box::new(LastValue),
+        }
+    }
+
+    fn onnx(&self) -> Onnx {
+        Onnx::new(self.model.clone(), &self.catalog, self.lead)
+    }
+}

@@ -1,0 +1,43 @@
+//! A forecaster with the history from which it has learnt.
+
+use embedder::Catalog;
+
+use super::demand_ahead::{Ahead, DemandForecaster};
+use super::model_fault::ModelFault;
+use super::question::{Forecaster, Outlook, Present};
+use crate::record::{History, Tick};
+
+/// A forecaster and its history. A replay of the history rebuilds both.
+pub struct Learners<F: Forecaster + ?Sized = dyn Forecaster> {
+    history: History,
+    forecaster: Box<F>,
+}
+
+impl<F: Forecaster + ?Sized> Learners<F> {
+    /// A forecaster that has learnt nothing yet, with an empty history of the buckets of `catalog`.
+    pub fn new(forecaster: Box<F>, catalog: &Catalog) -> Self {
+        Self { history: History::new(catalog), forecaster }
+    }
+
+    pub(crate) fn learn(&mut self, tick: Tick) {
+        let before = self.history.last().map(|last| last.time);
+        self.history.record(tick);
+        if self.history.last().map(|last| last.time) != before {
+            self.forecaster.learn(&self.history);
+        }
+    }
+
+    pub(crate) fn forecast(&self, now: &Present<'_>) -> Outlook {
+        self.forecaster.forecast(&self.history, now)
+    }
+
+    pub(crate) fn faults(&self) -> Vec<ModelFault> {
+        self.forecaster.faults()
+    }
+}
+
+impl Learners<dyn DemandForecaster> {
+    pub(crate) fn demand_ahead(&self, ticks: usize) -> Vec<Ahead> {
+        self.forecaster.demand_ahead(&self.history, ticks)
+    }
+}

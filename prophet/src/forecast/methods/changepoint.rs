@@ -1,0 +1,40 @@
+//! Where the level of a series changed for good.
+//!
+//! One mean explains n values with the squared error S; two, before and after k, with S(k). The best k is a change where
+//! n ln(S / S(k)) > 3 ln n: a second mean and its place count as three numbers of the Bayesian information criterion
+//! (Yao, 1988).
+
+/// The place of the first value after the change, if there is one.
+pub(crate) fn changepoint(values: &[f64]) -> Option<usize> {
+    let n = values.len() as f64;
+    let whole = squared_error(values);
+    let split = |at: &usize| squared_error(&values[..*at]) + squared_error(&values[*at..]);
+    let best = (1..values.len()).min_by(|a, b| split(a).total_cmp(&split(b)))?;
+    // Rounding is no change.
+    let least = whole * 1e-9;
+    let gain = n * (whole / split(&best).max(least)).ln();
+    (whole > 0.0 && gain > 3.0 * n.ln()).then_some(best)
+}
+
+/// About their mean.
+fn squared_error(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|value| (value - mean).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changepoint;
+
+    /// Of 2, 3, 2, 3, 9, 10, 9 the squared error is 80.857; split after the fourth it is 1 + 0.667: 7 ln 48.5 = 27.2 is more
+    /// than 3 ln 7 = 5.8.
+    #[test]
+    fn a_new_level_is_told_from_noise() {
+        assert_eq!(changepoint(&[2.0, 3.0, 2.0, 3.0, 9.0, 10.0, 9.0]), Some(4));
+        assert_eq!(changepoint(&[2.0, 3.0, 2.0, 4.0, 3.0, 2.0, 3.0]), None);
+        assert_eq!(changepoint(&[5.0; 7]), None);
+        assert_eq!(changepoint(&[1.0, 1.0, 4.0]), Some(2));
+        assert_eq!(changepoint(&[1.0]), None);
+        assert_eq!(changepoint(&[]), None);
+    }
+}

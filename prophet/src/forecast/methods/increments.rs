@@ -1,0 +1,269 @@
+//! The decayed empirical distribution of past needs.
+//!
+//! At each tick the need of the window that has just closed becomes known: D = the largest demand within it, less the
+//! demand at its start. A histogram of D with exponentially decaying weights is the forecast, whatever the state. Where
+//! a bucket has been in use for a short time only, the histogram over all buckets stands in; where all have, the normal approximation of
+//! compound arrivals does: D is at most `z_q` sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
+//! from tick to tick, and rate in nodes a second, over two hours at least.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use embedder::BucketId;
+use placeholders::Reason;
+
+use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
+use crate::forecast::windows::Changes;
+use crate::forecast::{
+    demand_ahead::{Ahead, DemandForecaster},
+    distribution::Distribution,
+    lead::Lead,
+    question::{BucketOutlook, Forecaster, Outlook, Present},
+};
+use crate::record::{History, Tick};
+
+/// Growing weights are scaled back before they lose precision.
+const WEIGHT_MAX: f64 = 1e12;
+
+/// See the module.
+pub struct Increments {
+    lead: Lead,
+    buckets: Vec<NeedHistogram>,
+    pooled: NeedHistogram,
+    /// What the next window weighs.
+    weight: f64,
+    changes: Changes,
+}
+
+/// Needs seen, by how many nodes.
+#[derive(Clone, Debug, Default)]
+struct NeedHistogram {
+    weights: BTreeMap<u64, f64>,
+    /// Ticks at which a window was added.
+    windows: f64,
+    /// Whether there ever was demand.
+    used: bool,
+    /// Rises of demand within a tick: ticks, nodes, squares of nodes.
+    ticks: u64,
+    rises: u64,
+    squares: u64,
+    /// The distribution, until a need is added.
+    distribution: OnceLock<Distribution>,
+}
+
+impl Increments {
+    /// For so many buckets.
+    pub fn new(buckets: usize, lead: Lead) -> Self {
+        Self {
+            lead,
+            buckets: vec![NeedHistogram::default(); buckets],
+            pooled: NeedHistogram::default(),
+            weight: 1.0,
+            changes: Changes::new(lead),
+        }
+    }
+
+    fn bucket(&self, id: BucketId) -> BucketOutlook {
+        let own = &self.buckets[id];
+        // A bucket that was never in use is not forecast by what others need.
+        let pooled = Some(&self.pooled).filter(|_| own.used);
+        let seen = [Some(own), pooled]
+            .into_iter()
+            .flatten()
+            .find(|needs| needs.windows >= WINDOWS_MIN as f64);
+        match seen {
+            Some(needs) => BucketOutlook::new(needs.distribution(), Reason::Forecast),
+            None => BucketOutlook::new(own.rule_of_thumb(self.lead), Reason::TooLittleHistory),
+        }
+    }
+}
+
+impl Forecaster for Increments {
+    fn learn(&mut self, history: &History) {
+        let window = self.lead.ticks();
+        let ticks: Vec<&Tick> = history.latest(window + 1).collect();
+        let Some((start, rest)) = ticks.split_first() else { return };
+        for (id, needs) in self.buckets.iter_mut().enumerate() {
+            let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
+            if let Some((last, before)) =
+                rest.split_last().map(|(last, before)| (last, before.last().unwrap_or(start)))
+            {
+                // Of demand that stays: what vanishes between two ticks is too little to start from.
+                needs.rise(at(last).demand.saturating_sub(at(before).demand));
+            }
+            needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
+            if rest.len() == window && needs.used {
+                let most = rest.iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
+                let need = most.saturating_sub(at(start).demand);
+                needs.add(need, self.weight);
+                needs.windows += 1.0;
+                self.pooled.add(need, self.weight);
+            }
+        }
+        if rest.len() == window && self.buckets.iter().any(|needs| needs.used) {
+            self.pooled.windows += 1.0;
+        }
+        self.weight *= (self.lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
+        if self.weight > WEIGHT_MAX {
+            let scale = 1.0 / self.weight;
+            self.buckets.iter_mut().chain([&mut self.pooled]).for_each(|needs| needs.scale(scale));
+            self.weight = 1.0;
+        }
+    }
+
+    fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
+        Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
+    }
+}
+
+impl DemandForecaster for Increments {
+    fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
+        let now = history.last().map_or(0, |tick| tick.time.timestamp());
+        let apart = self.lead.tick_seconds * i64::try_from(STRIDE).unwrap_or(1);
+        let keep = (-apart as f64 / HALF_LIFE_SECONDS).exp2();
+        let earlier = |&(at, weight): &(i64, f64)| Some((at - apart, weight * keep));
+        let count = history.len().div_ceil(STRIDE);
+        self.changes
+            .ahead(history, ticks, || std::iter::successors(Some((now, 1.0)), earlier).take(count))
+    }
+}
+
+impl NeedHistogram {
+    fn add(&mut self, need: u64, weight: f64) {
+        *self.weights.entry(need).or_default() += weight;
+        self.distribution = OnceLock::new();
+    }
+
+    fn rise(&mut self, nodes: u64) {
+        self.ticks += 1;
+        self.rises = self.rises.saturating_add(nodes);
+        self.squares = self.squares.saturating_add(nodes.saturating_mul(nodes));
+    }
+
+    fn scale(&mut self, by: f64) {
+        self.weights.values_mut().for_each(|weight| *weight *= by);
+        // What has decayed to nothing would only fill memory.
+        self.weights.retain(|_, weight| *weight > 1.0 / WEIGHT_MAX);
+    }
+
+    fn distribution(&self) -> Distribution {
+        let weights = || self.weights.iter().map(|(&need, &weight)| (need, weight));
+        self.distribution.get_or_init(|| Distribution::weighted(weights())).clone()
+    }
+
+    /// The normal approximation, cut at nodes and at 4 standard deviations.
+    fn rule_of_thumb(&self, lead: Lead) -> Distribution {
+        if self.rises == 0 || self.ticks == 0 {
+            return Distribution::certain(0);
+        }
+        let batch = self.squares as f64 / self.rises as f64;
+        // The first rise of all says little of their rate.
+        let ticks = (self.ticks as f64).max(WINDOWS_MIN as f64);
+        let rate = self.rises as f64 / (ticks * lead.tick_seconds as f64);
+        let deviation = (batch * rate * lead.seconds as f64).sqrt();
+        let below = |nodes: f64| normal_cdf(nodes / deviation);
+        let chances =
+            (0_u32..1_000).map(f64::from).take_while(|nodes| *nodes < 4.0 * deviation + 1.0);
+        let steps = chances.map(|nodes| {
+            let chance = below(nodes) - if nodes > 0.0 { below(nodes - 1.0) } else { 0.0 };
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "counted up to 1000"
+            )]
+            (nodes as u64, chance)
+        });
+        Distribution::weighted(steps)
+    }
+}
+
+/// The standard normal distribution function, by Abramowitz and Stegun 7.1.26: off by at most 1.5e-7.
+fn normal_cdf(z: f64) -> f64 {
+    let x = z.abs() / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let poly = t
+        * (0.254_829_592
+            + t * (-0.284_496_736
+                + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
+    let erf = 1.0 - poly * (-x * x).exp();
+    if z >= 0.0 { 0.5 * (1.0 + erf) } else { 0.5 * (1.0 - erf) }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::record::BucketTick;
+
+    const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
+
+    fn learnt(demand: impl Iterator<Item = u64>) -> Increments {
+        let (mut history, mut increments) =
+            (History::new(&crate::forecast::sample::catalog()), Increments::new(1, LEAD));
+        for (minute, demand) in demand.enumerate() {
+            let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
+            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            history.record(Tick {
+                time,
+                buckets: vec![bucket],
+                room: vec![],
+                first_seen: vec![],
+                arrivals: vec![],
+            });
+            increments.learn(&history);
+        }
+        increments
+    }
+
+    /// Demand rises by 4 once in ten ticks and falls back: three of ten windows of three ticks see the rise coming.
+    #[test]
+    fn the_quantile_is_that_of_past_windows() {
+        let spikes = learnt((0..1_000).map(|minute| if minute % 10 == 0 { 4 } else { 0 }));
+        let outlook = spikes.bucket(0);
+        assert_eq!(outlook.reason, Reason::Forecast);
+        assert_eq!((outlook.new_nodes.quantile(0.65), outlook.new_nodes.quantile(0.75)), (0, 4));
+    }
+
+    /// 10 rises of 2 in 100 ticks, which count as 120: batch 2, rate 20 / 7200 s, lead 180 s, so a deviation of 1.
+    #[test]
+    fn a_cold_start_follows_the_rule_of_thumb() {
+        let cold = learnt((0..101).map(|minute| 2 * (minute / 10)));
+        let outlook = cold.bucket(0);
+        assert_eq!(outlook.reason, Reason::TooLittleHistory);
+        // z at 0.95 is 1.645, at 0.99 is 2.326 nodes.
+        assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 3));
+        assert!(learnt(std::iter::repeat_n(7, 50)).bucket(0).new_nodes.quantile(0.999) == 0);
+    }
+
+    /// One busy type of eight: the others are not in use, and nothing is held of them.
+    #[test]
+    fn what_is_not_in_use_is_not_forecast_by_what_is() {
+        let (mut history, mut increments) =
+            (History::new(&crate::forecast::sample::catalog()), Increments::new(8, LEAD));
+        for minute in 0..400 {
+            let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+            let demand = if minute % 5 == 0 { 9 } else { 0 };
+            let mut buckets = vec![BucketTick::default(); 8];
+            buckets[3] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            history.record(Tick {
+                time,
+                buckets,
+                room: vec![],
+                first_seen: vec![],
+                arrivals: vec![],
+            });
+            increments.learn(&history);
+        }
+        let quantiles: Vec<u64> =
+            (0..8).map(|id| increments.bucket(id).new_nodes.quantile(0.95)).collect();
+        assert_eq!(quantiles, [0, 0, 0, 9, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_normal_distribution_is_the_tabled_one() {
+        for (z, chance) in [(0.0, 0.5), (1.0, 0.841_345), (1.645, 0.950_015), (-2.326, 0.010_009)] {
+            assert!((normal_cdf(z) - chance).abs() < 1e-5, "{z}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The forecasting methods, one file each.
+//!
+//! ```text
+//! ladder.rs         a step function of running cores and nodes
+//! last_value.rs     persistence: a forecast of no new nodes
+//! increments.rs     the decayed empirical distribution of past needs
+//! seasonal.rs       past needs at this time of day
+//! state.rs          past needs where free room and arrivals were similar
+//! scenario.rs       past windows of arrivals, packed into the present free room
+//! moving_window.rs  Autopilot's moving window over demand
+//! autopilot_ml.rs   Autopilot's recommender, which chooses among models
+//! holt_winters.rs   exponential smoothing of demand, with a trend and a daily season
+//! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
+//! mstl.rs           season and trend of demand, decomposed (changepoint.rs: the last level shift)
+//! paths.rs          turns the demand forecasts of the last three into new nodes (errors.rs)
+//! reference.rs      references for tables: constant, static maximum
+//! ```
+
+mod arima;
+mod autopilot_ml;
+mod changepoint;
+mod errors;
+mod holt_winters;
+mod increments;
+mod ladder;
+mod last_value;
+mod least_squares;
+mod moving_window;
+mod mstl;
+mod paths;
+mod reference;
+mod scenario;
+mod seasonal;
+mod state;
+
+pub use arima::Arima;
+pub use autopilot_ml::AutopilotMl;
+pub use holt_winters::HoltWinters;
+pub use increments::Increments;
+pub use ladder::{Ladder, LadderForecaster};
+pub use last_value::LastValue;
+pub use moving_window::MovingWindow;
+pub use mstl::Mstl;
+pub use paths::Paths;
+pub use reference::{Constant, StaticMax};
+pub use scenario::Scenario;
+pub use seasonal::Seasonal;
+pub use state::StateForecaster;

@@ -1,0 +1,157 @@
+//! A model that keeps the contract, ready to run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ort::session::Session;
+use ort::session::builder::GraphOptimizationLevel;
+use ort::value::Tensor;
+
+use super::contract;
+use super::engine::environment;
+use super::spec::{Golden, Spec};
+use super::tensors::{ModelInput, ModelOutput};
+use crate::forecast::model_fault::ModelFault;
+
+/// The largest deviation of an engine from the golden output: relative for values of at least one
+/// node, and absolute, in nodes, below. Engines differ by rounding in single precision.
+const TOLERANCE: f32 = 1e-4;
+
+/// A model that keeps the contract, loaded into the engine of this process.
+pub struct Model {
+    spec: Arc<Spec>,
+    session: Session,
+}
+
+impl Model {
+    /// Loads a file from `bytes` and checks it.
+    ///
+    /// The file must keep the contract, and this engine must compute the golden output from the
+    /// golden input.
+    ///
+    /// # Errors
+    /// All faults of the file, at least one.
+    pub fn load(bytes: &[u8]) -> Result<Self, Vec<ModelFault>> {
+        let spec = Arc::new(contract::read(bytes)?);
+        let one = |fault: ModelFault| vec![fault];
+        let session = guarded("graph", || session(bytes)).map_err(one)?;
+        let mut model = Self { spec, session };
+        model.check_golden().map_err(one)?;
+        Ok(model)
+    }
+
+    /// The spec in the metadata of its file.
+    pub fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    /// Runs the model on `inputs`.
+    ///
+    /// # Errors
+    /// The engine fails, or the output is invalid: it has the wrong size, contains NaN or an
+    /// infinite value, or decreases along levels.
+    pub fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
+        let Self { spec, session } = self;
+        let output = guarded("graph", || run(session, spec, inputs))?;
+        let levels = spec.levels.len();
+        check_quantiles(
+            "outputs.quantiles",
+            &output.quantiles,
+            inputs.buckets * spec.horizon,
+            levels,
+        )?;
+        let rows = if output.headroom.is_empty() { 0 } else { inputs.buckets };
+        check_quantiles("outputs.headroom", &output.headroom, rows, levels)?;
+        Ok(output)
+    }
+
+    fn check_golden(&mut self) -> Result<(), ModelFault> {
+        let Golden { buckets, target, time, state, quantiles, headroom } = self.spec.golden.clone();
+        let missing = |values: Vec<Option<f32>>| {
+            values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect()
+        };
+        let inputs = ModelInput { buckets, target: missing(target), time, state: missing(state) };
+        let output = self.run(&inputs)?;
+        check_near("golden.quantiles", &output.quantiles, &quantiles)?;
+        check_near("golden.headroom", &output.headroom, &headroom)
+    }
+}
+
+/// Turns a panic of the engine into a fault. An engine may panic on a graph that it does not
+/// support, and a faulty model must not stop the controller.
+fn guarded<T>(field: &str, act: impl FnOnce() -> Result<T, String>) -> Result<T, ModelFault> {
+    let done =
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err("the engine panicked".into()));
+    done.map_err(|what| ModelFault::new(field, what))
+}
+
+fn session(bytes: &[u8]) -> Result<Session, String> {
+    let environment = environment().map_err(|error| error.to_string())?;
+    let built = || -> ort::Result<Session> {
+        Session::builder(environment)?
+            .with_optimization_level(GraphOptimizationLevel::Level3)?
+            .with_intra_threads(1)?
+            .commit_from_memory(bytes)
+    };
+    built().map_err(|error| error.to_string())
+}
+
+fn run(session: &mut Session, spec: &Spec, inputs: &ModelInput) -> Result<ModelOutput, String> {
+    let ModelInput { buckets, target, time, state } = inputs;
+    let mut done = || -> ort::Result<ModelOutput> {
+        let shape = [1, spec.window, *buckets];
+        let mut fed = ort::inputs![
+            "target" => Tensor::from_array((shape, target.clone()))?,
+            "time" => Tensor::from_array(([1, spec.window], time.clone()))?,
+        ];
+        if !spec.state.is_empty() {
+            let shape = [1, *buckets, spec.state.len()];
+            fed.extend(ort::inputs!["state" => Tensor::from_array((shape, state.clone()))?]);
+        }
+        let outputs = session.run(fed)?;
+        let values = |name: &str| match outputs.get(name) {
+            None => Ok(Vec::new()),
+            Some(output) => output.try_extract_tensor::<f32>().map(|(_, values)| values.to_vec()),
+        };
+        Ok(ModelOutput { quantiles: values("quantiles")?, headroom: values("headroom")? })
+    };
+    done().map_err(|error| error.to_string())
+}
+
+fn check_quantiles(
+    field: &str,
+    values: &[f32],
+    rows: usize,
+    levels: usize,
+) -> Result<(), ModelFault> {
+    if values.len() != rows * levels {
+        let what = format!("expected {} numbers, got {}", rows * levels, values.len());
+        return Err(ModelFault::new(field, what));
+    }
+    if values.iter().any(|value| !value.is_finite()) {
+        return Err(ModelFault::new(field, "NaN or infinite"));
+    }
+    if values
+        .chunks(levels)
+        .any(|row| !row.is_sorted_by(|low, high| *low <= high + tolerance(*low)))
+    {
+        return Err(ModelFault::new(field, "the quantiles decrease along levels"));
+    }
+    Ok(())
+}
+
+fn check_near(field: &str, have: &[f32], want: &[f32]) -> Result<(), ModelFault> {
+    let off = have.iter().zip(want).find(|(have, want)| (*have - *want).abs() > tolerance(**want));
+    match off {
+        None => Ok(()),
+        Some((have, want)) => Err(ModelFault::new(
+            format!("{}.{field}", super::spec::FIELD),
+            format!("expected {want}, but this engine computes {have} from the golden input"),
+        )),
+    }
+}
+
+/// The largest deviation from `value` that counts as rounding.
+fn tolerance(value: f32) -> f32 {
+    TOLERANCE * value.abs().max(1.0)
+}

@@ -1,0 +1,260 @@
+//! Past windows as long as the lead time, and weighted draws from them.
+//!
+//! The weight of a window depends on its recency, its nearness in time of day and its kind of day. Weighing thousands of
+//! windows at each tick would be slow. Therefore windows are drawn into a pool by these weights every ten minutes, and
+//! the similarity that a method adds is computed for the pool only.
+
+use std::collections::VecDeque;
+
+use crate::forecast::hyperparameters::{
+    DAY_SCALE_SECONDS, HALF_LIFE_SECONDS, OTHER_KIND_OF_DAY, POOL, POOL_SECONDS, STRIDE, WINDOWS,
+    WINDOWS_MIN,
+};
+use crate::forecast::lead::Lead;
+use crate::record::History;
+
+/// Past windows. The method keeps a note `N` of the start of each window and a summary `S` of its ticks.
+pub(crate) struct Windows<N, S> {
+    ticks: usize,
+    ages: Ages,
+    /// Oldest first.
+    closed: VecDeque<Window<N, S>>,
+    /// The windows that have not ended: tick number of the start, its time in Unix seconds, and note. One window starts at
+    /// every [`STRIDE`]-th tick.
+    open: VecDeque<(usize, i64, N)>,
+    /// The number of ticks learnt.
+    learnt: usize,
+    pool: Pool,
+}
+
+/// A window that has ended.
+pub(crate) struct Window<N, S> {
+    /// The start in Unix seconds.
+    start: i64,
+    /// The method's note of the start.
+    pub(crate) note: N,
+    /// The method's summary of the ticks in the window.
+    pub(crate) seen: S,
+}
+
+/// A weighted draw of closed windows, which is reused for [`POOL_SECONDS`].
+#[derive(Default)]
+struct Pool {
+    /// The time of the draw in Unix seconds.
+    at: Option<i64>,
+    /// The positions of the drawn windows among the closed ones, and how often each was drawn.
+    drawn: Vec<(usize, u32)>,
+}
+
+impl<N, S> Windows<N, S> {
+    pub(crate) fn new(lead: Lead) -> Self {
+        Self {
+            ticks: lead.ticks(),
+            ages: Ages::new(lead),
+            closed: VecDeque::new(),
+            open: VecDeque::new(),
+            learnt: 0,
+            pool: Pool::default(),
+        }
+    }
+
+    /// Returns the length of a window in ticks.
+    pub(crate) fn ticks(&self) -> usize {
+        self.ticks
+    }
+
+    /// Returns whether too few windows have ended for a forecast.
+    pub(crate) fn are_few(&self) -> bool {
+        self.closed.len() * STRIDE < WINDOWS_MIN
+    }
+
+    /// Learns from the last tick of `history`.
+    ///
+    /// `note` is called where a window starts with that tick, and `seen` where a window ends with it.
+    pub(crate) fn learn(
+        &mut self,
+        history: &History,
+        note: impl FnOnce() -> N,
+        seen: impl FnOnce() -> S,
+    ) {
+        let Some(now) = history.last().map(|tick| tick.time.timestamp()) else { return };
+        if let Some((_, start, note)) =
+            self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt)
+        {
+            self.closed.push_back(Window { start, note, seen: seen() });
+        }
+        if self.learnt.is_multiple_of(STRIDE) {
+            self.open.push_back((self.learnt, now, note()));
+        }
+        self.learnt += 1;
+        self.ages.reach(history.len());
+        let oldest = history.get(0).map_or(now, |tick| tick.time.timestamp());
+        let mut gone = 0;
+        while self.closed.pop_front_if(|window| window.start < oldest).is_some() {
+            gone += 1;
+        }
+        if self.pool.at.is_some_and(|at| (0..POOL_SECONDS).contains(&(now - at))) {
+            self.pool.forget(gone);
+        } else {
+            self.pool = self.fresh_pool(now);
+        }
+    }
+
+    fn fresh_pool(&self, now: i64) -> Pool {
+        let weight = |window: &Window<N, S>| {
+            self.ages.weight(window.start, now) * kind_of_day(window.start, now)
+        };
+        let weights: Vec<f64> = self.closed.iter().map(weight).collect();
+        let mut pool = Pool { at: Some(now), drawn: Vec::new() };
+        draw(&weights, POOL, |place, times| pool.drawn.push((place, times)));
+        pool
+    }
+
+    /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times `likeness`.
+    pub(crate) fn moments(
+        &self,
+        likeness: impl Fn(&Window<N, S>) -> f64,
+    ) -> impl Iterator<Item = (i64, f64)> {
+        self.pool.drawn.iter().map(move |&(place, times)| {
+            let window = &self.closed[place];
+            (window.start, f64::from(times) * likeness(window))
+        })
+    }
+
+    /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
+    ///
+    /// Calls `drawn` for each window that was drawn, with the number of times.
+    pub(crate) fn draw<'a>(
+        &'a self,
+        likeness: impl Fn(&Window<N, S>) -> f64,
+        mut drawn: impl FnMut(&'a Window<N, S>, u32),
+    ) {
+        let weights: Vec<f64> = self.moments(likeness).map(|(_, weight)| weight).collect();
+        draw(&weights, WINDOWS, |at, times| drawn(&self.closed[self.pool.drawn[at].0], times));
+    }
+}
+
+impl Pool {
+    /// Removes the oldest `gone` closed windows from the pool.
+    fn forget(&mut self, gone: usize) {
+        if gone > 0 {
+            self.drawn.retain_mut(|(place, _)| {
+                let stays = *place >= gone;
+                *place = place.saturating_sub(gone);
+                stays
+            });
+        }
+    }
+}
+
+/// The weights of windows by their age, which combine recency and nearness in time of day.
+#[derive(Clone, Debug)]
+struct Ages {
+    tick_seconds: u32,
+    /// By age in ticks, in [0, 1].
+    weights: Vec<f32>,
+}
+
+impl Ages {
+    fn new(lead: Lead) -> Self {
+        Self {
+            tick_seconds: u32::try_from(lead.tick_seconds).unwrap_or(1).max(1),
+            weights: Vec::new(),
+        }
+    }
+
+    /// Extends the table of weights to ages of up to `ticks` ticks.
+    fn reach(&mut self, ticks: usize) {
+        while self.weights.len() <= ticks {
+            self.weights.push(self.of_age(self.weights.len()));
+        }
+    }
+
+    /// Returns the weight at `now` of a window that began at `start`, both in Unix seconds.
+    fn weight(&self, start: i64, now: i64) -> f64 {
+        let age = u32::try_from(now - start).ok().map(|age| age / self.tick_seconds);
+        age.and_then(|age| self.weights.get(age as usize)).copied().unwrap_or(0.0).into()
+    }
+
+    fn of_age(&self, ticks: usize) -> f32 {
+        let age = ticks as f64 * f64::from(self.tick_seconds);
+        let around = age.rem_euclid(86_400.0);
+        let apart = around.min(86_400.0 - around);
+        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more precision")]
+        let weight =
+            ((-age / HALF_LIFE_SECONDS).exp2() * (-apart / DAY_SCALE_SECONDS).exp()) as f32;
+        weight
+    }
+}
+
+/// Returns the factor for the kind of day, which is working day or weekend in UTC.
+fn kind_of_day(start: i64, now: i64) -> f64 {
+    // 1970-01-01 was a Thursday, so days 2 and 3 of each week are Saturday and Sunday.
+    let weekend = |time: i64| matches!(time.div_euclid(86_400).rem_euclid(7), 2 | 3);
+    if weekend(start) == weekend(now) { 1.0 } else { OTHER_KIND_OF_DAY }
+}
+
+/// Draws `count` times by weight and calls `drawn` with each drawn position and the number of times.
+///
+/// The draw is systematic resampling, so each position is drawn in proportion to its weight, except for rounding.
+pub(crate) fn draw(weights: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
+    let total: f64 = weights.iter().sum();
+    let step = total / count as f64;
+    // Weights below the smallest normal number cannot be distinguished, and rounding could make the draw endless.
+    if !(step.is_finite() && step > f64::MIN_POSITIVE) {
+        return;
+    }
+    let (mut sum, mut next) = (0.0, 0.5 * step);
+    for (at, weight) in weights.iter().enumerate() {
+        sum += weight;
+        let mut times = 0;
+        while next < sum {
+            next += step;
+            times += 1;
+        }
+        if times > 0 {
+            drawn(at, times);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(weights: &[f64], expected: &[(usize, u32)]) {
+        let mut drawn = Vec::new();
+        draw(weights, 400, |at, times| drawn.push((at, times)));
+        assert_eq!(drawn, expected);
+    }
+
+    #[test]
+    fn windows_are_drawn_in_proportion_to_their_weights() {
+        check(&[1.0, 2.0, 1.0], &[(0, 100), (1, 200), (2, 100)]);
+        check(&[0.0, 5.0], &[(1, 400)]);
+        check(&[0.0, 0.0], &[]);
+        check(&[], &[]);
+    }
+
+    /// A window one day ago is at the same time of day, and a window half a day ago is not. One week halves the weight.
+    #[test]
+    fn weights_depend_on_age_and_time_of_day() {
+        let mut ages = Ages::new(Lead { seconds: 300, tick_seconds: 3_600 });
+        ages.reach(200);
+        let at = |hours: i64| ages.weight(0, 3_600 * hours);
+        assert!((at(0) - 1.0).abs() < 1e-6);
+        assert!((at(168) - 0.5).abs() < 1e-6);
+        assert!((at(2) - (-1.0_f64).exp() * (-2.0_f64 / 168.0).exp2()).abs() < 1e-6);
+        assert!(at(24) > 0.9 && at(12) < 0.01);
+    }
+
+    #[test]
+    fn weekends_differ_from_working_days() {
+        let day = |n: i64| 86_400 * n + 5;
+        // 1970-01-02 was a Friday.
+        assert!((kind_of_day(day(1), day(2)) - OTHER_KIND_OF_DAY).abs() < 1e-12);
+        assert!((kind_of_day(day(2), day(3)) - 1.0).abs() < 1e-12);
+        assert!((kind_of_day(day(4), day(8)) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,160 @@
+//! Collects the observations since the last tick and makes a [`Tick`] from them.
+//!
+//! The recorder neither forecasts nor reads a clock. The controller, the simulator and the export of
+//! ticks for training all record through it, so that all of them make the same ticks.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, Catalog, Room, Shape};
+
+use super::arrivals::Arrivals;
+use super::shape_table::room_for;
+use super::shapes::Shapes;
+use super::tick::{BucketTick, ShapeId, Tick};
+
+/// Makes ticks from the observations between them.
+pub struct Recorder {
+    catalog: Catalog,
+    tick_seconds: i64,
+    shapes: Shapes,
+    arrivals: Arrivals,
+    /// The maximum of present demand since the last tick, by bucket.
+    demand_max: Vec<u64>,
+    /// Launches that ended since the last tick, by bucket.
+    launches: Vec<LaunchCounts>,
+    last_tick: Option<DateTime<Utc>>,
+}
+
+/// Launches of one bucket that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchCounts {
+    /// Launches that no pod waited for: each ended with a placeholder on the node.
+    pub hidden: u64,
+    /// Launches for which a pod waited.
+    pub waited_for: u64,
+}
+
+/// The state of a bucket at the time of a tick, in instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketState {
+    /// Present demand.
+    pub demand: u64,
+    /// Announced demand.
+    pub announced: u64,
+    /// Placeholders on nodes.
+    pub ready: u64,
+}
+
+impl Recorder {
+    /// A recorder for the buckets of a catalog, with a tick every `tick_seconds` (at least 1).
+    pub fn new(catalog: &Catalog, tick_seconds: i64) -> Self {
+        Self {
+            tick_seconds: tick_seconds.max(1),
+            shapes: Shapes::default(),
+            arrivals: Arrivals::default(),
+            demand_max: vec![0; catalog.len()],
+            launches: vec![LaunchCounts::default(); catalog.len()],
+            last_tick: None,
+            catalog: catalog.clone(),
+        }
+    }
+
+    /// The number of a shape. `None` when the shape is new and [`Shapes`] is full.
+    pub fn intern(&mut self, shape: &Shape) -> Option<ShapeId> {
+        self.shapes.intern(shape).map(|(id, _)| id)
+    }
+
+    /// The shapes by number.
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// The shapes by number, mutable because reading a line of the history adds shapes.
+    pub fn shapes_mut(&mut self) -> &mut Shapes {
+        &mut self.shapes
+    }
+
+    /// Counts `count` submitted pods of a shape.
+    pub fn arrived(&mut self, shape: ShapeId, count: u64) {
+        self.arrivals.add(shape, count);
+    }
+
+    /// Counts launches of a bucket that ended.
+    pub fn launched(&mut self, bucket: BucketId, ended: LaunchCounts) {
+        if let Some(counts) = self.launches.get_mut(bucket) {
+            counts.hidden = counts.hidden.saturating_add(ended.hidden);
+            counts.waited_for = counts.waited_for.saturating_add(ended.waited_for);
+        }
+    }
+
+    /// Updates the maximum with the present demand, by bucket. May be called between ticks.
+    pub fn demand(&mut self, present: impl IntoIterator<Item = u64>) {
+        self.demand_max.iter_mut().zip(present).for_each(|(most, now)| *most = (*most).max(now));
+    }
+
+    /// The pods submitted since the last tick, by shape.
+    pub fn arriving(&self) -> Vec<(ShapeId, u64)> {
+        self.arrivals.since_tick()
+    }
+
+    /// For the most frequent shapes, how many more pods fit on `rooms`, the free room on occupied
+    /// nodes.
+    pub fn room(&self, rooms: &[Room]) -> Arc<[(ShapeId, u64)]> {
+        let buckets = self.catalog.buckets();
+        let room = self.arrivals.frequent().iter().filter_map(|&id| {
+            let shape = self.shapes.get(id)?;
+            let admits: Vec<bool> = buckets
+                .iter()
+                .enumerate()
+                .map(|(id, bucket)| shape.admitted_by(id, bucket))
+                .collect();
+            let admitting = rooms.iter().filter(|room| admits[room.bucket]);
+            let free = admitting.map(|room| (room.free, room.nodes));
+            Some((id, room_for(shape.requests, free)))
+        });
+        room.collect()
+    }
+
+    /// Whether a tick is due. Ticks are at multiples of `tick_seconds` in Unix time, and their times
+    /// only ascend.
+    pub fn is_due(&self, now: DateTime<Utc>) -> bool {
+        let tick = |time: DateTime<Utc>| time.timestamp().div_euclid(self.tick_seconds);
+        self.last_tick.is_none_or(|last| tick(last) < tick(now))
+    }
+
+    /// The tick at `time`, with all observations since the last tick. `room` is the result of
+    /// [`Self::room`] at `time`.
+    pub fn tick(
+        &mut self,
+        time: DateTime<Utc>,
+        states: &[BucketState],
+        room: &[(ShapeId, u64)],
+    ) -> Tick {
+        let present = states.iter().map(|state| state.demand).collect();
+        let maxima = std::mem::replace(&mut self.demand_max, present);
+        let bucket = |((state, demand_max), launches): ((&BucketState, u64), &mut LaunchCounts)| {
+            let LaunchCounts { hidden, waited_for } = std::mem::take(launches);
+            let BucketState { demand, announced, ready } = *state;
+            BucketTick { demand, demand_max, announced, ready, hidden, waited_for }
+        };
+        let buckets = states.iter().zip(maxima).zip(&mut self.launches).map(bucket).collect();
+        let (arrivals, first_seen) = self.arrivals.take();
+        let first_seen = first_seen
+            .into_iter()
+            .filter_map(|id| Some((id, self.shapes.get(id)?.clone())))
+            .collect();
+        self.last_tick = Some(time);
+        Tick { time, buckets, room: room.to_vec(), first_seen, arrivals }
+    }
+
+    /// Restores the state after a tick of the history, so that recording continues from it.
+    pub fn recall(&mut self, tick: &Tick) {
+        for (shape, count) in &tick.arrivals {
+            self.arrivals.add(*shape, *count);
+        }
+        self.arrivals.take();
+        self.demand_max = tick.buckets.iter().map(|bucket| bucket.demand).collect();
+        self.last_tick = Some(tick.time);
+    }
+}

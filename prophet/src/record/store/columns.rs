@@ -1,0 +1,446 @@
+//! Converts lines to rows of a Parquet file, and back.
+//!
+//! A row is one time, policy and bucket. The columns have the names of the fields of a line. Shapes,
+//! launches and unknown fields are columns of JSON text. The first row of a line holds the fields that
+//! belong to the whole line (`launches`, `line_rest`). A line without buckets is one row without a
+//! bucket.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+
+use chrono::DateTime;
+use parquet::basic::Compression;
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::fault::HistoryError;
+use super::line::{BucketLine, Line, VERSION};
+
+/// The columns. Counts are signed, because Spark and Athena have no unsigned integers.
+const SCHEMA: &str = "
+    message tick {
+        required int64 time (TIMESTAMP(MICROS, true));
+        required binary policy (STRING);
+        optional binary bucket (STRING);
+        optional int64 demand;
+        optional int64 demand_max;
+        optional int64 announced;
+        optional int64 headroom;
+        optional int64 placeholders;
+        optional int64 ready;
+        optional binary room (STRING);
+        optional binary arrivals (STRING);
+        optional binary launches (STRING);
+        optional binary rest (STRING);
+        optional binary line_rest (STRING);
+    }";
+
+/// The counts, in the order of the columns.
+const COUNTS: [&str; 6] =
+    ["demand", "demand_max", "announced", "headroom", "placeholders", "ready"];
+
+/// The JSON texts, in the order of the columns.
+const TEXTS: [&str; 5] = ["room", "arrivals", "launches", "rest", "line_rest"];
+
+/// The key of the file's metadata that holds the version of the format.
+const VERSION_KEY: &str = "prophet.version";
+
+/// The rows and the bytes of text after which a row group ends. A reader holds one row group in
+/// memory, so these limits bound its memory.
+const GROUP_ROWS: usize = 50_000;
+const GROUP_BYTES: usize = 16 << 20;
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Unix time in microseconds.
+    time: i64,
+    policy: String,
+    bucket: Option<String>,
+    /// In the order of [`COUNTS`].
+    counts: [Option<i64>; 6],
+    /// In the order of [`TEXTS`].
+    texts: [Option<String>; 5],
+}
+
+impl Row {
+    /// The time of the row, as Unix time in microseconds.
+    pub(crate) fn time_micros(&self) -> i64 {
+        self.time
+    }
+}
+
+/// The rows of a line.
+pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
+    let empty = Row {
+        time: line.time.timestamp_micros(),
+        policy: line.policy.clone(),
+        bucket: None,
+        counts: [None; 6],
+        texts: [const { None }; 5],
+    };
+    let mut rows = Vec::with_capacity(line.buckets.len().max(1));
+    for (name, bucket) in &line.buckets {
+        let BucketLine {
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            room,
+            arrivals,
+            rest,
+        } = bucket;
+        let counts = [demand, demand_max, announced, headroom, placeholders, ready];
+        rows.push(Row {
+            bucket: Some(name.clone()),
+            counts: counts.map(|count| i64::try_from(*count).ok()),
+            texts: [
+                text(room, room.is_empty())?,
+                text(arrivals, arrivals.is_empty())?,
+                None,
+                text(rest, rest.is_empty())?,
+                None,
+            ],
+            ..empty.clone()
+        });
+    }
+    if rows.is_empty() {
+        rows.push(empty);
+    }
+    rows[0].texts[2] = text(&line.launches, line.launches.is_empty())?;
+    rows[0].texts[4] = text(&line.rest, line.rest.is_empty())?;
+    Ok(rows)
+}
+
+fn text(value: &impl Serialize, empty: bool) -> serde_json::Result<Option<String>> {
+    if empty { Ok(None) } else { serde_json::to_string(value).map(Some) }
+}
+
+/// The line that some rows make, or a message if they do not make one.
+fn line(rows: Vec<Row>) -> Result<Line, String> {
+    let first = rows.first().ok_or("no rows")?;
+    let time = DateTime::from_timestamp_micros(first.time)
+        .ok_or_else(|| format!("time out of range: {}", first.time))?;
+    let mut line = Line {
+        v: VERSION,
+        time,
+        policy: first.policy.clone(),
+        buckets: std::collections::BTreeMap::new(),
+        launches: json(first, 2)?,
+        rest: json(first, 4)?,
+    };
+    for row in rows {
+        let Some(name) = row.bucket.clone() else { continue };
+        let mut counts = [0; 6];
+        for (at, count) in counts.iter_mut().enumerate() {
+            let found = row.counts[at].and_then(|found| u64::try_from(found).ok());
+            *count = found.ok_or_else(|| {
+                format!("bucket {name} at {time}: column {}: expected a count", COUNTS[at])
+            })?;
+        }
+        let [demand, demand_max, announced, headroom, placeholders, ready] = counts;
+        let (room, arrivals, rest) = (json(&row, 0)?, json(&row, 1)?, json(&row, 3)?);
+        let bucket = BucketLine {
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            room,
+            arrivals,
+            rest,
+        };
+        line.buckets.insert(name, bucket);
+    }
+    Ok(line)
+}
+
+fn json<T: Default + DeserializeOwned>(row: &Row, at: usize) -> Result<T, String> {
+    let Some(text) = &row.texts[at] else { return Ok(T::default()) };
+    serde_json::from_str(text).map_err(|error| format!("column {}: {error}", TEXTS[at]))
+}
+
+/// Writes lines as rows.
+pub(crate) struct RowWriter<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl<W: Write + Send> RowWriter<W> {
+    pub(crate) fn new(to: W) -> ParquetResult<Self> {
+        let version = KeyValue::new(VERSION_KEY.into(), VERSION.to_string());
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![version]))
+            .build();
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let writer = SerializedFileWriter::new(to, schema, Arc::new(properties))?;
+        Ok(Self { writer, rows: Vec::new(), bytes: 0 })
+    }
+
+    pub(crate) fn push(&mut self, line: &Line) -> ParquetResult<()> {
+        let rows = rows(line).map_err(|error| ParquetError::External(error.into()))?;
+        self.bytes +=
+            rows.iter().flat_map(|row| row.texts.iter().flatten()).map(String::len).sum::<usize>();
+        self.rows.extend(rows);
+        if self.rows.len() >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the remaining rows and returns the writer.
+    pub(crate) fn finish(mut self) -> ParquetResult<W> {
+        self.flush()?;
+        self.writer.into_inner()
+    }
+
+    fn flush(&mut self) -> ParquetResult<()> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        write::<Int64Type, _>(&mut group, rows.iter().map(|row| Some(row.time)), false)?;
+        write::<ByteArrayType, _>(
+            &mut group,
+            rows.iter().map(|row| Some(bytes(&row.policy))),
+            false,
+        )?;
+        write::<ByteArrayType, _>(
+            &mut group,
+            rows.iter().map(|row| row.bucket.as_deref().map(bytes)),
+            true,
+        )?;
+        for at in 0..COUNTS.len() {
+            write::<Int64Type, _>(&mut group, rows.iter().map(|row| row.counts[at]), true)?;
+        }
+        for at in 0..TEXTS.len() {
+            write::<ByteArrayType, _>(
+                &mut group,
+                rows.iter().map(|row| row.texts[at].as_deref().map(bytes)),
+                true,
+            )?;
+        }
+        group.close()?;
+        Ok(())
+    }
+}
+
+fn bytes(text: &str) -> ByteArray {
+    text.into()
+}
+
+/// Writes the next column.
+fn write<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: impl Iterator<Item = Option<T::T>>,
+    optional: bool,
+) -> ParquetResult<()> {
+    let (mut present, mut levels) = (Vec::new(), Vec::new());
+    for value in values {
+        levels.push(i16::from(value.is_some()));
+        present.extend(value);
+    }
+    let column = group.next_column()?;
+    let mut column =
+        column.ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+    column.typed::<T>().write_batch(&present, optional.then_some(&levels), None)?;
+    column.close()
+}
+
+/// Reads rows as lines.
+pub(crate) struct RowReader {
+    file: Box<dyn FileReader>,
+    name: String,
+    /// The index of the next row group.
+    group: usize,
+    rows: VecDeque<Row>,
+}
+
+impl RowReader {
+    pub(crate) fn new(
+        from: impl ChunkReader + 'static,
+        name: String,
+    ) -> Result<Self, HistoryError> {
+        let opened = SerializedFileReader::new(from);
+        let file = opened.map_err(|source| parquet_fault(&name, source))?;
+        let pairs = file.metadata().file_metadata().key_value_metadata();
+        let version = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY));
+        match version.and_then(|pair| pair.value.as_deref()?.parse::<u32>().ok()) {
+            Some(VERSION) => {
+                Ok(Self { file: Box::new(file), name, group: 0, rows: VecDeque::new() })
+            }
+            Some(other) => Err(HistoryError::Columns {
+                file: name,
+                fault: format!("{VERSION_KEY} is {other}, and this build reads {VERSION}"),
+            }),
+            None => {
+                Err(HistoryError::Columns { file: name, fault: format!("has no {VERSION_KEY}") })
+            }
+        }
+    }
+
+    /// The next line, or `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Line>, HistoryError> {
+        let rows = self.next_rows()?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        line(rows)
+            .map(Some)
+            .map_err(|fault| HistoryError::Columns { file: self.name.clone(), fault })
+    }
+
+    /// The rows of the next line, empty at the end.
+    pub(crate) fn next_rows(&mut self) -> Result<Vec<Row>, HistoryError> {
+        let mut rows: Vec<Row> = Vec::new();
+        while let Some(row) = self.peek()? {
+            if rows
+                .first()
+                .is_some_and(|first| (first.time, &first.policy) != (row.time, &row.policy))
+            {
+                break;
+            }
+            rows.extend(self.rows.pop_front());
+        }
+        Ok(rows)
+    }
+
+    fn peek(&mut self) -> Result<Option<&Row>, HistoryError> {
+        while self.rows.is_empty() && self.group < self.file.num_row_groups() {
+            let group = self
+                .file
+                .get_row_group(self.group)
+                .map_err(|source| parquet_fault(&self.name, source))?;
+            self.rows = read_group(&*group).map_err(|source| parquet_fault(&self.name, source))?;
+            self.group += 1;
+        }
+        Ok(self.rows.front())
+    }
+}
+
+fn parquet_fault(name: &str, source: ParquetError) -> HistoryError {
+    HistoryError::Parquet { act: "failed to read", file: name.into(), source }
+}
+
+fn read_group(group: &dyn RowGroupReader) -> ParquetResult<VecDeque<Row>> {
+    let times = read::<Int64Type>(group, "time")?;
+    let policies = texts(group, "policy")?;
+    let buckets = texts(group, "bucket")?;
+    let mut counts = Vec::new();
+    for name in COUNTS {
+        counts.push(read::<Int64Type>(group, name)?.into_iter());
+    }
+    let mut columns = Vec::new();
+    for name in TEXTS {
+        columns.push(texts(group, name)?.into_iter());
+    }
+    let missing = || ParquetError::General("a row without time or policy".into());
+    let mut rows = VecDeque::with_capacity(times.len());
+    for ((time, policy), bucket) in times.into_iter().zip(policies).zip(buckets) {
+        rows.push_back(Row {
+            time: time.ok_or_else(missing)?,
+            policy: policy.ok_or_else(missing)?,
+            bucket,
+            counts: std::array::from_fn(|at| counts[at].next().flatten()),
+            texts: std::array::from_fn(|at| columns[at].next().flatten()),
+        });
+    }
+    Ok(rows)
+}
+
+fn texts(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<Option<String>>> {
+    let text = |bytes: ByteArray| bytes.as_utf8().map(str::to_owned);
+    read::<ByteArrayType>(group, name)?
+        .into_iter()
+        .map(|value| value.map(text).transpose())
+        .collect()
+}
+
+/// All values of a column.
+fn read<T: DataType>(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<Option<T::T>>> {
+    let described = group.metadata().schema_descr();
+    let at = described.columns().iter().position(|column| column.path().string() == name);
+    let at = at.ok_or_else(|| ParquetError::General(format!("no column {name}")))?;
+    let column = described.column(at);
+    if column.physical_type() != T::get_physical_type() {
+        return Err(ParquetError::General(format!("column {name} is {}", column.physical_type())));
+    }
+    let total = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
+    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
+    let (mut present, mut levels, mut records) = (Vec::new(), Vec::new(), 0);
+    while records < total {
+        let (read, _, _) =
+            reader.read_records(total - records, Some(&mut levels), None, &mut present)?;
+        if read == 0 {
+            return Err(ParquetError::General(format!(
+                "column {name} ends after {records} of {total} rows"
+            )));
+        }
+        records += read;
+    }
+    if column.max_def_level() == 0 {
+        return Ok(present.into_iter().map(Some).collect());
+    }
+    let mut present = present.into_iter();
+    Ok(levels.into_iter().map(|level| if level > 0 { present.next() } else { None }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::store::samples::lines;
+
+    fn written(lines: &[Line]) -> Vec<u8> {
+        let mut writer = RowWriter::new(Vec::new()).unwrap();
+        for line in lines {
+            writer.push(line).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn reader(bytes: &[u8]) -> Result<RowReader, HistoryError> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        RowReader::new(file, "a.parquet".into())
+    }
+
+    proptest! {
+        #[test]
+        fn lines_survive_the_conversion_to_rows_and_back(lines in lines(0..9)) {
+            let mut reader = reader(&written(&lines)).unwrap();
+            let mut back = Vec::new();
+            while let Some(line) = reader.next().unwrap() {
+                back.push(line);
+            }
+            prop_assert_eq!(back, lines);
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_format_is_refused_by_name() {
+        let error = reader(b"this is not a Parquet file").err().unwrap();
+        assert!(error.to_string().starts_with("a.parquet: failed to read"), "{error}");
+        let schema = Arc::new(parse_message_type("message m { required int64 time; }").unwrap());
+        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+        let error = reader(&writer.into_inner().unwrap()).err().unwrap();
+        assert_eq!(error.to_string(), "a.parquet: has no prophet.version");
+    }
+}

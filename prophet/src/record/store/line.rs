@@ -1,0 +1,344 @@
+//! One line of the history: the record of a tick in version 1 of the format.
+//!
+//! A line identifies buckets and shapes by name, never by number, so that another process can read it.
+//! Unknown fields are kept. A line of a newer version is refused, because its meaning is unknown.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SubsecRound as _, Utc};
+use embedder::{Bucket, BucketId, Catalog, Shape};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::shape_key::{parse_shape_key, shape_key};
+use crate::record::recorder::LaunchCounts;
+use crate::record::shapes::Shapes;
+use crate::record::tick::{BucketTick, ShapeId, Tick};
+
+/// The version of the format that this build writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// The record of a tick, as files contain it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The version of the format.
+    pub v: u32,
+    /// The time of the tick, truncated to microseconds.
+    #[serde(deserialize_with = "to_the_microsecond")]
+    pub time: DateTime<Utc>,
+    /// The policy, as NAMESPACE.NAME.
+    pub policy: String,
+    /// The buckets by their names.
+    pub buckets: BTreeMap<String, BucketLine>,
+    /// Launches that ended since the last tick.
+    #[serde(default)]
+    pub launches: Vec<EndedLaunch>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// The record of one bucket, in instances, and of the shapes that are listed under it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BucketLine {
+    /// Present demand.
+    #[serde(deserialize_with = "count")]
+    pub demand: u64,
+    /// The maximum of present demand since the last tick.
+    #[serde(deserialize_with = "count")]
+    pub demand_max: u64,
+    /// Announced demand.
+    #[serde(deserialize_with = "count")]
+    pub announced: u64,
+    /// The headroom of the plan.
+    #[serde(deserialize_with = "count")]
+    pub headroom: u64,
+    /// Placeholders that had a node or waited for one.
+    #[serde(deserialize_with = "count")]
+    pub placeholders: u64,
+    /// Placeholders that had a node.
+    #[serde(deserialize_with = "count")]
+    pub ready: u64,
+    /// For the most frequent shapes, how many more pods fit on occupied nodes.
+    #[serde(default)]
+    pub room: BTreeMap<String, u64>,
+    /// Pods submitted since the last tick, by shape.
+    #[serde(default)]
+    pub arrivals: BTreeMap<String, u64>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A launch that ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndedLaunch {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The group's name.
+    pub group: String,
+    /// When the node was requested: when a placeholder's scheduling gate was removed, or when the pod
+    /// that waited was created.
+    #[serde(deserialize_with = "to_the_microsecond")]
+    pub requested: DateTime<Utc>,
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: LaunchEnd,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// How a launch ended, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchEnd {
+    /// A placeholder was scheduled to the node, so no pod waited for the node.
+    Ready(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
+    /// A pod that had waited for the node was observed on it.
+    WaitedFor(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
+    /// The launch did not end within the time limit.
+    Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
+}
+
+/// The fields of a bucket in a line that a [`Tick`] does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketExtras {
+    /// The headroom of the plan.
+    pub headroom: u64,
+    /// Placeholders that had a node or waited for one.
+    pub placeholders: u64,
+}
+
+/// A line with the bucket and shape numbers of this process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recalled {
+    /// The recorded tick.
+    pub tick: Tick,
+    /// The launches of buckets that are still on offer.
+    pub launches: Vec<EndedLaunch>,
+    /// The number of shapes that were omitted, because their key cannot be parsed or there are too many.
+    pub left_out: usize,
+}
+
+/// Why a text is not a line of the history.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// The text is not JSON, or a field is missing or has a wrong type.
+    #[error("not a line of the history")]
+    Malformed(#[source] serde_json::Error),
+    /// The version is newer than [`VERSION`].
+    #[error("field v: version {0} is newer than {VERSION}, the newest that this build reads")]
+    Newer(u64),
+    /// There is no such version.
+    #[error("field v: there is no version {0}")]
+    NoSuchVersion(u64),
+}
+
+impl Line {
+    /// The line of a tick. `extras` are parallel to the buckets of the catalog; missing ones are zero.
+    ///
+    /// Each shape is listed under the first bucket, ascending, that it fits; one that fits none, under the first.
+    pub fn new(
+        policy: &str,
+        tick: &Tick,
+        extras: &[BucketExtras],
+        launches: Vec<EndedLaunch>,
+        catalog: &Catalog,
+        shapes: &Shapes,
+    ) -> Self {
+        let mut lines: Vec<BucketLine> = (0..catalog.len())
+            .map(|id| {
+                // What was hidden, or waited for, stands in the launches.
+                let BucketTick { demand, demand_max, announced, ready, .. } =
+                    tick.buckets.get(id).copied().unwrap_or_default();
+                let BucketExtras { headroom, placeholders } =
+                    extras.get(id).copied().unwrap_or_default();
+                let [demand, demand_max, announced, headroom, placeholders, ready] =
+                    [demand, demand_max, announced, headroom, placeholders, ready]
+                        .map(|count| count.min(COUNT_MAX));
+                BucketLine {
+                    demand,
+                    demand_max,
+                    announced,
+                    headroom,
+                    placeholders,
+                    ready,
+                    ..BucketLine::default()
+                }
+            })
+            .collect();
+        let under = |shape: &Shape| -> BucketId {
+            catalog.buckets_for(shape).ok().and_then(|fitting| fitting.first()).unwrap_or_default()
+        };
+        let named = |counts: &[(ShapeId, u64)]| -> Vec<(BucketId, String, u64)> {
+            let shape = |&(id, count): &(ShapeId, u64)| shapes.get(id).map(|shape| (shape, count));
+            let named = |(shape, count)| (under(shape), shape_key(shape, catalog), count);
+            counts.iter().filter_map(shape).map(named).collect()
+        };
+        for (bucket, key, count) in named(&tick.room) {
+            lines[bucket].room.insert(key, count);
+        }
+        for (bucket, key, count) in named(&tick.arrivals) {
+            lines[bucket].arrivals.insert(key, count);
+        }
+        Self {
+            v: VERSION,
+            time: tick.time.trunc_subsecs(6),
+            policy: policy.into(),
+            buckets: catalog
+                .buckets()
+                .iter()
+                .map(|bucket| bucket.name.clone())
+                .zip(lines)
+                .collect(),
+            launches,
+            rest: Map::new(),
+        }
+    }
+
+    /// By bucket of the catalog: the target of the plan at the tick; zero for a bucket that is new.
+    pub fn targets(&self, catalog: &Catalog) -> Vec<u64> {
+        let target =
+            |bucket: &Bucket| self.buckets.get(&bucket.name).map_or(0, |line| line.headroom);
+        catalog.buckets().iter().map(target).collect()
+    }
+
+    /// Parses a line.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not a line, or a line of a newer version.
+    pub fn parse(text: &[u8]) -> Result<Self, LineError> {
+        /// The field that every version has.
+        #[derive(Deserialize)]
+        struct Versioned {
+            v: u64,
+        }
+        let Versioned { v } = serde_json::from_slice(text).map_err(LineError::Malformed)?;
+        match v {
+            0 => Err(LineError::NoSuchVersion(v)),
+            1 => serde_json::from_slice(text).map_err(LineError::Malformed),
+            newer => Err(LineError::Newer(newer)),
+        }
+    }
+
+    /// The text of the line, without a line end.
+    ///
+    /// # Errors
+    /// Returns an error if the line cannot be serialized. No such line is known, because all fields are
+    /// texts, numbers and times.
+    pub fn text(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    /// The recorded tick, with the bucket and shape numbers of this process.
+    ///
+    /// A bucket of the catalog that the line does not have is zero. A bucket of the line that the
+    /// catalog does not have is dropped. Shapes that are new to `shapes` are in
+    /// [`Tick::first_seen`]. Counts are in the order of their shapes.
+    pub fn recall(&self, catalog: &Catalog, shapes: &mut Shapes) -> Recalled {
+        let mut recalled = Recalled {
+            tick: Tick {
+                time: self.time,
+                buckets: Vec::new(),
+                room: Vec::new(),
+                first_seen: Vec::new(),
+                arrivals: Vec::new(),
+            },
+            launches: Vec::new(),
+            left_out: 0,
+        };
+        for bucket in catalog.buckets() {
+            let line = self.buckets.get(&bucket.name);
+            let LaunchCounts { hidden, waited_for } = launched(&self.launches, &bucket.name);
+            recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
+                demand: line.demand,
+                demand_max: line.demand_max,
+                announced: line.announced,
+                ready: line.ready,
+                hidden,
+                waited_for,
+            }));
+        }
+        // The shapes of a dropped bucket are read, too, because they may fit another bucket.
+        for line in self.buckets.values() {
+            let room = numbered(&line.room, catalog, shapes, &mut recalled);
+            recalled.tick.room.extend(room);
+            let arrivals = numbered(&line.arrivals, catalog, shapes, &mut recalled);
+            recalled.tick.arrivals.extend(arrivals);
+        }
+        merge(&mut recalled.tick.room);
+        merge(&mut recalled.tick.arrivals);
+        let on_offer = |launch: &&EndedLaunch| {
+            catalog.buckets().iter().any(|bucket| bucket.name == launch.bucket)
+        };
+        recalled.launches = self.launches.iter().filter(on_offer).cloned().collect();
+        recalled
+    }
+}
+
+/// Counts the ended launches of a bucket: those that were hidden, and those for which a pod waited.
+pub fn launched(launches: &[EndedLaunch], bucket: &str) -> LaunchCounts {
+    let of_bucket = launches.iter().filter(|launch| launch.bucket == bucket);
+    of_bucket.fold(LaunchCounts::default(), |counts, launch| match launch.end {
+        LaunchEnd::Ready(_) => LaunchCounts { hidden: counts.hidden + 1, ..counts },
+        LaunchEnd::WaitedFor(_) => LaunchCounts { waited_for: counts.waited_for + 1, ..counts },
+        LaunchEnd::Failed(_) => counts,
+    })
+}
+
+fn numbered(
+    counts: &BTreeMap<String, u64>,
+    catalog: &Catalog,
+    shapes: &mut Shapes,
+    recalled: &mut Recalled,
+) -> Vec<(ShapeId, u64)> {
+    let mut numbered = Vec::with_capacity(counts.len());
+    for (key, count) in counts {
+        let Some((id, new)) = shapes.intern_key(key, || parse_shape_key(key, catalog).ok()) else {
+            recalled.left_out += 1;
+            continue;
+        };
+        if new {
+            recalled.tick.first_seen.extend(shapes.get(id).map(|shape| (id, shape.clone())));
+        }
+        numbered.push((id, *count));
+    }
+    numbered
+}
+
+/// Sorts counts by shape and adds the counts of equal shapes.
+///
+/// Two keys denote one shape if they differ only in buckets that the catalog no longer has.
+fn merge(counts: &mut Vec<(ShapeId, u64)>) {
+    counts.sort_unstable();
+    counts.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = kept.1.saturating_add(next.1);
+        }
+        same
+    });
+}
+
+/// The greatest count that a Parquet column can hold. Columns are signed, because not all readers have
+/// unsigned integers.
+const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let count = u64::deserialize(deserializer)?;
+    if count > COUNT_MAX {
+        return Err(serde::de::Error::custom(format!("{count} is more than {COUNT_MAX}")));
+    }
+    Ok(count)
+}
+
+/// Truncates a time to microseconds, the resolution of the Parquet column.
+fn to_the_microsecond<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<DateTime<Utc>, D::Error> {
+    Ok(DateTime::deserialize(deserializer)?.trunc_subsecs(6))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! The history on disk or in S3.
+//!
+//! ```text
+//! line.rs       converts a tick to a line of JSON, and back
+//! shape_key.rs  converts a shape to a text, and back
+//! place.rs      the location: a folder, or a prefix in an S3 bucket
+//! journal.rs    appends lines (file.rs: to a file, atomically)
+//! replay.rs     reads lines, oldest first (raw.rs: splits bytes into lines)
+//! archive.rs    converts closed days to Parquet (columns.rs: lines as rows)
+//! fault.rs      errors, which stop, and faults, which are skipped and reported
+//! ```
+
+mod archive;
+mod columns;
+mod fault;
+mod file;
+mod journal;
+mod line;
+mod place;
+mod raw;
+mod replay;
+#[cfg(test)]
+mod samples;
+mod shape_key;
+
+pub use archive::{Compaction, Export, export};
+pub use fault::{HistoryError, HistoryFault, HistoryFaultKind};
+pub use journal::{Appended, Journal};
+pub use line::{
+    BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, VERSION, launched,
+};
+pub use place::{Place, PlaceError};
+pub use replay::{HistoryReplay, ReplayReport};
+pub use shape_key::{ShapeKeyError, parse_shape_key, shape_key};

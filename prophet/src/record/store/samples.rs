@@ -1,0 +1,183 @@
+//! Sample data for the tests of the history.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::journal::{Appended, Journal};
+use super::line::{BucketLine, EndedLaunch, LaunchEnd, Line, VERSION};
+use super::place::Place;
+use super::replay::ReplayReport;
+
+/// Buckets of one group each, in ascending size. A bucket whose name begins with `g` has accelerators.
+pub(crate) fn catalog(names: &[&str]) -> Catalog {
+    let bucket = |(at, name): (usize, &&str)| Bucket {
+        name: (*name).into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
+        allocatable: Resources {
+            accelerators: if name.starts_with('g') { 4 } else { 0 },
+            cpu_millis: 4_000 * (at as u64 + 1),
+            ..Resources::UNLIMITED
+        },
+        hourly: MicroDollars(100),
+        groups: vec![Group { name: format!("asg-{name}"), placement_group: None, min: 0, max: 9 }],
+    };
+    Catalog::new(names.iter().enumerate().map(bucket).collect()).unwrap()
+}
+
+/// A day of the samples: 0 is 2026-07-01.
+pub(crate) fn day(number: i64) -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 7, 1).unwrap() + TimeDelta::days(number)
+}
+
+/// A minute of a day of the samples.
+pub(crate) fn at(day_number: i64, minute: u32) -> DateTime<Utc> {
+    day(day_number).and_hms_opt(minute / 60, minute % 60, 0).unwrap().and_utc()
+}
+
+/// A line of the policy batch.night with one bucket, one shape and one launch.
+pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
+    let shape = "cpu_millis=4000,pods=1".to_owned();
+    let bucket = BucketLine {
+        demand,
+        demand_max: demand + 1,
+        announced: 2,
+        headroom: 3,
+        placeholders: 3,
+        ready: 1,
+        room: BTreeMap::from([(shape.clone(), u64::MAX)]),
+        arrivals: BTreeMap::from([(shape, 5)]),
+        rest: Map::new(),
+    };
+    let launch = EndedLaunch {
+        bucket: "m5.large".into(),
+        group: "asg-1".into(),
+        requested: time - TimeDelta::seconds(90),
+        end: LaunchEnd::Ready(time),
+        rest: Map::new(),
+    };
+    Line {
+        v: VERSION,
+        time,
+        policy: "batch.night".into(),
+        buckets: BTreeMap::from([("m5.large".into(), bucket)]),
+        launches: vec![launch],
+        rest: Map::new(),
+    }
+}
+
+/// Any lines of batch.night, in order, with unknown fields.
+pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
+    let one =
+        (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), vec(launch(), 0..3), rest());
+    vec(one, how_many).prop_map(|parts| {
+        // The distance between lines is up to 2.3 days, so that the lines fall on several days.
+        let mut time = at(0, 0);
+        let line = |(step, buckets, launches, rest)| {
+            time += TimeDelta::microseconds(step * 1_000);
+            Line { v: VERSION, time, policy: "batch.night".into(), buckets, launches, rest }
+        };
+        parts.into_iter().map(line).collect()
+    })
+}
+
+fn bucket() -> impl Strategy<Value = BucketLine> {
+    let count = || 0..=i64::MAX.unsigned_abs();
+    let counts = [count(), count(), count(), count(), count(), count()];
+    let shapes = || btree_map(".{0,9}", any::<u64>(), 0..3);
+    (counts, shapes(), shapes(), rest()).prop_map(|(counts, room, arrivals, rest)| {
+        let [demand, demand_max, announced, headroom, placeholders, ready] = counts;
+        BucketLine {
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            room,
+            arrivals,
+            rest,
+        }
+    })
+}
+
+fn launch() -> impl Strategy<Value = EndedLaunch> {
+    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, 0..3_usize, rest()).prop_map(
+        |(bucket, group, micros, how, rest)| {
+            let requested = DateTime::from_timestamp_micros(micros).unwrap();
+            let end = requested + TimeDelta::seconds(60);
+            let end = [LaunchEnd::Ready, LaunchEnd::WaitedFor, LaunchEnd::Failed][how](end);
+            EndedLaunch { bucket, group, requested, end, rest }
+        },
+    )
+}
+
+/// Fields that no version of the format has.
+fn rest() -> impl Strategy<Value = Map<String, Value>> {
+    let value = prop_oneof![
+        any::<u64>().prop_map(|number| json!(number)),
+        any::<i64>().prop_map(|number| json!({ "deep": [number, null] })),
+        ".{0,9}".prop_map(|text| json!(text)),
+    ];
+    vec(("x_[a-z]{1,4}", value), 0..3).prop_map(|fields| fields.into_iter().collect())
+}
+
+pub(crate) const POLICY: &str = "batch.night";
+pub(crate) const WRITTEN: Appended = Appended::Written { cut: None };
+
+/// The journal in a folder.
+pub(crate) async fn journal(folder: &TempDir) -> Journal {
+    let place = Place::open(&folder.path().display().to_string()).unwrap();
+    Journal::open(place, POLICY).await.unwrap()
+}
+
+pub(crate) fn file(folder: &TempDir, day_number: i64) -> PathBuf {
+    folder.path().join(format!("policy={POLICY}/day={}/ticks-00000.jsonl", day(day_number)))
+}
+
+/// Changes the file of a day, as an editor or a crash may.
+pub(crate) fn change(folder: &TempDir, day_number: i64, change: impl FnOnce(String) -> String) {
+    let path = file(folder, day_number);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, change(text)).unwrap();
+}
+
+pub(crate) async fn replayed(journal: &Journal) -> (Vec<Line>, ReplayReport) {
+    let mut replay = journal.replay(None).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(line) = replay.next().await.unwrap() {
+        lines.push(line);
+    }
+    (lines, replay.report().clone())
+}
+
+pub(crate) async fn append_all(journal: &mut Journal, lines: &[Line]) {
+    for line in lines {
+        assert_eq!(journal.append(line).await.unwrap(), WRITTEN);
+    }
+}
+
+/// Three days of three ticks.
+pub(crate) fn three_days() -> Vec<Line> {
+    let tick = |number: u32| line(at(i64::from(number) / 3, number % 3), number.into());
+    (0..9).map(tick).collect()
+}
+
+/// The names of the objects of a day.
+pub(crate) async fn objects(place: &Place, day_number: i64) -> Vec<String> {
+    let files = place.files(POLICY, day(day_number)).await.unwrap();
+    files
+        .parquet
+        .iter()
+        .chain(&files.segments)
+        .map(|path| path.filename().unwrap().to_owned())
+        .collect()
+}

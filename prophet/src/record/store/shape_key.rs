@@ -1,0 +1,160 @@
+//! Converts a shape to its key, the text that files contain, and back.
+//!
+//! A [`ShapeId`](crate::record::ShapeId) identifies a shape within one process only, so files contain
+//! the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
+//! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
+
+use embedder::{AcceleratorKind, BucketSet, Catalog, Resource, Resources, Shape};
+
+use crate::record::shapes::canonical;
+
+/// The key of a shape.
+///
+/// The key omits resources that the shape does not request, the accelerator kind if it requests no
+/// accelerators, and the buckets if all of them admit it.
+pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
+    let requests = Resource::ALL
+        .into_iter()
+        .zip(shape.requests.components())
+        .filter(|(_, amount)| *amount > 0);
+    let requests: Vec<String> =
+        requests.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
+    let mut key = requests.join(",");
+    if shape.requests.accelerators > 0 {
+        key.push_str(";kind=");
+        key.push_str(&escaped(shape.accelerator_kind.as_str()));
+    }
+    if shape.admits != BucketSet::all() {
+        let admitting =
+            catalog.buckets().iter().enumerate().filter(|(id, _)| shape.admits.contains(*id));
+        let names: Vec<String> = admitting.map(|(_, bucket)| escaped(&bucket.name)).collect();
+        key.push_str(";admits=");
+        key.push_str(&names.join("|"));
+    }
+    key
+}
+
+/// Why a text is not the key of a shape.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeKeyError {
+    /// A part that is not `resource=amount`, such as `cpu_millis=4000`.
+    #[error("expected RESOURCE=AMOUNT in a shape, got {0:?}")]
+    PodRequest(String),
+    /// A part after `;` that is neither `kind=` nor `admits=`.
+    #[error("expected kind= or admits= in a shape, got {0:?}")]
+    Part(String),
+    /// Accelerators without their kind.
+    #[error("a shape with accelerators needs kind=, got {0:?}")]
+    NoKind(String),
+}
+
+/// The shape of a key. Buckets that the catalog does not have are omitted.
+///
+/// # Errors
+/// Returns an error with the part that cannot be parsed.
+pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyError> {
+    let mut parts = key.split(';');
+    let requests = parse_requests(parts.next().unwrap_or_default())?;
+    let (mut kind, mut admits) = (None, BucketSet::all());
+    for part in parts {
+        if let Some(name) = part.strip_prefix("kind=") {
+            kind = Some(AcceleratorKind::new(&unescaped(name)));
+        } else if let Some(names) = part.strip_prefix("admits=") {
+            let id = |name: &str| {
+                let name = unescaped(name);
+                catalog.buckets().iter().position(|bucket| bucket.name == name)
+            };
+            admits = BucketSet::only(names.split('|').filter_map(id));
+        } else {
+            return Err(ShapeKeyError::Part(part.into()));
+        }
+    }
+    if requests.accelerators > 0 && kind.is_none() {
+        return Err(ShapeKeyError::NoKind(key.into()));
+    }
+    Ok(canonical(&Shape { requests, accelerator_kind: kind.unwrap_or_default(), admits }))
+}
+
+fn parse_requests(text: &str) -> Result<Resources, ShapeKeyError> {
+    let mut requests = [0; 5];
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let fault = || ShapeKeyError::PodRequest(part.into());
+        let (label, amount) = part.split_once('=').ok_or_else(fault)?;
+        let at = Resource::ALL
+            .iter()
+            .position(|resource| resource.label() == label)
+            .ok_or_else(fault)?;
+        requests[at] = amount.parse().map_err(|_| fault())?;
+    }
+    Ok(Resources::of(requests))
+}
+
+/// Characters that separate parts and names, and `%`, each with its escape within a name.
+const ESCAPES: [(char, &str); 3] = [('%', "%25"), (';', "%3B"), ('|', "%7C")];
+
+fn escaped(name: &str) -> String {
+    ESCAPES.iter().fold(name.to_owned(), |text, (from, to)| text.replace(*from, to))
+}
+
+fn unescaped(text: &str) -> String {
+    ESCAPES
+        .iter()
+        .rev()
+        .fold(text.to_owned(), |text, (to, from)| text.replace(from, &to.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::store::samples::catalog;
+
+    const GPU: Resources = Resources {
+        accelerators: 1,
+        cpu_millis: 4_000,
+        memory_bytes: 8 << 30,
+        ephemeral_bytes: 0,
+        pods: 1,
+    };
+
+    #[track_caller]
+    fn check(shape: &Shape, key: &str) {
+        let catalog = catalog(&["a", "b", "odd|;%7C"]);
+        assert_eq!(shape_key(shape, &catalog), key);
+        assert_eq!(parse_shape_key(key, &catalog).as_ref(), Ok(shape));
+    }
+
+    #[test]
+    fn a_key_holds_all_properties_of_a_shape() {
+        let kind = AcceleratorKind::new(AcceleratorKind::NVIDIA);
+        check(
+            &Shape { requests: GPU, accelerator_kind: kind, admits: BucketSet::only([0, 2]) },
+            "accelerators=1,cpu_millis=4000,memory_bytes=8589934592,pods=1;kind=nvidia.com/gpu;admits=a|odd%7C%3B%257C",
+        );
+        let plain = Resources { cpu_millis: 500, ..Resources::default() };
+        check(&Shape::new(plain, AcceleratorKind::default()), "cpu_millis=500,pods=1");
+        let nowhere =
+            Shape { admits: BucketSet::none(), ..Shape::new(plain, AcceleratorKind::default()) };
+        check(&nowhere, "cpu_millis=500,pods=1;admits=");
+    }
+
+    #[test]
+    fn a_bucket_that_is_no_longer_on_offer_is_omitted() {
+        let shape = parse_shape_key("pods=1;admits=gone|b", &catalog(&["a", "b"])).unwrap();
+        assert_eq!(shape.admits, BucketSet::only([1]));
+    }
+
+    #[test]
+    fn an_invalid_key_is_refused_with_the_invalid_part() {
+        let refused = |key: &str| parse_shape_key(key, &catalog(&["a"])).unwrap_err().to_string();
+        assert_eq!(refused("cpu=4"), "expected RESOURCE=AMOUNT in a shape, got \"cpu=4\"");
+        assert_eq!(refused("pods=one"), "expected RESOURCE=AMOUNT in a shape, got \"pods=one\"");
+        assert_eq!(
+            refused("pods=1;zone=x"),
+            "expected kind= or admits= in a shape, got \"zone=x\""
+        );
+        assert_eq!(
+            refused("accelerators=1"),
+            "a shape with accelerators needs kind=, got \"accelerators=1\""
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! The record of one tick.
+
+use chrono::{DateTime, Utc};
+use embedder::Shape;
+
+/// The number of a pod's shape, from 0, in the order of first use in this process.
+pub type ShapeId = u32;
+
+/// The record of one tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// The time of the tick.
+    pub time: DateTime<Utc>,
+    /// Per bucket of the catalog.
+    pub buckets: Vec<BucketTick>,
+    /// For the most frequent shapes, how many more pods fit on occupied nodes.
+    pub room: Vec<(ShapeId, u64)>,
+    /// Shapes that arrived for the first time since the last tick.
+    pub first_seen: Vec<(ShapeId, Shape)>,
+    /// Pods submitted since the last tick, by shape.
+    pub arrivals: Vec<(ShapeId, u64)>,
+}
+
+/// The record of one bucket at a tick, in instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketTick {
+    /// Present demand.
+    pub demand: u64,
+    /// The maximum of present demand since the last tick.
+    pub demand_max: u64,
+    /// Announced demand.
+    pub announced: u64,
+    /// Placeholders on nodes.
+    pub ready: u64,
+    /// Launches since the last tick that no pod waited for: each ended with a placeholder on the node.
+    pub hidden: u64,
+    /// Launches since the last tick for which a pod waited.
+    pub waited_for: u64,
+}

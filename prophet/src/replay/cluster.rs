@@ -1,0 +1,463 @@
+//! Nodes, their free room, and the placeholders on them.
+//!
+//! A placeholder fills a node. It is placed on an empty node as soon as one of its group is there, and preempted by the
+//! first pod that needs the node. Free room is indexed in the order in which the scheduler prefers it.
+
+use std::collections::BTreeSet;
+
+use embedder::{BucketId, BucketSet, Catalog, Resources, Room, UNLIMITED};
+use placeholders::{GroupStanding, Standing};
+
+use super::days::{add_by_day, days, within};
+use super::scheduler_kind::SchedulerKind;
+
+/// The place of a node among all that were ever requested.
+pub(crate) type SimulatedNodeId = usize;
+
+/// A moment that does not come.
+pub(crate) const NEVER: i64 = i64::MAX;
+
+/// An instance from its request on.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedNode {
+    pub(crate) bucket: BucketId,
+    pub(crate) group: usize,
+    pub(crate) requested: i64,
+    /// When it became ready, [`NEVER`] before that.
+    pub(crate) ready: i64,
+    /// When it was removed or failed to launch, [`NEVER`] before that.
+    pub(crate) gone: i64,
+    /// Whether a pod waited for it.
+    pub(crate) waited_for: bool,
+    /// Seconds within the counted window in which pods ran on it.
+    pub(crate) busy_seconds: i64,
+    busy_since: i64,
+    free: Resources,
+    pods: u64,
+    placeholder: bool,
+    /// Counts the times at which it became empty or ceased to be: what was scheduled for an older count is void.
+    pub(crate) idle_count: u64,
+}
+
+impl SimulatedNode {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready != NEVER && self.gone == NEVER
+    }
+
+    /// Ready, without pods and placeholder.
+    pub(crate) fn is_unneeded(&self) -> bool {
+        self.is_ready() && self.pods == 0 && !self.placeholder
+    }
+
+    pub(crate) fn has_pods(&self) -> bool {
+        self.pods > 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_placeholder(&self) -> bool {
+        self.placeholder
+    }
+
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> Resources {
+        self.free
+    }
+}
+
+/// What the scheduler prefers first comes first.
+type Key = (u64, Resources, SimulatedNodeId);
+
+/// A group of a bucket: what is in it, and what is wanted.
+#[derive(Clone, Debug, Default)]
+struct GroupState {
+    /// Nodes launching or ready.
+    nodes: u64,
+    launching: BTreeSet<SimulatedNodeId>,
+    occupied: u64,
+    /// Nodes that are ready, without pods and placeholder.
+    unneeded: BTreeSet<SimulatedNodeId>,
+    /// Placeholders that stand or wait.
+    wanted: u64,
+    placed: u64,
+}
+
+pub(crate) struct SimulatedCluster<'a> {
+    pub(crate) catalog: &'a Catalog,
+    scheduler: SchedulerKind,
+    /// Hours and busy time count within this window.
+    window: (i64, i64),
+    pub(crate) nodes: Vec<SimulatedNode>,
+    /// Ready nodes without a placeholder.
+    index: BTreeSet<Key>,
+    groups: Vec<Vec<GroupState>>,
+    /// Per bucket, the nodes that hold placeholders.
+    placeholders: Vec<BTreeSet<SimulatedNodeId>>,
+    /// Buckets, the cheapest first.
+    by_price: Vec<BucketId>,
+    /// Seconds in which pods ran on nodes, by day of the window.
+    busy_by_day: Vec<i64>,
+    /// How many nodes are ready.
+    pub(crate) ready: u64,
+    /// Changes whenever what pods occupy changes.
+    pub(crate) changes: u64,
+    /// Nodes that became unneeded since the caller last looked.
+    pub(crate) newly_unneeded: Vec<SimulatedNodeId>,
+}
+
+impl<'a> SimulatedCluster<'a> {
+    pub(crate) fn new(catalog: &'a Catalog, scheduler: SchedulerKind, window: (i64, i64)) -> Self {
+        let mut by_price: Vec<BucketId> = (0..catalog.len()).collect();
+        by_price.sort_by_key(|&id| (catalog.buckets()[id].hourly, id));
+        let groups =
+            catalog.buckets().iter().map(|bucket| vec![GroupState::default(); bucket.groups.len()]);
+        Self {
+            catalog,
+            scheduler,
+            window,
+            nodes: Vec::new(),
+            index: BTreeSet::new(),
+            groups: groups.collect(),
+            placeholders: vec![BTreeSet::new(); catalog.len()],
+            by_price,
+            busy_by_day: vec![0; days(window)],
+            ready: 0,
+            changes: 0,
+            newly_unneeded: Vec::new(),
+        }
+    }
+
+    /// Requests a node.
+    pub(crate) fn launch(
+        &mut self,
+        bucket: BucketId,
+        group: usize,
+        waited_for: bool,
+        now: i64,
+    ) -> SimulatedNodeId {
+        let id = self.nodes.len();
+        self.nodes.push(SimulatedNode {
+            bucket,
+            group,
+            requested: now,
+            ready: NEVER,
+            gone: NEVER,
+            waited_for,
+            busy_seconds: 0,
+            busy_since: NEVER,
+            free: self.catalog.buckets()[bucket].allocatable,
+            pods: 0,
+            placeholder: false,
+            idle_count: 0,
+        });
+        let state = &mut self.groups[bucket][group];
+        state.nodes += 1;
+        state.launching.insert(id);
+        id
+    }
+
+    /// A launching node is ready now.
+    pub(crate) fn make_ready(&mut self, id: SimulatedNodeId, now: i64) {
+        self.nodes[id].ready = now;
+        self.ready += 1;
+        let (bucket, group) = self.home(id);
+        self.groups[bucket][group].launching.remove(&id);
+        self.index.insert(self.key(id));
+        self.became_unneeded(id);
+    }
+
+    /// A launching node will never be ready.
+    pub(crate) fn fail(&mut self, id: SimulatedNodeId, now: i64) {
+        self.nodes[id].gone = now;
+        let (bucket, group) = self.home(id);
+        let state = &mut self.groups[bucket][group];
+        state.launching.remove(&id);
+        state.nodes -= 1;
+    }
+
+    /// Removes an unneeded node.
+    pub(crate) fn remove(&mut self, id: SimulatedNodeId, now: i64) {
+        self.index.remove(&self.key(id));
+        self.nodes[id].gone = now;
+        self.ready -= 1;
+        let (bucket, group) = self.home(id);
+        let state = &mut self.groups[bucket][group];
+        state.unneeded.remove(&id);
+        state.nodes -= 1;
+    }
+
+    /// The node that the scheduler prefers among those on which a pod fits without preemption.
+    pub(crate) fn preferred(
+        &self,
+        requests: Resources,
+        fits: &BucketSet,
+    ) -> Option<SimulatedNodeId> {
+        let from = match self.scheduler {
+            // A node that has less of the dearest resource than is asked for cannot fit.
+            SchedulerKind::Pack => (0, requests, 0),
+            SchedulerKind::Spread => (0, Resources::default(), 0),
+        };
+        let candidates = self.index.range(from..);
+        let fitting = candidates
+            .filter(|(_, free, id)| free.fits(requests) && fits.contains(self.nodes[*id].bucket));
+        fitting.map(|&(_, _, id)| id).next()
+    }
+
+    /// Puts a pod on a node that has room for it.
+    pub(crate) fn place(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
+        self.index.remove(&self.key(id));
+        let (bucket, group) = self.home(id);
+        let node = &mut self.nodes[id];
+        node.free = node.free.take(requests).unwrap_or_default();
+        node.pods += 1;
+        if node.pods == 1 {
+            node.idle_count += 1;
+            node.busy_since = now;
+            let state = &mut self.groups[bucket][group];
+            state.unneeded.remove(&id);
+            state.occupied += 1;
+        }
+        self.index.insert(self.key(id));
+        self.changes += 1;
+    }
+
+    /// Takes a pod off a node.
+    pub(crate) fn release(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
+        self.index.remove(&self.key(id));
+        let (bucket, group) = self.home(id);
+        let node = &mut self.nodes[id];
+        node.pods -= 1;
+        node.free = node.free.give_back(requests);
+        if node.pods == 0 {
+            node.free = self.catalog.buckets()[bucket].allocatable;
+            self.count_busy(id, now);
+            self.groups[bucket][group].occupied -= 1;
+        }
+        self.index.insert(self.key(id));
+        if self.nodes[id].pods == 0 {
+            self.became_unneeded(id);
+        }
+        self.changes += 1;
+    }
+
+    /// Takes back a placement of this very second, as if it had not been: a node that was unneeded is so since before.
+    pub(crate) fn take_back(
+        &mut self,
+        id: SimulatedNodeId,
+        requests: Resources,
+        idle_count: u64,
+        now: i64,
+    ) {
+        self.release(id, requests, now);
+        if self.nodes[id].pods == 0 {
+            self.nodes[id].idle_count = idle_count;
+            self.newly_unneeded.pop();
+        }
+    }
+
+    /// Preempts a placeholder of the cheapest bucket on which a pod fits, on the node that was requested first; the node is
+    /// then unneeded.
+    pub(crate) fn preempt(
+        &mut self,
+        requests: Resources,
+        fits: &BucketSet,
+    ) -> Option<SimulatedNodeId> {
+        let allows = |&&bucket: &&BucketId| {
+            let allocatable = self.catalog.buckets()[bucket].allocatable;
+            !self.placeholders[bucket].is_empty()
+                && fits.contains(bucket)
+                && allocatable.fits(requests)
+        };
+        let bucket = *self.by_price.iter().find(allows)?;
+        let id = self.placeholders[bucket].pop_first()?;
+        let state = &mut self.groups[bucket][self.nodes[id].group];
+        // The replacement stays gated until the next decision.
+        state.wanted -= 1;
+        self.vacate(id);
+        Some(id)
+    }
+
+    /// Undoes a preemption whose node is unneeded again.
+    pub(crate) fn restore(&mut self, id: SimulatedNodeId) {
+        let (bucket, group) = self.home(id);
+        self.groups[bucket][group].wanted += 1;
+        self.occupy(id);
+    }
+
+    /// Sets how many placeholders stand or wait in a group. Waiting ones go first, then those on the
+    /// nodes that were requested last.
+    pub(crate) fn want(&mut self, bucket: BucketId, group: usize, wanted: u64) {
+        self.groups[bucket][group].wanted = wanted;
+        while self.groups[bucket][group].placed > wanted {
+            let mut youngest = self.placeholders[bucket].iter().rev();
+            let Some(&id) = youngest.find(|id| self.nodes[**id].group == group) else { break };
+            self.placeholders[bucket].remove(&id);
+            self.vacate(id);
+        }
+    }
+
+    /// Puts waiting placeholders on unneeded nodes of their group.
+    pub(crate) fn settle_placeholders(&mut self) {
+        for bucket in 0..self.groups.len() {
+            for group in 0..self.groups[bucket].len() {
+                while self.waiting(bucket, group) > 0 {
+                    let Some(&id) = self.groups[bucket][group].unneeded.first() else { break };
+                    self.occupy(id);
+                }
+            }
+        }
+    }
+
+    /// Placeholders of a group that have no node.
+    pub(crate) fn waiting(&self, bucket: BucketId, group: usize) -> u64 {
+        let GroupState { wanted, placed, .. } = &self.groups[bucket][group];
+        wanted.saturating_sub(*placed)
+    }
+
+    /// Whether any placeholder has no node.
+    pub(crate) fn any_waiting(&self) -> bool {
+        self.groups.iter().flatten().any(|GroupState { wanted, placed, .. }| wanted > placed)
+    }
+
+    /// Nodes of a bucket that pods occupy.
+    pub(crate) fn occupied(&self) -> Vec<u64> {
+        self.groups.iter().map(|groups| groups.iter().map(|group| group.occupied).sum()).collect()
+    }
+
+    /// Nodes of a group that are launching or ready.
+    pub(crate) fn nodes_in(&self, bucket: BucketId, group: usize) -> u64 {
+        self.groups[bucket][group].nodes
+    }
+
+    /// Launching nodes of a group, in the order of their requests.
+    pub(crate) fn launching(
+        &self,
+        bucket: BucketId,
+        group: usize,
+    ) -> impl Iterator<Item = SimulatedNodeId> {
+        self.groups[bucket][group].launching.iter().copied()
+    }
+
+    /// (placeholders, placeholders on nodes, nodes ready, nodes launching) of a bucket.
+    pub(crate) fn counts(&self, bucket: BucketId) -> (u64, u64, u64, u64) {
+        self.groups[bucket].iter().fold(
+            (0, 0, 0, 0),
+            |(wanted, placed, ready, launching), group| {
+                let under_way = group.launching.len() as u64;
+                (
+                    wanted + group.wanted,
+                    placed + group.placed,
+                    ready + group.nodes - under_way,
+                    launching + under_way,
+                )
+            },
+        )
+    }
+
+    /// What stands, as a decision sees it.
+    pub(crate) fn standing(&self, backoff: impl Fn(BucketId, usize) -> bool) -> Standing {
+        let group = |bucket, at, state: &GroupState| GroupStanding {
+            placeholders: state.wanted,
+            occupied: state.occupied,
+            backoff: backoff(bucket, at),
+        };
+        let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
+            groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()
+        };
+        Standing { buckets: self.groups.iter().enumerate().map(bucket).collect() }
+    }
+
+    /// The free room of occupied nodes, alike and adjacent ones together.
+    pub(crate) fn occupied_rooms(&self) -> Vec<Room> {
+        let occupied = self.index.iter().filter(|(_, _, id)| self.nodes[*id].pods > 0);
+        rooms(occupied.map(|&(_, free, id)| (self.nodes[id].bucket, free)))
+    }
+
+    /// The free room of all ready nodes that no placeholder holds, in the scheduler's order.
+    pub(crate) fn ready_rooms(&self) -> Vec<Room> {
+        rooms(self.index.iter().map(|&(_, free, id)| (self.nodes[id].bucket, free)))
+    }
+
+    /// Counts what still runs as if it ended now; the seconds in which pods ran on nodes, by day of the window.
+    pub(crate) fn close(&mut self, now: i64) -> Vec<i64> {
+        let busy = |id: &SimulatedNodeId| self.nodes[*id].busy_since != NEVER;
+        let busy: Vec<SimulatedNodeId> = (0..self.nodes.len()).filter(busy).collect();
+        for id in busy {
+            self.count_busy(id, now);
+        }
+        std::mem::take(&mut self.busy_by_day)
+    }
+
+    /// The last pod leaves a node.
+    fn count_busy(&mut self, id: SimulatedNodeId, now: i64) {
+        let node = &mut self.nodes[id];
+        let since = std::mem::replace(&mut node.busy_since, NEVER);
+        node.busy_seconds += within(self.window, since, now);
+        add_by_day(&mut self.busy_by_day, self.window, since, now);
+    }
+
+    fn home(&self, id: SimulatedNodeId) -> (BucketId, usize) {
+        (self.nodes[id].bucket, self.nodes[id].group)
+    }
+
+    fn became_unneeded(&mut self, id: SimulatedNodeId) {
+        let (bucket, group) = self.home(id);
+        self.nodes[id].idle_count += 1;
+        self.groups[bucket][group].unneeded.insert(id);
+        self.newly_unneeded.push(id);
+    }
+
+    /// A placeholder leaves a node.
+    fn vacate(&mut self, id: SimulatedNodeId) {
+        let (bucket, group) = self.home(id);
+        self.nodes[id].placeholder = false;
+        self.groups[bucket][group].placed -= 1;
+        self.index.insert(self.key(id));
+        self.became_unneeded(id);
+    }
+
+    /// A placeholder takes an unneeded node.
+    fn occupy(&mut self, id: SimulatedNodeId) {
+        let (bucket, group) = self.home(id);
+        self.index.remove(&self.key(id));
+        self.nodes[id].placeholder = true;
+        self.nodes[id].idle_count += 1;
+        let state = &mut self.groups[bucket][group];
+        state.unneeded.remove(&id);
+        state.placed += 1;
+        self.placeholders[bucket].insert(id);
+    }
+
+    fn key(&self, id: SimulatedNodeId) -> Key {
+        let node = &self.nodes[id];
+        match self.scheduler {
+            SchedulerKind::Pack => (0, node.free, id),
+            SchedulerKind::Spread => (
+                fullness(node.free, self.catalog.buckets()[node.bucket].allocatable),
+                node.free,
+                id,
+            ),
+        }
+    }
+}
+
+/// How full a node is, in thousandths: the mean over its limited resources of the share in use, as Kubernetes'
+/// `LeastAllocated` scores, with accelerators counted like CPU and memory.
+fn fullness(free: Resources, allocatable: Resources) -> u64 {
+    let dims = free.components().into_iter().zip(allocatable.components()).take(3);
+    let shares = dims.filter(|&(_, have)| have != UNLIMITED && have > 0);
+    let (sum, n) = shares.fold((0_u128, 0_u128), |(sum, n), (free, have)| {
+        (sum + u128::from(have.saturating_sub(free)) * 1_000 / u128::from(have), n + 1)
+    });
+    u64::try_from(sum / n.max(1)).unwrap_or(1_000)
+}
+
+fn rooms(nodes: impl Iterator<Item = (BucketId, Resources)>) -> Vec<Room> {
+    let mut rooms: Vec<Room> = Vec::new();
+    for (bucket, free) in nodes {
+        match rooms.last_mut() {
+            Some(last) if last.bucket == bucket && last.free == free => last.nodes += 1,
+            _ => rooms.push(Room { bucket, free, nodes: 1 }),
+        }
+    }
+    rooms
+}

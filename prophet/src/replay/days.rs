@@ -1,0 +1,32 @@
+//! Seconds of a window of time, by day.
+
+/// How many days of a window have begun at its end; of one that ends in no foreseeable time, those of a thousand years.
+pub(crate) fn days((from, until): (i64, i64)) -> usize {
+    let days =
+        until.saturating_sub(from).max(0).unsigned_abs().div_ceil(DAY_SECONDS.unsigned_abs());
+    usize::try_from(days).map_or(DAYS_MAX, |days| days.min(DAYS_MAX))
+}
+
+pub(crate) const DAYS_MAX: usize = 365_000;
+
+/// How many of the seconds from `since` to `now` are within a window.
+pub(crate) fn within((from, until): (i64, i64), since: i64, now: i64) -> i64 {
+    (now.min(until) - since.max(from)).max(0)
+}
+
+/// Adds those seconds, by day of the window.
+pub(crate) fn add_by_day(days: &mut [i64], (from, until): (i64, i64), since: i64, now: i64) {
+    let (mut at, end) = (since.max(from), now.min(until));
+    while at < end {
+        let day = (at - from) / DAY_SECONDS;
+        let Some(seconds) = usize::try_from(day).ok().and_then(|day| days.get_mut(day)) else {
+            return;
+        };
+        let next = end.min(from + (day + 1) * DAY_SECONDS);
+        *seconds += next - at;
+        at = next;
+    }
+}
+
+/// Seconds of a day. A day of a window begins where the window does.
+pub(crate) const DAY_SECONDS: i64 = 86_400;

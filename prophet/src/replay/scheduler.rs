@@ -1,0 +1,135 @@
+//! Jobs onto nodes: gangs whole, real pods before placeholders.
+
+use std::collections::HashMap;
+
+use super::cluster::{SimulatedCluster, SimulatedNodeId};
+use super::queue::{Queue, Waiting};
+use super::workload::{JobClassId, Workload};
+use crate::record::ShapeId;
+
+/// Where the pods of jobs run.
+#[derive(Default)]
+pub(crate) struct Placements {
+    by_job: HashMap<usize, Vec<(SimulatedNodeId, ShapeId)>>,
+}
+
+impl Placements {
+    #[cfg(test)]
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<(SimulatedNodeId, ShapeId)>)> {
+        self.by_job.iter()
+    }
+}
+
+/// One step of placing a gang, to be undone when a later one fails.
+struct Taken {
+    node: SimulatedNodeId,
+    shape: ShapeId,
+    preempted: bool,
+    /// The node's idle count before.
+    idle_count: u64,
+}
+
+/// Places everything that can be placed, in order; each class is tried once, for nothing is freed in between.
+/// Calls `placed` for what was.
+pub(crate) fn pass(
+    queue: &mut Queue,
+    cluster: &mut SimulatedCluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+    mut placed: impl FnMut(usize),
+) {
+    let mut cursor = None;
+    while let Some((head, waiting)) = queue.after(cursor) {
+        if place(waiting, cluster, placements, workload, now) {
+            queue.pop(head);
+            placed(waiting.job);
+        }
+        cursor = Some(head);
+    }
+}
+
+/// Places all pods of a class at once, or none.
+pub(crate) fn place(
+    Waiting { job, class }: Waiting,
+    cluster: &mut SimulatedCluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+) -> bool {
+    // A gang that needs more nodes than there are need not be tried pod by pod.
+    if cluster.ready < workload.classes[class].nodes_min {
+        return false;
+    }
+    let mut taken: Vec<Taken> = Vec::new();
+    for &(shape, count) in &workload.classes[class].pods {
+        for _ in 0..count {
+            let Some(step) = place_pod(shape, cluster, workload, now) else {
+                undo(taken, cluster, workload, now);
+                return false;
+            };
+            taken.push(step);
+        }
+    }
+    let pods = taken.into_iter().map(|step| (step.node, step.shape));
+    placements.by_job.entry(job).or_default().extend(pods);
+    true
+}
+
+fn place_pod(
+    shape: ShapeId,
+    cluster: &mut SimulatedCluster<'_>,
+    workload: &Workload,
+    now: i64,
+) -> Option<Taken> {
+    let (requests, fits) =
+        (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
+    let free = cluster.preferred(requests, fits);
+    let node = free.or_else(|| cluster.preempt(requests, fits))?;
+    let idle_count = cluster.nodes[node].idle_count;
+    cluster.place(node, requests, now);
+    Some(Taken { node, shape, preempted: free.is_none(), idle_count })
+}
+
+fn undo(taken: Vec<Taken>, cluster: &mut SimulatedCluster<'_>, workload: &Workload, now: i64) {
+    for Taken { node, shape, preempted, idle_count } in taken.into_iter().rev() {
+        cluster.take_back(node, workload.shapes[shape as usize].requests, idle_count, now);
+        if preempted {
+            cluster.restore(node);
+        }
+    }
+}
+
+/// Takes the pods of a job off their nodes.
+pub(crate) fn finish(
+    job: usize,
+    cluster: &mut SimulatedCluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+) {
+    for (node, shape) in placements.by_job.remove(&job).unwrap_or_default() {
+        cluster.release(node, workload.shapes[shape as usize].requests, now);
+    }
+}
+
+/// How many nodes the pods of a job are on.
+pub(crate) fn instances(job: usize, placements: &Placements) -> usize {
+    let Some(pods) = placements.by_job.get(&job) else { return 0 };
+    let mut nodes: Vec<SimulatedNodeId> = pods.iter().map(|(node, _)| *node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.len()
+}
+
+/// The pods of a class as asks.
+pub(crate) fn requests(
+    class: JobClassId,
+    jobs: u64,
+    workload: &Workload,
+) -> impl Iterator<Item = embedder::PodRequest> {
+    workload.classes[class].pods.iter().map(move |&(shape, count)| embedder::PodRequest {
+        shape: workload.shapes[shape as usize].clone(),
+        count: count.saturating_mul(jobs),
+    })
+}

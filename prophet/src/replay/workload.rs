@@ -1,0 +1,214 @@
+//! Jobs of a log as pods of shapes on a catalog's buckets.
+
+use std::collections::HashMap;
+
+use embedder::{AcceleratorKind, BucketId, BucketSet, Catalog, Resources, Shape, split};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::record::ShapeId;
+use crate::trace::{Job, Work};
+
+/// The place of a class in [`Workload::classes`].
+pub(crate) type JobClassId = usize;
+
+/// A log made ready for a catalog: what does not depend on a policy.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// By submission, then by place in the log.
+    pub(crate) jobs: Vec<WorkloadJob>,
+    /// Jobs of one class are interchangeable.
+    pub(crate) classes: Vec<JobClass>,
+    /// The shapes of pods, in the order in which they were first seen.
+    pub(crate) shapes: Vec<Shape>,
+    /// The buckets that each shape fits on.
+    pub(crate) fits: Vec<BucketSet>,
+    /// Jobs that no bucket takes.
+    pub unplaceable: Vec<Unplaceable>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WorkloadJob {
+    /// Its place in the log's jobs.
+    pub(crate) index: usize,
+    pub(crate) submit: i64,
+    pub(crate) runtime: i64,
+    pub(crate) class: JobClassId,
+}
+
+/// The pods of a job, largest first, and its priority.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct JobClass {
+    pub(crate) pods: Vec<(ShapeId, u64)>,
+    pub(crate) priority: i32,
+    /// No fewer nodes than this hold all of them.
+    pub(crate) nodes_min: u64,
+}
+
+/// Jobs of one kind that fit nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplaceable {
+    /// The first of them by name.
+    pub first: String,
+    /// How many.
+    pub jobs: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// A job of more pods than this is no job of a cluster that can be simulated.
+const PODS_MAX: u64 = 100_000;
+
+#[derive(Default)]
+struct Builder {
+    classes: Vec<JobClass>,
+    by_class: HashMap<JobClass, JobClassId>,
+    shapes: Vec<Shape>,
+    by_shape: HashMap<(Resources, AcceleratorKind), ShapeId>,
+    known: HashMap<(Work, i32), Result<JobClassId, String>>,
+}
+
+impl Workload {
+    /// Cuts jobs into pods for a catalog. Jobs that no bucket takes are left out and listed.
+    pub fn new(jobs: &[Job], catalog: &Catalog) -> Self {
+        let mut builder = Builder::default();
+        let mut kept = Vec::with_capacity(jobs.len());
+        let mut unplaceable: Vec<Unplaceable> = Vec::new();
+        for (index, job) in jobs.iter().enumerate() {
+            match builder.class(job, catalog) {
+                Ok(class) => {
+                    kept.push(WorkloadJob {
+                        index,
+                        submit: job.submit,
+                        runtime: job.runtime,
+                        class,
+                    });
+                }
+                Err(reason) => match unplaceable.iter_mut().find(|known| known.reason == reason) {
+                    Some(known) => known.jobs += 1,
+                    None => unplaceable.push(Unplaceable {
+                        first: job.name.to_string(),
+                        jobs: 1,
+                        reason,
+                    }),
+                },
+            }
+        }
+        let fits = builder
+            .shapes
+            .iter()
+            .map(|shape| catalog.buckets_for(shape).unwrap_or_else(|_| BucketSet::none()));
+        let fits = fits.collect();
+        let Builder { classes, shapes, .. } = builder;
+        Self { jobs: kept, classes, shapes, fits, unplaceable }
+    }
+
+    /// How many jobs are submitted within a window.
+    pub fn jobs_within(&self, (from, until): (i64, i64)) -> usize {
+        self.jobs.iter().filter(|job| (from..until).contains(&job.submit)).count()
+    }
+
+    /// Adds a class for a single pod of each shape of each class; returns them by priority and shape.
+    pub(crate) fn single_pods(&mut self) -> HashMap<(i32, ShapeId), JobClassId> {
+        let mut single = HashMap::new();
+        for JobClass { pods, priority, .. } in self.classes.clone() {
+            for (shape, _) in pods {
+                single.entry((priority, shape)).or_insert_with(|| {
+                    self.classes.push(JobClass { pods: vec![(shape, 1)], priority, nodes_min: 1 });
+                    self.classes.len() - 1
+                });
+            }
+        }
+        single
+    }
+
+    /// The same with every submission moved by up to `jitter` seconds either way.
+    #[must_use]
+    pub(crate) fn jittered(&self, jitter: i64, seed: u64) -> Self {
+        let mut workload = self.clone();
+        if jitter > 0 {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            workload
+                .jobs
+                .iter_mut()
+                .for_each(|job| job.submit += random.random_range(-jitter..=jitter));
+            workload.jobs.sort_by_key(|job| job.submit);
+        }
+        workload
+    }
+}
+
+impl Builder {
+    fn class(&mut self, job: &Job, catalog: &Catalog) -> Result<JobClassId, String> {
+        let key = (job.work.clone(), job.priority);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let class = pods(&job.work, catalog).map(|pods| {
+            let kind = &job.work.accelerator_kind;
+            let pods: Vec<_> = pods
+                .into_iter()
+                .map(|(requests, n)| (self.shape(requests, kind, catalog), n))
+                .collect();
+            let nodes_min = self.nodes_min(&pods, catalog);
+            let class = JobClass { pods, priority: job.priority, nodes_min };
+            let next = self.classes.len();
+            *self.by_class.entry(class.clone()).or_insert_with(|| {
+                self.classes.push(class);
+                next
+            })
+        });
+        self.known.insert(key, class.clone());
+        class
+    }
+
+    fn nodes_min(&self, pods: &[(ShapeId, u64)], catalog: &Catalog) -> u64 {
+        let least = pods.iter().map(|&(shape, count)| {
+            let requests = self.shapes[shape as usize].requests;
+            let most =
+                catalog.buckets().iter().map(|bucket| bucket.allocatable.holds(requests)).max();
+            count.div_ceil(most.unwrap_or(1).max(1))
+        });
+        least.max().unwrap_or(0)
+    }
+
+    fn shape(&mut self, requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> ShapeId {
+        let next = ShapeId::try_from(self.shapes.len()).unwrap_or(ShapeId::MAX);
+        *self.by_shape.entry((requests, kind.clone())).or_insert_with(|| {
+            self.shapes.push(shape(requests, kind, catalog));
+            next
+        })
+    }
+}
+
+/// Nodes with accelerators are kept for pods that ask for some, as clusters taint them, unless no others take a pod.
+fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shape {
+    let shape = Shape::new(requests, kind.clone());
+    let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
+    let without =
+        Shape { admits: BucketSet::only((0..catalog.len()).filter(plain)), ..shape.clone() };
+    if catalog.buckets_for(&without).is_ok() { without } else { shape }
+}
+
+/// The pods of a job, largest first: one for each unit, or cut to the bucket that holds the most units.
+fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String> {
+    let Work { units, unit, accelerator_kind, split: how } = work;
+    let one = shape(*unit, accelerator_kind, catalog);
+    let fits = catalog.buckets_for(&one).map_err(|unfit| unfit.label().to_string())?;
+    let buckets = catalog
+        .buckets()
+        .iter()
+        .enumerate()
+        .filter(|&(id, _)| fits.contains(id))
+        .map(|(_, bucket)| bucket);
+    // Of those that hold as many units, the smallest.
+    let largest = buckets.rev().max_by_key(|bucket| bucket.allocatable.holds(*unit));
+    let pods = match (how, largest) {
+        (Some(how), Some(bucket)) => split(*units, *unit, bucket, *how).unwrap_or_default(),
+        _ => vec![(one.requests, *units)],
+    };
+    if pods.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) > PODS_MAX {
+        return Err(format!("more than {PODS_MAX} pods"));
+    }
+    Ok(pods)
+}

@@ -1,0 +1,28 @@
+//! The frame of an HTML report.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::plot::escape;
+
+/// How pages and pictures look.
+pub(crate) const STYLE: &str = include_str!("report.css");
+
+/// A page of what it shows, with the options that repeat it.
+pub(crate) fn whole(mut body: String, options: &impl Serialize, source: &str) -> String {
+    let text = serde_json::to_string_pretty(options).unwrap_or_default();
+    let _ = write!(
+        body,
+        "<details><summary>All options of this run</summary><pre>{}</pre></details>",
+        escape(&text)
+    );
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Prophet: {}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n",
+        escape(source)
+    )
+}
+
+pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
+    let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
+}

@@ -1,0 +1,71 @@
+//! The forecaster of each policy.
+
+use chrono::{DateTime, Utc};
+use embedder::Catalog;
+
+use super::contender::NamedPolicy;
+use super::input::SimulationInput;
+use super::oracle::Oracle;
+use super::rates::Rates;
+use super::settings::SimulationSettings;
+use crate::forecast::{
+    Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster, LastValue,
+    StaticMax,
+};
+use crate::replay::Series;
+
+/// Returns the forecaster of a policy in a simulation.
+///
+/// Returns `None` for a policy that holds no placeholders. `series` is offered demand, which only
+/// the oracle reads.
+pub(super) fn forecaster(
+    contender: NamedPolicy,
+    world: SimulationInput<'_>,
+    series: &Series,
+) -> Option<Box<dyn Forecaster>> {
+    let SimulationInput { workload, catalog, settings, window, .. } = world;
+    let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
+    let lead_seconds = settings.lead().seconds;
+    match contender {
+        NamedPolicy::Rates(_) => Some(Box::new(Rates::new(workload, catalog, lead_seconds))),
+        NamedPolicy::Oracle => Some(Box::new(Oracle::new(series, lead_seconds))),
+        _ => causal_forecaster(contender, settings, catalog, from)
+            .map(|forecaster| forecaster as Box<dyn Forecaster>),
+    }
+}
+
+/// Returns the forecaster of a policy that reads no data of the future, for decisions from `from`
+/// on.
+///
+/// Returns `None` for a policy that holds no placeholders, and for one that reads data of the
+/// future.
+pub(crate) fn causal_forecaster(
+    contender: NamedPolicy,
+    settings: &SimulationSettings,
+    catalog: &Catalog,
+    from: DateTime<Utc>,
+) -> Option<Box<dyn DemandForecaster>> {
+    match contender {
+        NamedPolicy::Reactive
+        | NamedPolicy::BestConstant
+        | NamedPolicy::Rates(_)
+        | NamedPolicy::Oracle => None,
+        NamedPolicy::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
+        NamedPolicy::Constant(n) => Some(Box::new(Constant(n))),
+        NamedPolicy::Ladder => {
+            Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog)))
+        }
+        NamedPolicy::Paper => Some(Box::new(LastValue)),
+        NamedPolicy::Forecast(method, _) => {
+            let config = ForecasterConfig {
+                catalog: catalog.clone(),
+                method,
+                ladder: settings.ladder.clone(),
+                lead: settings.lead(),
+                objective: contender.policy(&settings.policy).objective,
+                model: settings.model_source(),
+            };
+            Some(config.demand_forecaster(from))
+        }
+    }
+}

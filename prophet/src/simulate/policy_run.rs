@@ -1,0 +1,128 @@
+//! The policy under test: its control, and its observations since its last turn.
+
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, Cluster};
+use placeholders::{Policy, Standing};
+
+use super::contender::NamedPolicy;
+use super::forecasters::forecaster;
+use super::input::SimulationInput;
+use super::log::TickRecord;
+use crate::control::{Control, Observed, Turn};
+use crate::record::{LaunchCounts, ShapeId};
+use crate::replay::Series;
+
+/// The policy under test.
+pub(crate) struct PolicyRun {
+    /// `None` for a policy that holds no placeholders.
+    control: Option<Control>,
+    policy: Policy,
+    /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
+    decides_from: i64,
+    /// By shape of the workload, the id of the shape in the control.
+    shapes: Vec<Option<ShapeId>>,
+    /// The pods that arrived since the last turn.
+    arrivals: Vec<(ShapeId, u64)>,
+    /// The launches that completed since the last turn.
+    launches: Vec<(BucketId, LaunchCounts)>,
+    /// Whether demand changed since the last turn.
+    pub(crate) due: bool,
+    headroom: Vec<u64>,
+    pub(crate) writes: u64,
+    pub(crate) ticks: Vec<TickRecord>,
+}
+
+/// How long before the window the policy starts to hold placeholders, in seconds. One day suffices,
+/// because the cluster settles within an hour of the first placeholders.
+const SETTLE_SECONDS: i64 = 86_400;
+
+impl PolicyRun {
+    pub(crate) fn new(world: SimulationInput<'_>, contender: NamedPolicy, series: &Series) -> Self {
+        let SimulationInput { workload, catalog, settings, window, .. } = world;
+        let tick_seconds = settings.tick.as_seconds();
+        let mut control = forecaster(contender, world, series)
+            .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
+        let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
+        let shapes = workload.shapes.iter().map(&mut number).collect();
+        Self {
+            control,
+            policy: contender.policy(&settings.policy),
+            decides_from: window.0.saturating_sub(SETTLE_SECONDS),
+            shapes,
+            arrivals: Vec::new(),
+            launches: Vec::new(),
+            due: false,
+            headroom: vec![0; catalog.len()],
+            writes: 0,
+            ticks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
+        self.arrivals.extend(self.shapes[shape as usize].map(|shape| (shape, count)));
+    }
+
+    /// Records that a node became ready.
+    pub(crate) fn launched(&mut self, bucket: BucketId, waited_for: bool, now: i64) {
+        if now >= self.decides_from {
+            let (hidden, waited_for) = (u64::from(!waited_for), u64::from(waited_for));
+            self.launches.push((bucket, LaunchCounts { hidden, waited_for }));
+        }
+    }
+
+    /// Returns the observations since the last turn, and clears them.
+    pub(crate) fn observe(
+        &mut self,
+        time: DateTime<Utc>,
+        cluster: Cluster,
+        ready: Vec<u64>,
+        standing: impl FnOnce() -> Standing,
+    ) -> Observed {
+        let decides = time.timestamp() >= self.decides_from;
+        Observed {
+            time,
+            cluster,
+            standing: if decides { standing() } else { Standing::default() },
+            ready,
+            arrivals: std::mem::take(&mut self.arrivals),
+            launches: std::mem::take(&mut self.launches),
+        }
+    }
+
+    /// Runs one turn. Returns `None` for a policy that holds no placeholders, and while it only
+    /// learns.
+    pub(crate) fn turn(&mut self, observed: &Observed) -> Option<Turn> {
+        let control = self.control.as_mut()?;
+        if observed.time.timestamp() < self.decides_from {
+            control.watch(observed);
+            return None;
+        }
+        let turn = control.turn(observed, &self.policy);
+        self.headroom.iter_mut().zip(&turn.outlook.buckets).for_each(|(headroom, bucket)| {
+            *headroom = bucket.headroom(self.policy.objective);
+        });
+        Some(turn)
+    }
+
+    /// Keeps a record of each bucket at a tick. `demand` is present demand by bucket.
+    pub(crate) fn keep(
+        &mut self,
+        time: i64,
+        demand: &[u64],
+        cluster: &crate::replay::SimulatedCluster<'_>,
+    ) {
+        for (bucket, &demand) in demand.iter().enumerate() {
+            let (placeholders, _, ready, launching) = cluster.counts(bucket);
+            let headroom = self.headroom[bucket];
+            self.ticks.push(TickRecord {
+                time,
+                bucket,
+                demand,
+                headroom,
+                placeholders,
+                ready,
+                launching,
+            });
+        }
+    }
+}

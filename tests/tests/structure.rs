@@ -1,0 +1,359 @@
+//! The directions of imports, read from the sources: no file and no folder of a crate imports another in a circle, and
+//! clients stay in the rooms that may hold one.
+//!
+//! A name that is re-exported counts as imported from the file that defines it. Test code is left out.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
+
+/// The crates whose structure is checked, with the folder of their sources.
+const CRATES: [(&str, &str); 4] = [
+    ("embedder", "embedder/src"),
+    ("placeholders", "placeholders/src"),
+    ("prophet", "prophet/src"),
+    ("tests", "tests/src"),
+];
+
+/// Where an outside crate may be used: the crate, and the files or folders of the workspace that may name it.
+const CLIENTS: [(&str, &[&str]); 4] = [
+    (
+        "kube",
+        &[
+            "placeholders/src/manifest.rs",
+            "placeholders/src/actuate.rs",
+            "prophet/src/observe/",
+            "prophet/src/crd/",
+            "prophet/src/explain/",
+            "prophet/src/cluster/",
+            "prophet/src/cli/",
+            "tests/",
+        ],
+    ),
+    ("aws_sdk_autoscaling", &["prophet/src/catalog/aws/", "tests/"]),
+    ("aws_sdk_ec2", &["prophet/src/catalog/aws/", "tests/"]),
+    ("ort", &["prophet/src/forecast/onnx/"]),
+];
+
+/// One crate's sources: its modules by path, with the names that each brings into scope.
+struct Crate {
+    name: &'static str,
+    modules: BTreeMap<Vec<String>, Module>,
+}
+
+struct Module {
+    /// Relative to the crate's sources.
+    file: PathBuf,
+    /// Names in scope by `use`: the path that each stands for.
+    names: BTreeMap<String, Vec<String>>,
+    /// Paths that the code names, as they are written.
+    paths: BTreeSet<Vec<String>>,
+}
+
+impl Crate {
+    fn read(name: &'static str, sources: &Path) -> Self {
+        let mut read = Self { name, modules: BTreeMap::new() };
+        for root in ["lib.rs", "main.rs"] {
+            if sources.join(root).exists() {
+                // The binary is a module of the library's here: it may import all of it, and is imported by nothing.
+                let module = if root == "lib.rs" { vec![] } else { vec!["main".to_owned()] };
+                read.file(sources, Path::new(root), module);
+            }
+        }
+        read
+    }
+
+    fn file(&mut self, sources: &Path, file: &Path, module: Vec<String>) {
+        let text = fs::read_to_string(sources.join(file)).unwrap();
+        let parsed =
+            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        self.items(sources, file, module, &parsed.items);
+    }
+
+    fn items(&mut self, sources: &Path, file: &Path, module: Vec<String>, items: &[Item]) {
+        let mut reader = Reader::default();
+        items.iter().for_each(|item| reader.visit_item(item));
+        let Reader { names, paths, children } = reader;
+        self.modules.insert(module.clone(), Module { file: file.into(), names, paths });
+        for child in children {
+            let name = child.ident.to_string();
+            let path = [module.clone(), vec![name.clone()]].concat();
+            if let Some((_, items)) = &child.content {
+                self.items(sources, file, path, items);
+                continue;
+            }
+            let stem = file.file_stem().unwrap();
+            let folder = file.parent().unwrap();
+            let folder = if stem == "mod" || stem == "lib" || stem == "main" {
+                folder.to_owned()
+            } else {
+                folder.join(stem)
+            };
+            let candidates = [folder.join(format!("{name}.rs")), folder.join(&name).join("mod.rs")];
+            let found = candidates.iter().find(|file| sources.join(file).exists()).unwrap();
+            self.file(sources, found, path);
+        }
+    }
+
+    /// The file that defines what a path names, seen from a module; `None` for what lies outside the crate.
+    fn defines(&self, module: &[String], path: &[String], depth: usize) -> Option<&Path> {
+        // A path that leads to itself is one of an outside crate whose name a module bears, too.
+        if depth > 20 {
+            return None;
+        }
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => self.within(vec![], rest, depth),
+            "self" => self.within(module.to_vec(), rest, depth),
+            "super" => self.within(module.split_last()?.1.to_vec(), rest, depth),
+            name if name == self.name && !self.modules[module].names.contains_key(name) => {
+                self.within(vec![], rest, depth)
+            }
+            name => {
+                let child = [module, &[name.to_owned()]].concat();
+                if self.modules.contains_key(&child) {
+                    return self.within(child, rest, depth);
+                }
+                let target = self.modules[module].names.get(name)?;
+                let path = [target.as_slice(), rest].concat();
+                (path != *self.modules[module].names.get(&path[0]).unwrap_or(&vec![])
+                    || path[0] != *name)
+                    .then(|| self.defines(module, &path, depth + 1))?
+            }
+        }
+    }
+
+    fn within(&self, module: Vec<String>, rest: &[String], depth: usize) -> Option<&Path> {
+        let (mut module, mut rest) = (module, rest);
+        while let Some((first, after)) = rest.split_first() {
+            if first == "super" {
+                module.pop();
+                rest = after;
+                continue;
+            }
+            let child = [module.as_slice(), std::slice::from_ref(first)].concat();
+            if !self.modules.contains_key(&child) {
+                break;
+            }
+            (module, rest) = (child, after);
+        }
+        let Some((name, after)) = rest.split_first() else {
+            // A module by itself: what is used of it counts, not that it is named.
+            return None;
+        };
+        let here = self.modules.get(&module)?;
+        match here.names.get(name) {
+            Some(target) => {
+                let path = [target.as_slice(), after].concat();
+                self.defines(&module, &path, depth + 1)
+            }
+            None => Some(&here.file),
+        }
+    }
+
+    /// Which file imports which, with a name that it takes.
+    fn imports(&self) -> BTreeMap<(PathBuf, PathBuf), BTreeSet<String>> {
+        let mut imports: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for (path, module) in &self.modules {
+            for used in &module.paths {
+                let Some(target) = self.defines(path, used, 0) else { continue };
+                if target != module.file {
+                    let pair = (module.file.clone(), target.to_owned());
+                    imports.entry(pair).or_default().insert(used.join("::"));
+                }
+            }
+        }
+        imports
+    }
+}
+
+/// Collects what the items of one module import and name.
+#[derive(Default)]
+struct Reader<'ast> {
+    names: BTreeMap<String, Vec<String>>,
+    paths: BTreeSet<Vec<String>>,
+    children: Vec<&'ast ItemMod>,
+}
+
+impl<'ast> Visit<'ast> for Reader<'ast> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        match item {
+            Item::Mod(module) if !is_test(&module.attrs) => self.children.push(module),
+            Item::Mod(_) => {}
+            Item::Use(import) if !is_test(&import.attrs) => self.import(import),
+            Item::Use(_) => {}
+            Item::Fn(function) if is_test(&function.attrs) => {}
+            Item::Impl(block) if is_test(&block.attrs) => {}
+            _ => visit::visit_item(self, item),
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        if !is_test(&function.attrs) {
+            visit::visit_impl_item_fn(self, function);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.leading_colon.is_none() {
+            self.paths
+                .insert(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+impl Reader<'_> {
+    fn import(&mut self, import: &ItemUse) {
+        let mut leaves = Vec::new();
+        leaves_of(&import.tree, &mut Vec::new(), &mut leaves);
+        // What is only handed on is no import: a face of a folder names what its files define.
+        let private = matches!(import.vis, Visibility::Inherited);
+        for (name, path) in leaves {
+            if private {
+                self.paths.insert(path.clone());
+            }
+            self.names.insert(name, path);
+        }
+    }
+}
+
+fn leaves_of(tree: &UseTree, before: &mut Vec<String>, leaves: &mut Vec<(String, Vec<String>)>) {
+    match tree {
+        UseTree::Path(path) => {
+            before.push(path.ident.to_string());
+            leaves_of(&path.tree, before, leaves);
+            before.pop();
+        }
+        UseTree::Name(name) if name.ident == "self" => {
+            leaves.push((before.last().unwrap().clone(), before.clone()));
+        }
+        UseTree::Name(name) => {
+            let name = name.ident.to_string();
+            leaves.push((name.clone(), [before.as_slice(), &[name]].concat()));
+        }
+        UseTree::Rename(rename) => {
+            let path = [before.as_slice(), &[rename.ident.to_string()]].concat();
+            leaves.push((rename.rename.to_string(), path));
+        }
+        UseTree::Glob(_) => leaves.push(("*".into(), before.clone())),
+        UseTree::Group(group) => {
+            group.items.iter().for_each(|tree| leaves_of(tree, before, leaves))
+        }
+    }
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("test")
+            || attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+    })
+}
+
+fn workspace() -> PathBuf {
+    match std::env::var("WS") {
+        Ok(p) => p.into(),
+        _ => Path::new(env!("CARGO_MANIFEST_DIR")).join(".."),
+    }
+}
+
+/// The rooms of each folder, files and folders side by side, with what each imports of the others and an example.
+fn rooms(
+    imports: &BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>,
+) -> BTreeMap<PathBuf, BTreeMap<(String, String), Vec<String>>> {
+    let mut rooms: BTreeMap<PathBuf, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
+    for ((from, to), names) in imports {
+        let [mut of, mut at] =
+            [from, to].map(|file| file.iter().map(|part| part.to_str().unwrap().to_owned()));
+        let mut folder = PathBuf::new();
+        loop {
+            let pair = (of.next().unwrap(), at.next().unwrap());
+            if pair.0 != pair.1 {
+                let names: Vec<_> = names.iter().map(String::as_str).collect();
+                let example =
+                    format!("{} -> {}: {}", from.display(), to.display(), names.join(", "));
+                rooms.entry(folder).or_default().entry(pair).or_default().push(example);
+                break;
+            }
+            folder.push(pair.0);
+        }
+    }
+    rooms
+}
+
+/// The imports that lie on a circle: those from whose target the source can be reached.
+fn circular(arrows: &BTreeMap<(String, String), Vec<String>>) -> Vec<String> {
+    let mut reach: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (from, to) in arrows.keys() {
+        reach.entry(from).or_default().insert(to);
+    }
+    loop {
+        let mut grown = false;
+        for from in reach.keys().copied().collect::<Vec<_>>() {
+            let far: BTreeSet<&str> =
+                reach[from].iter().filter_map(|to| reach.get(to)).flatten().copied().collect();
+            let near = reach.get_mut(from).unwrap();
+            let before = near.len();
+            near.extend(far);
+            grown |= near.len() > before;
+        }
+        if !grown {
+            break;
+        }
+    }
+    let back = |(from, to): &(String, String)| {
+        reach.get(to.as_str()).is_some_and(|far| far.contains(from.as_str()))
+    };
+    arrows
+        .iter()
+        .filter(|(pair, _)| back(pair))
+        .flat_map(|(_, examples)| examples.clone())
+        .collect()
+}
+
+#[test]
+fn nothing_imports_another_in_a_circle() {
+    let mut found = Vec::new();
+    for (name, sources) in CRATES {
+        let read = Crate::read(name, &workspace().join(sources));
+        for (folder, arrows) in rooms(&read.imports()) {
+            let circular = circular(&arrows);
+            if !circular.is_empty() {
+                found.push(format!(
+                    "in {}:\n  {}",
+                    Path::new(sources).join(folder).display(),
+                    circular.join("\n  ")
+                ));
+            }
+        }
+    }
+    assert!(found.is_empty(), "imports in a circle\n{}", found.join("\n"));
+}
+
+#[test]
+fn clients_stay_in_their_rooms() {
+    let mut found = Vec::new();
+    for (name, sources) in CRATES {
+        let read = Crate::read(name, &workspace().join(sources));
+        for module in read.modules.values() {
+            let file = format!("{sources}/{}", module.file.display());
+            let used = |outside: &str| module.paths.iter().any(|path| path[0] == outside);
+            for (outside, allowed) in CLIENTS {
+                if used(outside) && !allowed.iter().any(|room| file.starts_with(room)) {
+                    found.push(format!("{file} imports {outside}"));
+                }
+            }
+        }
+        for (from, to) in read.imports().keys().filter(|(_, to)| to.starts_with("cli")) {
+            if !from.starts_with("cli") && !from.starts_with("main.rs") {
+                found.push(format!("{} imports {}", from.display(), to.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "in the wrong room:\n{}", found.join("\n"));
+}
