@@ -1,12 +1,15 @@
-# From the tables of decisions of evaluation.md, the figures that each log comes to: awk -f summary.awk BLOCKS.
+# Prints the summary table of evaluation.md, one row per log, from the tables of decisions in
+# BLOCKS:
+#   awk -f summary.awk BLOCKS
 #
-# A table of means has its errors behind ±. Between constants, pending minutes and idling are interpolated.
+# In a table of means, each mean is followed by ± and its standard error. Pending minutes and extra
+# idle are interpolated between constants.
 
 /^## / { log_name = substr($2, 1, length($2) - 1); next }
 /^### / { is_wanted = $0 == "### Decisions"; constants = 0; next }
 !is_wanted { next }
 
-# Fields: policy, pending minutes, ..., extra idle % (11th), extra cost % (12th).
+# The fields of a row: policy, pending minutes, ..., extra idle % (11th), extra cost % (12th).
 { for (i = 2; i <= NF; i++) { split($i, parts, "±"); value[i] = parts[1]; error[i] = parts[2] } }
 
 $1 == "reactive" { reactive = value[2]; constant(reactive, 0) }
@@ -15,7 +18,7 @@ $1 == "ensemble" { pending = value[2]; idle = value[11]; cost = value[12]; cost_
 $1 ~ /^rates:[0-9]/ && (!(log_name in rates) || value[12] < rates[log_name]) { rates[log_name] = value[12] }
 $1 == "oracle" {
   if (!rows) {
-    print "| log | waiting taken off, % | extra idle, % | idle against a constant that lets jobs wait as long, % | cost, % | cost with the rates known, % | oracle's, % |"
+    print "| log | reduction of waiting, % | extra idle, % | idle relative to a constant with equal waiting, % | extra cost, % | extra cost of the cheapest `rates:Q`, % | extra cost of the oracle, % |"
     print "| --- | --- | --- | --- | --- | --- | --- |"
   }
   rows++

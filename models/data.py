@@ -1,8 +1,9 @@
-"""Ticks of a cluster as examples: a window of demand, the state beside it, and what came after.
+"""Ticks of a cluster as examples: a window of demand, the state, and the demand that followed.
 
-Reads what `prophet trace ticks` writes (CSV) and what the controller records (Parquet, `docs/history.md`). All lengths here are
-in ticks of a minute; a network's own ticks are `STRIDE` of them. The features of the state have the names and the
-meaning that `prophet/src/forecast/onnx/state.rs` gives them.
+Reads the CSV files of `prophet trace ticks` and the Parquet files of the controller
+(`docs/history.md`). All lengths here are in ticks of a minute, and a tick of a model is `STRIDE` of
+them. The features of the state have the names and the definitions of
+`prophet/src/forecast/onnx/state.rs`.
 """
 
 import json
@@ -19,18 +20,21 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 TICK_SECONDS = 60
+"""Seconds of a tick of the controller."""
 STRIDE = 5
-"""Ticks of the controller in one of a network: five minutes."""
+"""Ticks of the controller in a tick of a model: five minutes, as in the paper."""
 WINDOW = 288
-"""Ticks of a network that it sees: a day."""
+"""Ticks of a model in its input: a day."""
 HORIZON = 6
+"""Ticks of a model that are forecast: half an hour."""
 DAY = 86_400 // TICK_SECONDS
+"""Ticks of a day."""
 REMEMBERED = 8 * DAY
-"""Past needs are counted so far back: a week, and a day to spare."""
+"""Age in ticks up to which past needs are counted: a week, and a day to spare."""
 AROUND = 30
-"""Half an hour either way is the same time of day."""
+"""Ticks either way of a past moment that count as the same time of day: half an hour."""
 THRESHOLDS = (1, 2, 4, 8, 16, 32, 64)
-"""Nodes; the share of past needs that reach each is a feature."""
+"""Thresholds in nodes. The fraction of past needs that reach each threshold is a feature."""
 STATE = (
     "demand",
     "lead_seconds",
@@ -45,42 +49,45 @@ STATE = (
     *(f"need_{nodes}" for nodes in THRESHOLDS),
 )
 ARRIVALS = {"arrivals_10m": 10, "arrivals_1h": 60, "arrivals_1d": DAY}
+"""Ticks over which each feature sums the arrivals."""
 COLUMNS = ("demand", "demand_max", "arrivals", "room_mean", "room_most")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One bucket of one log, a value a minute."""
+    """One bucket of one log, with one value per minute."""
 
     log: str
     bucket: str
     start: int
     """Unix seconds of the first tick."""
     columns: dict[str, Floats]
-    """By name, as `COLUMNS`."""
+    """Values by column name; the names are `COLUMNS`."""
     context: int = 0
-    """So many ticks at the start are seen, and no examples."""
+    """Number of ticks at the start that are inputs only, and not examples."""
 
     def __len__(self) -> int:
         return len(self.columns["demand"])
 
     def part(self, begin: int, end: int, context: int) -> "Series":
-        """The ticks from `begin` to before `end`; of these, the first are context."""
+        """Returns the ticks from `begin` to before `end`. The first `context` ticks are context."""
         columns = {name: values[begin:end] for name, values in self.columns.items()}
         start = self.start + begin * TICK_SECONDS
         return Series(log=self.log, bucket=self.bucket, start=start, columns=columns, context=context)
 
 
 def read_ticks(path: Path, log: str) -> list[Series]:
-    """The buckets of a CSV file of `prophet trace ticks` that were ever in use."""
+    """Returns the buckets of a CSV file of `prophet trace ticks` that were ever in use."""
     rows = duckdb.sql(f"SELECT * FROM read_csv('{path}') ORDER BY bucket, time").fetchnumpy()
     return list(_by_bucket(rows, log))
 
 
 def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
-    """The buckets of a history: a Parquet file of `prophet history export`, and what `prophet catalog --output json` prints.
+    """Returns the buckets of a history that were ever in use.
 
-    The catalog is needed, because a history says what pods ask for and not how large a node is.
+    `path` is a Parquet file of `prophet history export`, and `catalog` is the output of
+    `prophet catalog --output json`. The catalog is needed because a history contains the requests
+    of pods and not the size of a node.
     """
     sizes = {bucket["name"]: bucket["allocatable"] for bucket in json.loads(catalog.read_text())["buckets"]}
     query = f"""SELECT epoch(time)::BIGINT // {TICK_SECONDS} * {TICK_SECONDS} AS time, bucket, last(demand) AS demand,
@@ -98,7 +105,7 @@ def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
 
 
 def _nodes(text: Any, size: dict[str, int]) -> list[float]:
-    """Pods by shape, as JSON text, in nodes: count times the dominant share of a node."""
+    """Returns pods by shape (JSON text) in nodes: the count times the dominant share of a node."""
     if not isinstance(text, str):
         return []
     return [count * _share(shape, size) for shape, count in json.loads(text).items()]
@@ -111,12 +118,12 @@ def _room(text: Any, size: dict[str, int]) -> tuple[float, float]:
 
 def _share(shape: str, size: dict[str, int]) -> float:
     pairs = (part.split("=") for part in shape.split(";", maxsplit=1)[0].split(",") if part)
-    asks = {name: int(amount) for name, amount in pairs if name != "pods"}
-    return max((ask / size[name] for name, ask in asks.items() if size.get(name)), default=0.0)
+    requests = {name: int(amount) for name, amount in pairs if name != "pods"}
+    return max((request / size[name] for name, request in requests.items() if size.get(name)), default=0.0)
 
 
 def _by_bucket(rows: dict[str, Any], log: str) -> Iterator[Series]:
-    """Series without gaps: a tick that is missing has no demand known, and no arrivals."""
+    """Yields series without gaps: a missing tick has unknown demand (NaN) and no arrivals."""
     for bucket in dict.fromkeys(rows["bucket"]):
         of = rows["bucket"] == bucket
         times = np.asarray(rows["time"][of], np.int64)
@@ -131,25 +138,25 @@ def _by_bucket(rows: dict[str, Any], log: str) -> Iterator[Series]:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Examples. Counts are in nodes; NaN is missing."""
+    """A batch of examples. Counts are in nodes; NaN is a missing value."""
 
     target: Floats
-    """[examples, WINDOW]: the maximum of each five minutes."""
+    """[examples, WINDOW]: the maximum of demand in each five minutes."""
     time: Ints
     """[examples, WINDOW]: Unix seconds."""
     state: Floats
     """[examples, len(STATE)]."""
     need: Floats
-    """[examples]: the new nodes that were needed within the lead."""
+    """[examples]: the new nodes that were needed within the lead time."""
     ahead: Floats
-    """[examples, HORIZON]: the maximum of each of the five minutes that follow."""
+    """[examples, HORIZON]: the maximum of demand in each of the next five minutes."""
 
 
 class Corpus:
-    """Series end to end, with all that examples are cut from."""
+    """Concatenated series, with the precomputed sums that examples are cut from."""
 
     def __init__(self, series: Sequence[Series], lead: int) -> None:
-        """`lead` is in ticks: needs are those of the `lead` ticks after a moment."""
+        """`lead` is the lead time in ticks: a need covers the `lead` ticks after a moment."""
         self.series, self.lead = list(series), lead
         gap = WINDOW * STRIDE
         parts = [_Part.of(one, gap, lead) for one in series]
@@ -167,9 +174,9 @@ class Corpus:
         reached = [np.where(known, self.need >= nodes, False) for nodes in THRESHOLDS]
         self.reached = np.stack([_sums(hits.astype(np.float64)) for hits in reached])
         self.origins = offsets + gap
-        """Where each series begins."""
+        """The position at which each series begins."""
         self.begin = np.repeat(self.origins, lengths)
-        """By position: where its series begins."""
+        """By position: the position at which its series begins."""
         ahead = HORIZON * STRIDE
         first = np.repeat(offsets + gap + [one.context for one in series], lengths)
         usable = known & ~np.isnan(self.demand) & (np.arange(len(known)) >= first)
@@ -178,10 +185,10 @@ class Corpus:
         self.usable = usable
         """Whether an example can be cut, by position."""
         self.positions = [np.flatnonzero(usable[at : at + n]) + at for at, n in zip(offsets, lengths, strict=True)]
-        """Where examples can be cut, by series."""
+        """The positions at which examples can be cut, by series."""
 
     def batch(self, at: Ints, ages: Ints | None = None) -> Batch:
-        """Examples at positions; `ages`, in ticks, lets a history look as young as that."""
+        """Returns the examples at positions `at`, with a history of at most `ages` ticks each."""
         begin = self.begin[at]
         if ages is not None:
             begin = np.maximum(begin, at - ages)
@@ -194,13 +201,16 @@ class Corpus:
         return Batch(target=target, time=time, state=state, need=self.need[at], ahead=ahead)
 
     def aligned(self, at: Ints) -> Ints:
-        """[rows, buckets] positions, moved back to the time of week of the first of their row, where that can be had."""
+        """Moves positions [rows, buckets] back to a common time of week, that of the first of a row.
+
+        A position without an example at that time stays as it is.
+        """
         apart = (self.time[at] - self.time[at[:, :1]]) // TICK_SECONDS % (7 * DAY)
         moved = np.maximum(at - apart, 0)
         return np.where(self.usable[moved] & (self.begin[moved] == self.begin[at]), moved, at)
 
     def beside(self, at: Ints) -> Ints:
-        """[rows, series] positions: of the first series as given, and of the others at the same time."""
+        """Returns positions [rows, series]: those of all series at the times of the first one."""
         shift = [(one.start - self.series[0].start) // TICK_SECONDS for one in self.series]
         return at[:, None] + (self.origins - self.origins[0] - np.array(shift))[None, :]
 
@@ -225,7 +235,7 @@ class Corpus:
         return np.stack([features[name] for name in STATE], axis=1).astype(np.float32)
 
     def _around(self, middle: Ints, begin: Ints) -> NDArray[np.float64]:
-        """The mean need around a past moment; NaN where history begins later, or knows nothing of it."""
+        """The mean need around a past moment; NaN if the history begins later or has no need there."""
         inside = middle - AROUND >= begin
         low, high = np.where(inside, middle - AROUND, 0), np.where(inside, middle + AROUND + 1, 0)
         windows = self.known[high] - self.known[low]
@@ -234,7 +244,7 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """A series after a gap in which nothing is known."""
+    """A series after a gap in which all values are missing."""
 
     demand: Floats
     maxima: Floats
@@ -258,7 +268,7 @@ class _Part:
 
 
 def trailing_max(values: Floats, ticks: int) -> Floats:
-    """At each tick, the largest of the last `ticks` that is known."""
+    """Returns at each tick the largest known value of the last `ticks` ticks."""
     most = values.copy()
     for back in range(1, ticks):
         most[back:] = np.fmax(most[back:], values[:-back])
@@ -266,7 +276,11 @@ def trailing_max(values: Floats, ticks: int) -> Floats:
 
 
 def needs(demand: Floats, demand_max: Floats, lead: int) -> Floats:
-    """At each tick, the largest demand of the `lead` ticks after it, less its own; NaN where that is not known."""
+    """Returns the need at each tick.
+
+    A need is the largest demand of the next `lead` ticks, less present demand. It is at least 0, and
+    NaN where it is not known.
+    """
     most = np.full_like(demand, np.nan)
     if len(demand) > lead:
         most[:-lead] = trailing_max(demand_max, lead)[lead:]
@@ -274,5 +288,5 @@ def needs(demand: Floats, demand_max: Floats, lead: int) -> Floats:
 
 
 def _sums(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Sums of all before each place, and one more for the whole."""
+    """Returns the sum of the values before each place, and last the sum of all values."""
     return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])

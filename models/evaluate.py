@@ -1,9 +1,12 @@
-"""Judges networks on logs that they have not seen: `python models/evaluate.py --ticks DIR --networks DIR`.
+"""Evaluates models on logs they were not trained on:
+`python models/evaluate.py --ticks DIR --networks DIR`.
 
-DIR of networks has a folder `without-LOG.SEED` for each log that was left out in training, and each seed; it is judged on the test
-range of that log, in nodes of eight units, as the published reference figures have them. Beside it: the last value (nothing new
-is needed), the empirical quantile of the needs of the last eight days, and LightGBM, trained on what the network was trained on.
-Prints tables in Markdown: means over the seeds that there are and, of losses and errors, behind ± the standard deviation of seeds.
+The DIR of `--networks` has a folder `without-LOG.SEED` for each log that was left out in training,
+and each seed. Each model is evaluated on the test range of that log, in nodes of eight units, as
+the published reference figures are. Compared with it are the last value (no new nodes are needed),
+the empirical quantiles of the needs of the last eight days, and LightGBM, trained on the same logs.
+Prints tables in Markdown: means over the seeds and, for losses and errors, the standard deviation
+between seeds after ±.
 """
 
 import argparse
@@ -21,19 +24,22 @@ from quantile import LEVELS
 from splits import known_splits, parts
 
 LEAD = 6
-"""Ticks: launches of five minutes, then a tick and a scan."""
+"""The lead time in ticks, for launches of five minutes, with a tick and a scan."""
 VARIANT = "u8"
+"""The size of a node: eight units, as in the published reference figures."""
 EVERY = 5
 """Ticks between two examples of a test range."""
 EXAMPLES_MAX = 10_000
+"""Largest number of examples of a test range."""
 TRAINED = 8_000
-"""Examples of each log that trees are grown upon."""
+"""Examples of each log that LightGBM is trained on."""
 HORIZONS = (1, 3, 6)
+"""Ticks of the model ahead, for the errors of demand: 5, 15 and 30 minutes."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ticks", type=Path, required=True, metavar="DIR", help="what training read")
+    parser.add_argument("--ticks", type=Path, required=True, metavar="DIR", help="the ticks that training used")
     parser.add_argument(
         "--networks", type=Path, required=True, metavar="DIR", help="folders without-LOG.SEED, as train.py writes them"
     )
@@ -54,19 +60,19 @@ def main() -> None:
             "last value": [np.zeros((len(at), len(LEVELS)), np.float32)],
             "last 8 days": [empirical(corpus, at)],
             "LightGBM": [trees.predict(batch)],
-            "network": [headroom for _, headroom in seeds],
+            "model": [headroom for _, headroom in seeds],
         }
         needs += [need_row(log, name, batch.need, values) for name, values in methods.items()]
         demand.append(demand_row(log, batch, [quantiles for quantiles, _ in seeds], float(np.nanmax(corpus.maxima))))
     print("| log | method | pinball of D, nodes | P(D < q95), P(D <= q95) | q95, mean nodes |\n| --- | --- | --- | --- | --- |")
     print("\n".join(needs))
-    heads = [f"h = {horizon}: last value, network" for horizon in HORIZONS]
+    heads = [f"h = {horizon}: last value, model" for horizon in HORIZONS]
     print(f"\n| log | {' | '.join(heads)} |\n| --- |{' --- |' * len(HORIZONS)}")
     print("\n".join(demand))
 
 
 def forecast(network: Network, batch: Batch) -> tuple[Floats, Floats]:
-    """Quantiles of demand [examples, horizon, levels] and of needs [examples, levels]."""
+    """Returns quantiles of demand [examples, horizon, levels] and of needs [examples, levels]."""
     network.eval()
     examples = Examples.of(batch, 1)
     with torch.no_grad():
@@ -76,7 +82,7 @@ def forecast(network: Network, batch: Batch) -> tuple[Floats, Floats]:
 
 
 def empirical(corpus: Corpus, at: np.ndarray) -> Floats:
-    """The quantiles of the needs of all windows of the last eight days that are over."""
+    """Returns the quantiles of the needs of all windows that ended within the last eight days."""
     rows = []
     for place in at:
         past = corpus.need[max(place - LEAD + 1 - REMEMBERED, corpus.begin[place]) : place - LEAD + 1]
@@ -86,7 +92,7 @@ def empirical(corpus: Corpus, at: np.ndarray) -> Floats:
 
 
 def trees_without(series: list[Series]) -> Gbm:
-    """Trees grown upon the training ranges of the other logs."""
+    """Returns LightGBM, trained on the training ranges of the other logs."""
     corpus = Corpus(parts(series, "train", known_splits()), LEAD)
     draw = np.random.default_rng(1)
     logs = sorted({one.log for one in series})
@@ -100,7 +106,11 @@ def trees_without(series: list[Series]) -> Gbm:
 
 
 def need_row(log: str, name: str, need: Floats, seeds: list[Floats]) -> str:
-    """Pinball loss over all levels; coverage and size of the quantile 0.95, in whole nodes."""
+    """Returns a row of the table of needs.
+
+    It has the mean pinball loss over all levels, and the coverage and the mean of the quantile
+    0.95, rounded to whole nodes.
+    """
     levels = np.array(LEVELS)
     below = [need[:, None] - quantiles for quantiles in seeds]
     pinball = [np.maximum(levels * one, (levels - 1) * one).mean() for one in below]
@@ -110,18 +120,23 @@ def need_row(log: str, name: str, need: Floats, seeds: list[Floats]) -> str:
 
 
 def demand_row(log: str, batch: Batch, seeds: list[Floats], maximum: float) -> str:
-    """Squared errors of the median over the maximum squared; the last value is present demand."""
+    """Returns a row of the table of demand.
+
+    Its figures are the squared errors of the median, divided by the square of the maximum of
+    demand. Each cell has the error of the last value, which is present demand, and that of the
+    model.
+    """
     cells = []
     for horizon in HORIZONS:
         actual = batch.ahead[:, horizon - 1]
         medians = (quantiles[:, horizon - 1, LEVELS.index(0.5)] for quantiles in seeds)
-        last, *errors = (float(np.nanmean((actual - said) ** 2)) / maximum**2 for said in (batch.state[:, 0], *medians))
+        last, *errors = (float(np.nanmean((actual - point) ** 2)) / maximum**2 for point in (batch.state[:, 0], *medians))
         cells.append(f"{last:.3g}, {spread(errors, '.3g')}")
     return f"| {log} | {' | '.join(cells)} |"
 
 
 def spread(figures: Sequence[float], form: str) -> str:
-    """The mean, and the standard deviation where there are several."""
+    """Returns the mean, and with more than one figure the standard deviation after ±."""
     mean = format(np.mean(figures), form)
     return mean if len(figures) == 1 else f"{mean} ± {format(np.std(figures, ddof=1), form)}"
 

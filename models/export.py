@@ -1,6 +1,8 @@
-"""Writes a trained network as one ONNX file that keeps the contract: `python models/export.py FOLDER FILE`.
+"""Writes a trained model as one ONNX file that keeps the contract:
+`python models/export.py FOLDER FILE`.
 
-Opset 18, no operators of anybody's own, weights inside the file, any number of rows and, where the network takes any, of buckets.
+The file uses opset 18 and no custom operators, and contains the weights. It accepts any number of
+rows and, unless the model is for one cluster, any number of buckets.
 """
 
 import argparse
@@ -23,12 +25,12 @@ OPSET = 18
 
 
 def export(network: Network, training: dict[str, Any], revision: str) -> onnx.ModelProto:
-    """The network as a graph, with its spec."""
+    """Returns the model as an ONNX graph with its spec."""
     network.eval()
     model = graph(network)
     del model.metadata_props[:]
     for node in model.graph.node:
-        # Where in the code a node comes from: half the size of a small file.
+        # Drop the source location of each node: it makes up half the size of a small file.
         del node.metadata_props[:]
         node.doc_string = ""
     spec = json.dumps(as_json(spec_of(network, training, revision)), separators=(",", ":"), allow_nan=False)
@@ -38,7 +40,7 @@ def export(network: Network, training: dict[str, Any], revision: str) -> onnx.Mo
 
 
 def graph(network: Network) -> onnx.ModelProto:
-    """Traced with two rows and three buckets: what is one is taken for a constant."""
+    """Traces the model with two rows and three buckets: a size of 1 would become a constant."""
     buckets = len(network.config.buckets) if network.joint else 3
     examples = made_up(2, buckets, network.config.window)
     rows, many = Dim("batch"), None if network.joint else Dim("buckets")
@@ -65,15 +67,15 @@ def graph(network: Network) -> onnx.ModelProto:
 
 
 def revision() -> str:
-    """Of the code, or nothing where git cannot tell."""
+    """Returns the git revision of the code, or an empty string if git fails."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    return said.stdout.strip()
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="what train.py wrote")
+    parser.add_argument("folder", type=Path, help="the folder that train.py wrote")
     parser.add_argument("file", type=Path, help="the ONNX file to write")
     arguments = parser.parse_args()
     training = json.loads((arguments.folder / "config.json").read_text())["training"]

@@ -1,4 +1,7 @@
-"""The sanity competitor: gradient-boosted trees of LightGBM, one for each level, on the state and the last hour."""
+"""LightGBM as a baseline: gradient-boosted trees for each level, on the state and the last hour.
+
+It is the sanity check for the models.
+"""
 
 from dataclasses import dataclass
 
@@ -11,7 +14,7 @@ from quantile import LEVELS
 
 @dataclass(frozen=True, kw_only=True)
 class GbmConfig:
-    """How the trees are grown."""
+    """How the trees are trained."""
 
     levels: tuple[float, ...] = LEVELS
     trees: int = 80
@@ -29,7 +32,7 @@ class Gbm:
         self.trees: list[lightgbm.Booster] = []
 
     def fit(self, batch: Batch) -> None:
-        """Grows the trees upon examples."""
+        """Trains the trees on examples."""
         config = self.config
         rows = lightgbm.Dataset(_columns(batch), label=batch.need, free_raw_data=False)
         settings = {
@@ -45,7 +48,7 @@ class Gbm:
         self.trees = [lightgbm.train(settings | {"alpha": level}, rows, config.trees) for level in config.levels]
 
     def predict(self, batch: Batch) -> Floats:
-        """[examples, levels], in nodes, rising along levels."""
+        """Returns [examples, levels], in nodes, non-decreasing along levels."""
         columns = _columns(batch)
         quantiles = np.stack([np.asarray(trees.predict(columns)) for trees in self.trees], axis=1)
         return np.maximum.accumulate(np.maximum(quantiles, 0.0), axis=1).astype(np.float32)

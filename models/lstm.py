@@ -1,4 +1,7 @@
-"""The paper's LSTM: two layers of 51 cells, Huber loss, the next tick of all buckets of one cluster."""
+"""The paper's LSTM: two layers of 51 cells, trained with the Huber loss.
+
+It forecasts the next tick of all buckets of one cluster.
+"""
 
 from dataclasses import dataclass
 
@@ -11,11 +14,11 @@ from quantile import known
 
 @dataclass(frozen=True, kw_only=True)
 class LstmConfig:
-    """The shape of the network, and the cluster that it is made for."""
+    """The shape of the network, and the cluster that it is trained for."""
 
     buckets: tuple[str, ...]
     maxima: tuple[float, ...]
-    """Nodes: the largest demand of the training range, by bucket. Demand is scaled by it."""
+    """The largest demand of the training range in nodes, by bucket. Demand is divided by it."""
     window: int = 288
     horizon: int = 1
     levels: tuple[float, ...] = (0.5,)
@@ -25,7 +28,7 @@ class LstmConfig:
 
 
 class Lstm(Network):
-    """See the module."""
+    """The LSTM of the paper."""
 
     name = "lstm"
     joint = True
@@ -39,21 +42,26 @@ class Lstm(Network):
         self.out = nn.Linear(config.cells, buckets)
 
     def forward(self, target: Tensor, time: Tensor) -> Tensor:
-        """target [batch, window, buckets] in nodes, NaN where missing; time is not looked at. [batch, buckets, 1, 1], in nodes."""
+        """Returns demand of the next tick, [batch, buckets, 1, 1], in nodes.
+
+        target is [batch, window, buckets] in nodes, NaN where missing; time is not used.
+        """
         forecast = self.next(known(target / self.maxima)) * self.maxima
         return torch.relu(forecast)[:, :, None, None] + 0.0 * time[:, -1].to(target.dtype)[:, None, None, None]
 
     def next(self, scaled: Tensor) -> Tensor:
-        """The tick after a window: [batch, window, buckets] to [batch, buckets], as shares of the maxima."""
+        """Maps [batch, window, buckets] to the tick after it, [batch, buckets], as fractions of the
+        maxima.
+        """
         cells, _ = self.lstm(scaled)
         return self.out(cells[:, -1])
 
     def loss(self, examples: Examples) -> Tensor:
-        """The Huber loss of the next tick."""
+        """Returns the Huber loss of the next tick."""
         forecast = self.next(known(examples.target / self.maxima))
         return nn.functional.huber_loss(forecast, examples.ahead[..., 0] / self.maxima)
 
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """Adam, at the paper's rate whatever is asked for."""
+        """Returns Adam with the paper's rate; `rate` is not used."""
         adam = torch.optim.Adam(self.parameters(), lr=self.config.rate)
         return adam, torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)

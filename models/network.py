@@ -1,4 +1,7 @@
-"""What all networks have in common: examples as tensors, a loss, an optimizer, a folder with weights and configuration."""
+"""The base class of all networks: examples as tensors, a loss, an optimizer, and saving.
+
+A folder holds the weights and the configuration of a network.
+"""
 
 import json
 from abc import ABC, abstractmethod
@@ -16,22 +19,22 @@ from data import Batch
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """A batch for a network. Counts are in nodes; NaN is missing."""
+    """A batch for a network. Counts are in nodes; NaN is a missing value."""
 
     target: Tensor
-    """[batch, window, buckets]."""
+    """[batch, window, buckets]: the maximum of demand in each tick of the model."""
     time: Tensor
-    """[batch, window], Unix seconds: those of the first bucket."""
+    """[batch, window]: Unix seconds, those of the first bucket."""
     state: Tensor
     """[batch, buckets, features]."""
     need: Tensor
-    """[batch, buckets]."""
+    """[batch, buckets]: the new nodes that were needed within the lead time."""
     ahead: Tensor
-    """[batch, buckets, horizon]."""
+    """[batch, buckets, horizon]: the maximum of demand in each of the next ticks of the model."""
 
     @staticmethod
     def of(batch: Batch, buckets: int, device: str = "cpu") -> "Examples":
-        """Every `buckets` examples of a batch become one row."""
+        """Combines every `buckets` examples of a batch into one row."""
 
         def rows(values: NDArray[Any]) -> Tensor:
             return torch.as_tensor(values, device=device).unflatten(0, (-1, buckets))
@@ -46,49 +49,61 @@ class Examples:
 
 
 class Network(nn.Module, ABC):
-    """A network that keeps the contract of `prophet.spec`."""
+    """A neural network whose export keeps the contract of `docs/models.md`."""
 
     name: ClassVar[str]
     joint: ClassVar[bool] = False
-    """Whether its buckets are those of one cluster, seen at the same time; else any will do together."""
+    """Whether its buckets are those of one cluster at the same time. Otherwise it takes any buckets
+    together.
+    """
     takes_state: ClassVar[bool] = False
+    """Whether it has the input `state`."""
     gives_headroom: ClassVar[bool] = False
+    """Whether it has the output `headroom`."""
 
     config: Any
     """A frozen dataclass with `window`, `horizon` and `levels`."""
 
     @abstractmethod
     def loss(self, examples: Examples) -> Tensor:
-        """What training makes small: a scalar."""
+        """Returns the loss that training minimises, a scalar."""
 
     @abstractmethod
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """How it is made small, over so many steps."""
+        """Returns the optimizer and its schedule for `steps` steps with the learning rate `rate`."""
 
     def describe(self) -> str:
-        """Its name and size."""
+        """Returns the name and the number of weights."""
         return f"{self.name}: {sum(weight.numel() for weight in self.parameters())} weights"
 
     def predict(self, examples: Examples) -> tuple[Tensor, Tensor | None]:
-        """Quantiles of demand [batch, buckets, horizon, levels], and of the new nodes needed [batch, buckets, levels]."""
+        """Returns quantiles of demand and of the new nodes needed, in nodes.
+
+        The shapes are [batch, buckets, horizon, levels] and [batch, buckets, levels].
+        """
         inputs = (examples.target, examples.time) + ((examples.state,) if self.takes_state else ())
         outputs = self(*inputs)
         return outputs if self.gives_headroom else (outputs, None)
 
     def calibration(self, validation: list[Examples]) -> tuple[list[float], list[float], list[float]]:
-        """Levels; how often less, and how often as much or less, was seen than each quantile says, in whole nodes."""
+        """Returns the levels, and for each level two fractions of the examples.
+
+        These are the fraction below the quantile and the fraction not above it. Quantiles are
+        rounded to whole nodes. The examples are needs, or demand of the next tick if the network
+        has no output `headroom`.
+        """
         below, within = [], []
         with torch.no_grad():
             for examples in validation:
                 quantiles, headroom = self.predict(examples)
                 actual = examples.need if headroom is not None else examples.ahead[..., 0]
-                said = torch.round(headroom if headroom is not None else quantiles[:, :, 0])
-                below.append((actual[..., None] < said).float().mean((0, 1)).cpu().numpy())
-                within.append((actual[..., None] <= said).float().mean((0, 1)).cpu().numpy())
+                forecast = torch.round(headroom if headroom is not None else quantiles[:, :, 0])
+                below.append((actual[..., None] < forecast).float().mean((0, 1)).cpu().numpy())
+                within.append((actual[..., None] <= forecast).float().mean((0, 1)).cpu().numpy())
         return list(self.config.levels), np.mean(below, 0).tolist(), np.mean(within, 0).tolist()
 
     def save(self, folder: Path, training: dict[str, Any]) -> None:
-        """Weights, and beside them the configuration that they belong to and how they were trained."""
+        """Writes the weights, and with them the configuration and the settings of the training."""
         torch.save(self.state_dict(), folder / "weights.pt")
         config = {"network": self.name, "config": asdict(self.config), "training": training}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

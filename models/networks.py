@@ -1,4 +1,4 @@
-"""The networks by name: new ones, and those of a folder."""
+"""Creates networks by name, and loads networks from a folder."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,10 @@ NAMES = tuple(KINDS)
 
 
 def new(name: str, series: list[Series]) -> Network:
-    """An untrained network; those of the paper are made for the buckets of the series, and scaled by their maxima."""
+    """Returns an untrained network.
+
+    The networks of the paper are built for the buckets of the series and scaled by their maxima.
+    """
     kind, config = KINDS[name]
     if not kind.joint:
         network: Network = kind(config())
@@ -36,7 +39,7 @@ def new(name: str, series: list[Series]) -> Network:
 
 
 def load(folder: Path) -> Network:
-    """The network of a folder that training has written."""
+    """Returns the network of a folder that train.py wrote."""
     saved = json.loads((folder / "config.json").read_text())
     kind, config = KINDS[saved["network"]]
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in saved["config"].items()}

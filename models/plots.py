@@ -1,4 +1,4 @@
-"""Pictures of a training."""
+"""Plots of a training run."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 
 
 def learning_curve(steps: list[int], train: list[float], validate: list[float], path: Path) -> None:
-    """Losses by step."""
+    """Plots the training and validation loss by step."""
     figure, axes = plt.subplots(figsize=(6, 4))
     axes.plot(steps, train, label="training")
     axes.plot(steps, validate, label="validation")
@@ -19,7 +19,10 @@ def learning_curve(steps: list[int], train: list[float], validate: list[float], 
 
 
 def calibration(levels: list[float], below: list[float], within: list[float], path: Path) -> None:
-    """How often reality stayed below, and within, each quantile: counts are whole, so a level belongs between the two."""
+    """Plots the fraction of examples below, and not above, each quantile.
+
+    Counts are whole, so a calibrated level lies between the two fractions.
+    """
     figure, axes = plt.subplots(figsize=(5, 5))
     axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     axes.fill_between(levels, below, within, alpha=0.3, label="from P(less) to P(as much or less)")

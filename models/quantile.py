@@ -1,7 +1,8 @@
-"""Our network: a token per bucket, quantiles of the new nodes that it will need.
+"""Prophet's network: one token per bucket, and quantiles of the new nodes that the bucket needs.
 
-It predicts increments upon present demand, in units of each bucket's own scale, so that buckets of any number and size will do.
-Nothing in it knows a bucket by name. Cost: about 2 * 0.14 million multiplications a bucket.
+It predicts increments over present demand, in units of each bucket's own scale, so it takes buckets
+of any number and size. It does not depend on the names of buckets. It costs about 2 * 0.14 million
+multiplications per bucket.
 """
 
 import math
@@ -14,11 +15,12 @@ from data import HORIZON, STATE, WINDOW
 from network import Examples, Network
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
+"""The levels of the quantiles."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileConfig:
-    """The shape of the network."""
+    """The shape of the network, and its dropout rate."""
 
     window: int = WINDOW
     horizon: int = HORIZON
@@ -28,12 +30,12 @@ class QuantileConfig:
     heads: int = 4
     layers: int = 3
     widening: int = 2
-    """Of the feed-forward layers, as a multiple of the width."""
+    """Width of the feed-forward layers, as a multiple of `width`."""
     dropout: float = 0.1
 
 
 class Quantile(Network):
-    """See the module."""
+    """Forecasts quantiles of demand and of the new nodes needed within the lead time."""
 
     name = "quantile"
     takes_state = True
@@ -55,10 +57,11 @@ class Quantile(Network):
         self.register_buffer("cumulate", torch.triu(torch.ones(levels, levels)))
 
     def forward(self, target: Tensor, time: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Quantiles of demand and of the new nodes needed.
+        """Returns quantiles of demand and of the new nodes needed.
 
-        target [batch, window, buckets] in nodes, NaN where missing; time [batch, window] in Unix seconds; state [batch, buckets,
-        features]. Returns [batch, buckets, horizon, levels] and [batch, buckets, levels], in nodes, rising along levels.
+        target is [batch, window, buckets] in nodes, NaN where missing; time is [batch, window] in
+        Unix seconds; state is [batch, buckets, features]. The quantiles are [batch, buckets,
+        horizon, levels] and [batch, buckets, levels], in nodes, non-decreasing along levels.
         """
         window = target.transpose(1, 2)
         demand = known(state[..., :1])
@@ -74,18 +77,22 @@ class Quantile(Network):
         return self.quantiles(token, demand, scale)
 
     def situation(self, state: Tensor, scale: Tensor) -> list[Tensor]:
-        """The state: in nodes, in units of the scale, and what of it is missing; and the scale. [batch, buckets, ...] each."""
-        seen, missing = known(state), torch.isnan(state).to(state.dtype)
-        return [torch.asinh(seen), torch.asinh(seen / scale), missing, torch.log(scale)]
+        """Returns the inputs from the state, [batch, buckets, ...] each.
+
+        They are the state in nodes, the state in units of the scale, the mask of missing values,
+        and the scale.
+        """
+        present, missing = known(state), torch.isnan(state).to(state.dtype)
+        return [torch.asinh(present), torch.asinh(present / scale), missing, torch.log(scale)]
 
     def clock(self, time: Tensor) -> list[Tensor]:
-        """Time of day and of week, as points on circles, [batch, 1, 1] each."""
+        """Returns time of day and time of week as sine and cosine, [batch, 1, 1] each."""
         now = time[:, -1:, None]
         turns = [torch.remainder(now, period).to(torch.float32) * (2.0 * math.pi / period) for period in PERIODS]
         return [turn(angle) for angle in turns for turn in (torch.sin, torch.cos)]
 
     def quantiles(self, token: Tensor, demand: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """From tokens to nodes: the lowest level, and steps upward from it."""
+        """Maps tokens to quantiles in nodes: the lowest level, and non-negative steps above it."""
         config, levels = self.config, len(self.config.levels)
         steps = nn.functional.softplus(self.headroom(token))
         headroom = torch.sinh(torch.clamp(steps @ self.cumulate, max=STEPS_MAX)) * scale
@@ -95,7 +102,7 @@ class Quantile(Network):
         return torch.relu(demand[..., None] + increments), headroom
 
     def loss(self, examples: Examples) -> Tensor:
-        """The pinball loss of needs, and half of that of demand, in units of each bucket's scale."""
+        """Returns the pinball loss of needs plus half that of demand, in units of the scale."""
         quantiles, headroom = self.predict(examples)
         window = examples.target.transpose(1, 2)
         scale = scale_of(known(window[..., 1:] - window[..., :-1]))
@@ -105,28 +112,34 @@ class Quantile(Network):
         return needs.mean() + 0.5 * (ahead * seen).sum() / seen.sum()
 
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """AdamW, warmed up and cooled down."""
+        """Returns AdamW with a rate that first rises and then falls (one cycle)."""
         adam = torch.optim.AdamW(self.parameters(), lr=rate, weight_decay=0.01)
         return adam, torch.optim.lr_scheduler.OneCycleLR(adam, rate, steps, pct_start=0.1)
 
 
 def scale_of(increments: Tensor) -> Tensor:
-    """[..., window - 1] to [..., 1], in nodes: the root of the mean squared increment, and never less than about a node."""
+    """Maps increments [..., window - 1] to the scale [..., 1], in nodes.
+
+    The scale is the root of 1 plus the mean squared increment, so it is at least one node.
+    """
     return torch.sqrt(1.0 + (increments * increments).mean(-1, keepdim=True))
 
 
 PERIODS = (86_400, 604_800)
 """Seconds of a day and of a week."""
 STEPS_FIRST = -3.0
-"""Steps begin small: softplus(-3) is 0.05."""
+"""The initial bias of the steps between levels. Steps begin small: softplus(-3) is 0.05."""
 STEPS_MAX = 8.0
-"""sinh(8) is 1490 scales: nothing rises so far within minutes, and nothing overflows."""
+"""The largest step before sinh. sinh(8) is 1490 scales, more than demand rises within minutes, and
+it does not overflow.
+"""
 
 
 class Layer(nn.Module):
-    """Attention among the buckets, then a feed-forward layer, each upon a norm and beside a way around it.
+    """Attention among the buckets, then a feed-forward layer.
 
-    Attention is written out: the fused one is exported as what other engines do not know.
+    Each follows a norm and has a residual connection. Attention is written out, because the fused
+    attention exports operators that other engines do not support.
     """
 
     def __init__(self, config: QuantileConfig) -> None:
@@ -141,12 +154,12 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, token: Tensor) -> Tensor:
-        """[batch, buckets, width] to the same."""
+        """Maps [batch, buckets, width] to the same shape."""
         token = token + self.dropout(self.merge(self.attend(self.before(token))))
         return token + self.dropout(self.narrow(torch.relu(self.widen(self.between(token)))))
 
     def attend(self, token: Tensor) -> Tensor:
-        """Each bucket looks at all."""
+        """Returns the attention of each bucket to all buckets."""
         mixed = self.mix(token).unflatten(-1, (3 * self.heads, -1)).transpose(1, 2)
         query, key, value = mixed.chunk(3, dim=1)
         likeness = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
@@ -154,7 +167,10 @@ class Layer(nn.Module):
 
 
 def linear_of_parts(layer: nn.Linear, parts: list[Tensor]) -> Tensor:
-    """A linear layer of parts as if they were one: engines stumble over a product of what was put together."""
+    """Applies a linear layer to the concatenation of `parts`, without concatenating them.
+
+    Some engines fail on a product of a concatenation.
+    """
     total, begin = layer.bias, 0
     for part in parts:
         end = begin + part.shape[-1]
@@ -163,12 +179,15 @@ def linear_of_parts(layer: nn.Linear, parts: list[Tensor]) -> Tensor:
 
 
 def known(values: Tensor) -> Tensor:
-    """Zero where a value is missing."""
+    """Returns the values, with 0 where a value is missing."""
     return torch.where(torch.isnan(values), torch.zeros_like(values), values)
 
 
 def pinball(actual: Tensor, quantiles: Tensor, levels: tuple[float, ...]) -> Tensor:
-    """The pinball loss by example: actual [...], quantiles [..., levels]; the mean over levels."""
+    """Returns the mean pinball loss over levels, by example.
+
+    actual is [...], and quantiles are [..., levels].
+    """
     level = torch.tensor(levels, dtype=quantiles.dtype, device=quantiles.device)
     below = actual.unsqueeze(-1) - quantiles
     return torch.maximum(level * below, (level - 1.0) * below).mean(-1)

@@ -1,4 +1,7 @@
-"""The contract of a network's file: the JSON under `prophet.spec` in its metadata, which the controller checks at load."""
+"""The spec of a model file: the JSON under `prophet.spec` in its metadata.
+
+The controller checks it when it loads the file. `docs/models.md` describes the fields.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,9 +18,9 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """One input, of batch 1, and what comes of it.
+    """An input of batch 1 with the expected output.
 
-    All arrays are flat, the last dimension running fastest; a missing value is null.
+    All arrays are flat, in row-major order; a missing value is null.
     """
 
     buckets: int
@@ -30,7 +33,7 @@ class Golden:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """See the module."""
+    """The fields of the spec."""
 
     version: int
     window: int
@@ -38,21 +41,21 @@ class Spec:
     tick_seconds: int
     levels: list[float]
     buckets: list[str] | None
-    """The buckets that it is made for, in their order; none: any."""
+    """The buckets that the model was trained for, in order; none if it takes any buckets."""
     covariates: list[str]
-    """Of the input `future`."""
+    """The covariates of the input `future`; none is supported yet."""
     state: list[str]
     """The features of the input `state`."""
     lead_seconds: list[int] | None
-    """The shortest and the longest lead that `headroom` was trained for."""
+    """The shortest and the longest lead time in seconds that `headroom` was trained for."""
     training: dict[str, Any]
     revision: str
-    """Of the code that trained it, as git names it."""
+    """The git revision of the code that trained the model."""
     golden: Golden
 
 
 def spec_of(network: Network, training: dict[str, Any], revision: str) -> Spec:
-    """The spec of a trained network."""
+    """Returns the spec of a trained network."""
     config = network.config
     leads = [TICK_SECONDS * lead for lead in training.get("leads", [])]
     buckets = list(config.buckets) if network.joint else None
@@ -73,7 +76,7 @@ def spec_of(network: Network, training: dict[str, Any], revision: str) -> Spec:
 
 
 def golden_of(network: Network, buckets: int) -> Golden:
-    """What the network makes of a day that rises and falls, with an hour missing."""
+    """Returns the output of the network for a day that rises and falls, with an hour missing."""
     examples = made_up(1, buckets, network.config.window)
     network.eval()
     with torch.no_grad():
@@ -89,7 +92,7 @@ def golden_of(network: Network, buckets: int) -> Golden:
 
 
 def made_up(batch: int, buckets: int, window: int, seed: int = 7) -> Examples:
-    """Examples of no log: whole counts, and an hour that is missing."""
+    """Returns synthetic examples: whole counts, with an hour missing."""
     draw = np.random.default_rng(seed)
     ticks = np.arange(window, dtype=np.float32)[None, :, None]
     size = 10.0 * (1 + np.arange(buckets))[None, None, :]
@@ -111,12 +114,12 @@ def made_up(batch: int, buckets: int, window: int, seed: int = 7) -> Examples:
 
 
 def flat(values: torch.Tensor) -> list[float | None]:
-    """Missing values are null: JSON knows no NaN."""
+    """Returns the values as a flat list, with None for missing values because JSON has no NaN."""
     return [None if np.isnan(value) else value for value in values.flatten().tolist()]
 
 
 def as_json(spec: Spec) -> dict[str, Any]:
-    """As it is written, without what is not there."""
+    """Returns the spec as it is written, without the fields that are absent."""
 
     def there(fields: dict[str, Any]) -> dict[str, Any]:
         return {name: there(value) if isinstance(value, dict) else value for name, value in fields.items() if value is not None}

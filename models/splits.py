@@ -1,7 +1,8 @@
-"""Which ticks of a log are trained on, which stop the training, and which judge: in the order of time.
+"""The split of a log into training, validation and test range, in the order of time.
 
-A log that `logs.json` does not name is cut at 60 and 70 % of its length. Where it is named, all that `make evaluate` counts lies in
-the test range.
+The validation range decides when training stops, and the test range is for the evaluation. A log
+that `logs.json` does not name is cut at 60 and 70 % of its length. For a log that it names, the
+test range contains all the time that `make evaluate` evaluates.
 """
 
 import json
@@ -15,27 +16,27 @@ from data import DAY, REMEMBERED, STRIDE, WINDOW, Series
 Part = Literal["train", "validate", "test"]
 
 CONTEXT = REMEMBERED + WINDOW * STRIDE
-"""So much of what precedes a part is seen, and not judged."""
+"""Ticks before a part that are inputs only: those that the oldest feature and window need."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Days since the first tick of a log."""
+    """Where the ranges of a log end, in days since its first tick."""
 
     skip_days: float
-    """What precedes is left out."""
+    """Ticks before this are left out."""
     train_days: float
     validate_days: float
 
 
 def known_splits() -> dict[str, Split]:
-    """The splits of the logs that `make train` knows, by name."""
+    """Returns the splits of the logs of `make train`, by name."""
     text = Path(__file__).with_name("logs.json").read_text()
     return {log: Split(**fields) for log, fields in json.loads(text).items()}
 
 
 def part(series: Series, name: Part, splits: dict[str, Split]) -> Series:
-    """A part of a series, with the context that precedes it."""
+    """Returns a part of a series, with the context that precedes it."""
     days = len(series) / DAY
     default = Split(skip_days=0.0, train_days=0.6 * days, validate_days=0.7 * days)
     split = splits.get(series.log, default)
@@ -46,5 +47,5 @@ def part(series: Series, name: Part, splits: dict[str, Split]) -> Series:
 
 
 def parts(series: Sequence[Series], name: Part, splits: dict[str, Split]) -> list[Series]:
-    """A part of each series."""
+    """Returns a part of each series."""
     return [part(one, name, splits) for one in series]

@@ -1,7 +1,8 @@
-"""Trains a network: `python models/train.py --ticks target/models/ticks --out target/models/quantile`.
+"""Trains a network:
+`python models/train.py --ticks target/models/ticks --out target/models/quantile`.
 
-Ticks are the CSV files of `prophet trace ticks`, or a history of one's own (`--history`, with `--catalog`). Every run with the same
-ticks and seed comes to the same weights on the same machine.
+The ticks are the CSV files of `prophet trace ticks`, or a recorded history (`--history`, with
+`--catalog`). Runs with the same ticks and seed on the same machine give the same weights.
 """
 
 import argparse
@@ -22,26 +23,32 @@ from splits import known_splits, parts
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a network is trained."""
+    """The settings of a training run."""
 
     seed: int = 1
     steps_max: int = 3_000
     batch: int = 256
     buckets: tuple[int, ...] = (1, 1, 2, 4)
-    """A batch has as many buckets as one of these says."""
+    """The number of buckets per row; each batch draws one of these."""
     leads: tuple[int, ...] = (3, 6, 11)
-    """Ticks of a minute: launches of two, five and ten minutes, then a tick and a scan."""
+    """Lead times in ticks of a minute: launches of two, five and ten minutes, with a tick and a
+    scan.
+    """
     rate: float = 2e-3
     young_share: float = 0.3
-    """Of examples whose history is cut to an age between two hours and a week."""
+    """The share of examples whose history is cut to an age between two hours and a week."""
     check_every: int = 250
+    """Steps between two checks of the validation loss."""
     patience: int = 10
-    """Checks without a better one that end the training."""
+    """Number of checks in a row without a lower validation loss that end the training."""
     validation_batches: int = 32
 
 
 class Sampler:
-    """Draws examples: each log as often as any other, each bucket of it too. `joint`: all buckets of one cluster at a time."""
+    """Draws examples: each log with the same probability, and each bucket of a log too.
+
+    With `joint`, an example has all buckets of one cluster at the same time.
+    """
 
     def __init__(self, series: list[Series], config: TrainConfig, joint: bool, device: str) -> None:
         self.config, self.joint, self.device = config, joint, device
@@ -50,7 +57,10 @@ class Sampler:
         self.by_log = [[at for at, one in enumerate(series) if one.log == log] for log in logs]
 
     def draw(self, random_state: np.random.Generator, batch: int, buckets: int) -> Examples:
-        """`batch` rows; where they are not joint, of `buckets` buckets that have nothing in common but the time of week."""
+        """Returns `batch` rows.
+
+        Rows that are not joint have `buckets` buckets, which share only the time of week.
+        """
         corpus = self.corpora[random_state.integers(len(self.corpora))]
         if self.joint:
             first = random_state.choice(corpus.positions[0], batch)
@@ -77,7 +87,7 @@ class Curve:
 
 
 def fit(network: Network, training: Sampler, validation: list[Examples], config: TrainConfig) -> Curve:
-    """Trains until checks get no better, and leaves the best weights."""
+    """Trains until the checks do not improve, and keeps the best weights."""
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
     curve, best, best_loss, since_best = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0
@@ -112,7 +122,7 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
 
 
 def read_series(arguments: argparse.Namespace) -> list[Series]:
-    """All series that the arguments name, but for a log that is left out."""
+    """Returns all series of the arguments, except those of the log that is left out."""
     if arguments.history:
         return read_history(arguments.history, arguments.catalog, "own")
     series = [one for path in sorted(arguments.ticks.glob("*.csv")) for one in read_ticks(path, path.name.split(".")[0])]
@@ -125,21 +135,21 @@ def main() -> None:
     source.add_argument("--ticks", type=Path, metavar="DIR", help="CSV files of `prophet trace ticks`, NAME[.VARIANT].csv")
     source.add_argument("--history", type=Path, metavar="FILE", help="a Parquet file of `prophet history export`")
     parser.add_argument("--catalog", type=Path, metavar="FILE", help="with --history: `prophet catalog --output json`")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where weights, configuration and plots go")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder for weights, configuration and plots")
     parser.add_argument("--network", choices=networks.NAMES, default="quantile")
-    parser.add_argument("--from-pretrained", type=Path, metavar="DIR", help="begin with the weights of such a folder")
-    parser.add_argument("--leave-out", metavar="NAME", help="a log to leave out")
+    parser.add_argument("--from-pretrained", type=Path, metavar="DIR", help="start from the weights of this folder")
+    parser.add_argument("--leave-out", metavar="NAME", help="the name of a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
-    parser.add_argument("--steps", type=int, default=TrainConfig.steps_max, help="at most so many")
+    parser.add_argument("--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps")
     parser.add_argument("--check-every", type=int, default=TrainConfig.check_every, help="steps between two checks")
-    parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows of a step")
+    parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows per step")
     arguments = parser.parse_args()
     if arguments.history and not arguments.catalog:
-        parser.error("--history needs --catalog")
+        parser.error("--history requires --catalog")
 
     random.seed(arguments.seed)
     torch.manual_seed(arguments.seed)
-    # Networks this small lose more by sharing their work than they gain.
+    # For networks of this size, several threads are slower than one.
     torch.set_num_threads(1)
     splits, series = known_splits(), read_series(arguments)
     trained_on = parts(series, "train", splits)
@@ -147,16 +157,16 @@ def main() -> None:
     network = networks.new(arguments.network, trained_on) if fresh else networks.load(arguments.from_pretrained)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network.to(device)
-    # What is trained already is moved less.
+    # Trained weights need a lower rate.
     rate = TrainConfig.rate if fresh else TrainConfig.rate / 10
     config = TrainConfig(
         seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=arguments.check_every, batch=arguments.batch
     )
 
     training = Sampler(trained_on, config, network.joint, device)
-    judges = Sampler(parts(series, "validate", splits), config, network.joint, device)
-    judge_state = np.random.default_rng(0)
-    validation = [judges.draw(judge_state, config.batch, 1) for _ in range(config.validation_batches)]
+    validating = Sampler(parts(series, "validate", splits), config, network.joint, device)
+    validating_state = np.random.default_rng(0)
+    validation = [validating.draw(validating_state, config.batch, 1) for _ in range(config.validation_batches)]
     print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs")
     curve = fit(network, training, validation, config)
 

@@ -1,8 +1,10 @@
-"""The paper's Transformer, with what its text means where its print slips: the next ticks of all buckets of one cluster.
+"""The paper's Transformer: it forecasts the next ticks of all buckets of one cluster.
 
-Six encoder and six decoder layers; a linear input; positions as PE(t) = sum_i sin(2 pi t / period_i) with the periods of a day
-and a week; the decoder begins with the encoder's last point and may not look ahead. Trained by mean squared error with Adam
-(0.9, 0.98, 1e-9) at the rate d^-0.5 min(step^-0.5, step warmup^-1.5), whose minus signs the print has lost.
+It follows the meaning of the paper's text where the printed formulas contain slips. It has six
+encoder and six decoder layers and a linear input. Positions are PE(t) = sum_i sin(2 pi t /
+period_i) with the periods of a day and a week. The decoder begins with the encoder's last point and
+has a causal mask. It is trained by mean squared error with Adam (0.9, 0.98, 1e-9) at the rate
+d^-0.5 min(step^-0.5, step warmup^-1.5); the printed formula lost the minus signs.
 """
 
 import math
@@ -17,11 +19,11 @@ from quantile import known
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """The shape of the network, and the cluster that it is made for."""
+    """The shape of the network, and the cluster that it is trained for."""
 
     buckets: tuple[str, ...]
     maxima: tuple[float, ...]
-    """Nodes: the largest demand of the training range, by bucket. Demand is scaled by it."""
+    """The largest demand of the training range in nodes, by bucket. Demand is divided by it."""
     window: int = 288
     horizon: int = 1
     levels: tuple[float, ...] = (0.5,)
@@ -36,7 +38,7 @@ class TransformerConfig:
 
 
 class Transformer(Network):
-    """See the module."""
+    """The Transformer of the paper."""
 
     name = "transformer"
     joint = True
@@ -51,9 +53,10 @@ class Transformer(Network):
         self.decoder = nn.ModuleList(Block(config, looks_back=True) for _ in range(config.layers))
 
     def forward(self, target: Tensor, time: Tensor) -> Tensor:
-        """Demand of the next ticks, [batch, buckets, horizon, 1].
+        """Returns demand of the next ticks, [batch, buckets, horizon, 1], in nodes.
 
-        target [batch, window, buckets] in nodes, NaN where missing; time [batch, window] in Unix seconds.
+        target is [batch, window, buckets] in nodes, NaN where missing; time is [batch, window] in
+        Unix seconds.
         """
         scaled = known(target / self.maxima)
         memory, points = self.encode(scaled, time), scaled[:, -1:]
@@ -62,7 +65,7 @@ class Transformer(Network):
         return torch.relu(points[:, 1:] * self.maxima).transpose(1, 2)[..., None]
 
     def encode(self, scaled: Tensor, time: Tensor) -> Tensor:
-        """[batch, window, buckets] to [batch, window, width]."""
+        """Maps [batch, window, buckets] to [batch, window, width]."""
         ticks = torch.div(time, self.config.tick_seconds, rounding_mode="floor")
         token = self.into(scaled) + self.positions(ticks)
         for block in self.encoder:
@@ -70,7 +73,9 @@ class Transformer(Network):
         return token
 
     def decode(self, points: Tensor, memory: Tensor, time: Tensor) -> Tensor:
-        """Points [batch, n, buckets], the first at the last tick of the window, to those that follow each."""
+        """Maps points [batch, n, buckets] to the point after each. The first is the last tick of
+        the window.
+        """
         last = torch.div(time[:, -1:], self.config.tick_seconds, rounding_mode="floor")
         token = self.into(points) + self.positions(last + torch.arange(points.shape[1], device=last.device))
         for block in self.decoder:
@@ -78,19 +83,21 @@ class Transformer(Network):
         return self.out(token)
 
     def positions(self, ticks: Tensor) -> Tensor:
-        """[batch, n] ticks to [batch, n, 1]: the same number on every component, as the paper has it."""
+        """Maps ticks [batch, n] to [batch, n, 1]: the same number on every component, as in the
+        paper.
+        """
         phases = [torch.remainder(ticks, period).to(torch.float32) * (2 * math.pi / period) for period in self.config.periods]
         return torch.stack([torch.sin(phase) for phase in phases]).sum(0)[..., None]
 
     def loss(self, examples: Examples) -> Tensor:
-        """The mean squared error, with the true points before each as the decoder's input."""
+        """Returns the mean squared error; the decoder's input is the actual preceding points."""
         scaled = known(examples.target / self.maxima)
         ahead = (examples.ahead / self.maxima[:, None]).transpose(1, 2)[:, : self.config.horizon]
         points = torch.cat([scaled[:, -1:], ahead[:, :-1]], dim=1)
         return nn.functional.mse_loss(self.decode(points, self.encode(scaled, examples.time), examples.time), ahead)
 
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """The paper's, whatever rate and steps are asked for."""
+        """Returns the paper's optimizer and schedule; `rate` and `steps` are not used."""
         adam = torch.optim.Adam(self.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
         width, warmup = self.config.width, self.config.warmup
 
@@ -101,7 +108,10 @@ class Transformer(Network):
 
 
 class Block(nn.Module):
-    """Attention to oneself, in the decoder to the encoder too, and a feed-forward layer; a norm after each."""
+    """Self-attention, in the decoder also attention to the encoder, and a feed-forward layer.
+
+    A norm follows each.
+    """
 
     def __init__(self, config: TransformerConfig, looks_back: bool) -> None:
         super().__init__()
@@ -114,7 +124,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, token: Tensor, memory: Tensor | None) -> Tensor:
-        """[batch, n, width] to the same."""
+        """Maps [batch, n, width] to the same shape."""
         token = self.norms[0](token + self.dropout(self.own(token, token, self.causal)))
         if self.back is not None and memory is not None:
             token = self.norms[1](token + self.dropout(self.back(token, memory, False)))
@@ -122,7 +132,10 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention of many heads, written out: the fused one is exported as what other engines do not know."""
+    """Multi-head attention, written out.
+
+    The fused attention exports operators that other engines do not support.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -130,16 +143,19 @@ class Attention(nn.Module):
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.merge = nn.Linear(width, width)
 
-    def forward(self, asks: Tensor, has: Tensor, causal: bool) -> Tensor:
-        """asks [batch, n, width], has [batch, m, width]; with `causal`, none sees what comes after it."""
-        projected = self.query(asks), self.key(has), self.value(has)
+    def forward(self, queries: Tensor, memory: Tensor, causal: bool) -> Tensor:
+        """Maps queries [batch, n, width] and memory [batch, m, width] to [batch, n, width].
+
+        With `causal`, an element does not attend to the elements after it.
+        """
+        projected = self.query(queries), self.key(memory), self.value(memory)
         query, key, value = (values.unflatten(-1, (self.heads, -1)).transpose(1, 2) for values in projected)
         likeness = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         if causal:
-            n = asks.shape[1]
-            likeness = likeness + torch.triu(torch.full((n, n), BLOCKED, device=asks.device), diagonal=1)
+            n = queries.shape[1]
+            likeness = likeness + torch.triu(torch.full((n, n), BLOCKED, device=queries.device), diagonal=1)
         return self.merge((torch.softmax(likeness, dim=-1) @ value).transpose(1, 2).flatten(-2))
 
 
 BLOCKED = -1e9
-"""Added to what may not be seen; infinity would make a row without anything to see NaN."""
+"""The mask value. Minus infinity would make a fully masked row NaN."""

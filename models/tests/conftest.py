@@ -1,4 +1,4 @@
-"""Tests share the machine: one thread each."""
+"""Limits each test to one thread, because tests share the machine."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Examples: what they see, what came after, and nothing of the one in the other."""
+"""Tests of examples: their inputs, their targets, and that no target leaks into the inputs."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_needs_are_the_largest_demand_within_the_lead_less_present_demand() -> N
     np.testing.assert_array_equal(trailing_max(most, 3), [1, 3, 3, 6, 6])
 
 
-def test_features_are_what_their_names_say() -> None:
+def test_features_match_their_definitions() -> None:
     one, lead = series(9 * DAY), 6
     corpus, now = Corpus([one], lead), 8 * DAY + 100
     batch = corpus.batch(np.array([corpus.begin[-1] + now]))
@@ -53,7 +53,10 @@ def test_features_are_what_their_names_say() -> None:
 
 
 def made_up(ticks: int) -> Series:
-    """The series of `features.json`, by arithmetic: the test of `prophet/src/forecast/onnx/state.rs` has it, too."""
+    """Returns the series of `features.json`.
+
+    The test of `prophet/src/forecast/onnx/state.rs` computes the same series.
+    """
     at = np.arange(ticks)
     demand = 7_919 * at % 1_013 % 9
     columns = {
@@ -69,8 +72,8 @@ def made_up(ticks: int) -> Series:
 
 
 @pytest.mark.parametrize("moment", json.loads(Path(__file__).with_name("features.json").read_text())["moments"])
-def test_a_network_is_trained_with_what_it_is_fed(moment: dict[str, Any]) -> None:
-    """What the controller makes of the same ticks is held to the same file."""
+def test_the_inputs_of_training_equal_those_of_the_controller(moment: dict[str, Any]) -> None:
+    """The controller's test compares its inputs with the same file."""
     corpus = Corpus([made_up(12 * DAY + 60)], moment["lead_ticks"])
     batch = corpus.batch(np.array([corpus.begin[-1] + moment["now"]]))
     missing = float("nan")
@@ -80,7 +83,7 @@ def test_a_network_is_trained_with_what_it_is_fed(moment: dict[str, Any]) -> Non
     np.testing.assert_array_equal(batch.target[0, -len(target) :], target)
 
 
-def test_the_future_changes_nothing_that_is_seen() -> None:
+def test_the_future_does_not_change_the_inputs() -> None:
     one, now = series(3 * DAY), 2 * DAY
     other = {name: np.concatenate([values[: now + 1], values[now + 1 :] + 9]) for name, values in one.columns.items()}
     changed = Series(log=one.log, bucket=one.bucket, start=one.start, columns=other)
@@ -90,7 +93,7 @@ def test_the_future_changes_nothing_that_is_seen() -> None:
     assert first.need[0] != second.need[0]
 
 
-def test_a_young_history_looks_as_one_that_has_just_begun() -> None:
+def test_a_history_cut_by_age_equals_a_short_history() -> None:
     one, now = series(3 * DAY), 2 * DAY
     age = 200
     young = Corpus([one], 6).batch(np.array([288 * 5 + now]), np.array([age]))
@@ -98,19 +101,19 @@ def test_a_young_history_looks_as_one_that_has_just_begun() -> None:
     np.testing.assert_array_equal(young.state, fresh.state)
 
 
-def test_parts_follow_each_other_and_share_no_example() -> None:
+def test_parts_are_in_order_of_time_and_share_no_example() -> None:
     one = series(10 * DAY)
-    seen = set()
+    earlier = set()
     for name in ("train", "validate", "test"):
         cut = part(one, name, {"made up": Split(skip_days=1, train_days=5, validate_days=7)})
         corpus = Corpus([cut], 6)
         times = set(corpus.time[corpus.positions[0]].tolist())
-        assert times and not times & seen
-        assert not seen or min(times) > max(seen)
-        seen |= times
+        assert times and not times & earlier
+        assert not earlier or min(times) > max(earlier)
+        earlier |= times
 
 
-def test_ticks_of_a_trace_and_of_a_history_come_to_the_same(tmp_path: Path) -> None:
+def test_ticks_of_a_trace_equal_those_of_a_history(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(
         "time,bucket,demand,demand_max,arrivals,room_mean,room_most\n60,m,1,2,0.75,0.5,0.75\n120,m,3,3,0,0,0\n60,idle,0,0,0,0,0\n"
     )

@@ -1,4 +1,4 @@
-"""What is exported answers as PyTorch does, on any input."""
+"""Tests that an exported model computes the same as PyTorch, on any input."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ VECTORS = {
 
 @pytest.mark.parametrize("vector", VECTORS)
 @pytest.mark.parametrize("batch", [1, 3, 50])
-def test_the_engine_answers_as_pytorch_does(exported, vector: str, batch: int) -> None:
+def test_the_engine_computes_the_same_as_pytorch(exported, vector: str, batch: int) -> None:
     network, _, session = exported
     torch.manual_seed(2)
     for buckets in [3] if network.joint else [1, 3, 50 if batch == 1 else 2]:
@@ -69,7 +69,7 @@ def test_the_engine_answers_as_pytorch_does(exported, vector: str, batch: int) -
             assert (np.diff(have, axis=-1) >= -1e-4 * np.maximum(1.0, have[..., :-1])).all()
 
 
-def test_the_file_is_what_the_contract_asks_for(exported) -> None:
+def test_the_file_keeps_the_contract(exported) -> None:
     _, model, _ = exported
     assert [(one.domain, one.version) for one in model.opset_import if one.domain in ("", "ai.onnx")] == [("", OPSET)]
     assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
@@ -77,7 +77,7 @@ def test_the_file_is_what_the_contract_asks_for(exported) -> None:
     assert [prop.key for prop in model.metadata_props] == ["prophet.spec"]
 
 
-def test_a_decoder_does_not_look_ahead() -> None:
+def test_the_decoder_does_not_use_later_points() -> None:
     torch.manual_seed(1)
     network = NETWORKS["transformer"]().eval()
     examples = made_up(2, 3, network.config.window)
@@ -91,7 +91,7 @@ def test_a_decoder_does_not_look_ahead() -> None:
     assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
 
 
-def test_buckets_are_forecast_alike_in_any_order() -> None:
+def test_the_order_of_buckets_does_not_change_the_forecast() -> None:
     torch.manual_seed(1)
     network = NETWORKS["quantile"]().eval()
     examples = made_up(2, 4, network.config.window)

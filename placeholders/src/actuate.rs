@@ -1,8 +1,9 @@
 //! Actuate: the only code that writes ReplicaSets, gates and CapacityBuffers.
 //!
-//! Every write except those of a PodTemplate carries the `resourceVersion` that its decision read,
-//! so a stale write fails. The code touches only objects with Prophet's labels and owner: their
-//! names come from [`Template::name`], or from objects that were found by these labels.
+//! Every write to an existing ReplicaSet, Pod or CapacityBuffer carries the `resourceVersion` that
+//! its decision read, so a stale write fails. The code touches only objects with Prophet's labels
+//! and owner: their names come from [`Template::name`], or from objects that were found by these
+//! labels.
 
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams,

@@ -1,13 +1,15 @@
-//! Round-robin over the groups of a bucket, in whole virtual instances.
+//! Deals placeholders round-robin to the groups of a bucket, in whole virtual instances.
 //!
-//! Decides where new placeholders go and which leave first; standing ones are never moved for balance alone.
+//! The module decides which groups receive new placeholders and which placeholders are removed
+//! first. Standing placeholders are never moved only for balance.
 
 use embedder::Group;
 
 use crate::reason::Reason;
 use crate::standing::GroupStanding;
 
-/// How many placeholders each group gets, and what held any back.
+/// Returns the number of placeholders of each group, and the reason if the groups cannot take all
+/// of `target`.
 pub(crate) fn balance(
     target: u64,
     gangs: &[u64],
@@ -19,7 +21,8 @@ pub(crate) fn balance(
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let mut left = target;
     for size in sizes {
-        // A virtual instance is dealt whole or not at all: half of one helps no gang.
+        // A virtual instance is dealt whole or not at all, because a gang cannot start on a part of
+        // it.
         if size > 0 && size <= left && deal.whole(size) {
             left -= size;
         }
@@ -32,7 +35,7 @@ pub(crate) fn balance(
 
 struct Deal<'a> {
     standing: &'a [GroupStanding],
-    /// The most placeholders that each group can hold.
+    /// The maximum number of placeholders in each group.
     room: Vec<u64>,
     wants: Vec<u64>,
 }
@@ -41,13 +44,17 @@ impl<'a> Deal<'a> {
     fn new(groups: &[Group], standing: &'a [GroupStanding]) -> Self {
         let room = groups.iter().zip(standing).map(|(group, standing)| {
             let room = group.max.saturating_sub(standing.occupied);
-            // What stands may stay where a launch would fail.
+            // A group that backs off keeps its standing placeholders, but gets no new ones, because
+            // their launches would fail.
             if standing.backoff { room.min(standing.placeholders) } else { room }
         });
         Self { standing, room: room.collect(), wants: vec![0; standing.len()] }
     }
 
-    /// Puts `size` placeholders into one group: where most of them stand already, else where there are fewest.
+    /// Assigns `size` placeholders to one group and returns whether a group had enough room.
+    ///
+    /// The group with the most unclaimed standing placeholders comes first, then the group with the
+    /// fewest assigned ones.
     fn whole(&mut self, size: u64) -> bool {
         let fits = |&at: &usize| self.room[at] - self.wants[at] >= size;
         let new = |at: usize| size - self.unclaimed(at).min(size);
@@ -59,7 +66,8 @@ impl<'a> Deal<'a> {
         best.is_some()
     }
 
-    /// Keeps up to `most` of those that stand; where fewer are kept, the fullest group gives up first.
+    /// Keeps up to `most` standing placeholders and returns their number. If some must be removed,
+    /// the fullest group gives up its placeholders first.
     fn keep(&mut self, most: u64) -> u64 {
         let mut kept: Vec<u64> = (0..self.wants.len())
             .map(|at| self.unclaimed(at).min(self.room[at] - self.wants[at]))
@@ -79,13 +87,14 @@ impl<'a> Deal<'a> {
         total.min(most)
     }
 
-    /// Adds up to `most`, one at a time, to the group with the fewest.
+    /// Adds up to `most` placeholders, one at a time, to the group with the fewest, and returns
+    /// their number.
     fn add(&mut self, most: u64) -> u64 {
         let mut added = 0;
         while added < most {
             let open = (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]);
             let Some(at) = open.min_by_key(|&at| (self.wants[at], at)) else { break };
-            // Alone, a group takes all at once.
+            // A single group takes all of them at once.
             let n = if self.wants.len() == 1 {
                 (most - added).min(self.room[at] - self.wants[at])
             } else {

@@ -7,7 +7,7 @@
 //! policy.rs    the operator's policy, as plain serde types
 //! plan.rs      from needs to a plan; its steps are in one file each:
 //!   steady.rs    stabilisation windows, rates, tolerance
-//!   limits.rs    limits on the number of placeholders and on dollars per hour (spend.rs allots them)
+//!   limits.rs    limits on placeholders and on dollars per hour (spend.rs allots the dollars)
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
 //! standing.rs  the standing placeholders, per group
 //! want.rs      the expected needs of a bucket, and the steps to its target

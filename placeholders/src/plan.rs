@@ -1,4 +1,5 @@
-//! From what each bucket is expected to need to placeholders per group, with the reasons of each number.
+//! Turns the expected needs of each bucket into placeholders per group, with the reasons of each
+//! number.
 
 use std::fmt::Write as _;
 
@@ -13,42 +14,43 @@ use crate::standing::Standing;
 use crate::steady::Steady;
 use crate::want::{Step, Want};
 
-/// What ought to stand.
+/// The planned placeholders of all buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// One for each bucket of the catalog.
+    /// The plan of each bucket of the catalog.
     pub buckets: Vec<BucketPlan>,
 }
 
-/// What ought to stand of one bucket.
+/// The planned placeholders of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPlan {
     /// The bucket.
     pub bucket: BucketId,
-    /// Placeholders over all its groups.
+    /// The number of planned placeholders over all groups of the bucket.
     pub target: u64,
-    /// How the target came to be, in order; the last one that is not a mere [`Reason::Forecast`] held it.
+    /// The steps that led to the target, in order. The last step that is not a mere
+    /// [`Reason::Forecast`] determined the target.
     pub why: Vec<Step>,
-    /// Per group of the bucket.
+    /// The planned placeholders of each group of the bucket.
     pub groups: Vec<GroupPlan>,
 }
 
-/// What ought to stand in one group.
+/// The planned placeholders of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupPlan {
-    /// Placeholders that stand.
+    /// The number of standing placeholders.
     pub have: u64,
-    /// Placeholders that ought to.
+    /// The number of planned placeholders.
     pub want: u64,
 }
 
 impl Plan {
-    /// Whether nothing is to be changed.
+    /// Whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         self.buckets.iter().flat_map(|bucket| &bucket.groups).all(|group| group.have == group.want)
     }
 
-    /// As text that a person can read.
+    /// Describes the plan as text for a person.
     pub fn describe(&self, catalog: &Catalog) -> String {
         let mut text = String::new();
         for BucketPlan { bucket, target, why, groups } in &self.buckets {
@@ -66,10 +68,12 @@ impl Plan {
     }
 }
 
-/// Plans placeholders for `wants`, one for each bucket of the catalog, in its order.
+/// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
-/// Each target is the larger of what is announced and the forecast's quantile; the stabilisers let it move; the limits
-/// and the spend cap hold it back; the groups take it.
+/// Each target starts as the larger of the announced demand and the quantile of the forecast. The
+/// stabilisers limit how far it moves. Then the limits and the spend cap lower it, and the groups
+/// receive as much of it as they have room for. The result is the plan and the state of the
+/// stabilisers for the next call.
 pub fn plan(
     wants: &[Want],
     standing: &Standing,

@@ -1,4 +1,4 @@
-//! The standing placeholders: those that run on nodes, and those whose nodes are being launched.
+//! The standing placeholders: those on nodes, and those that are pending without a gate.
 
 use embedder::BucketId;
 

@@ -1,6 +1,8 @@
-//! How fast targets move, in the terms of a HorizontalPodAutoscaler's `behavior`. Of several rates the strictest counts.
+//! Stabilisers: they limit how fast targets move, by the rules of a HorizontalPodAutoscaler's
+//! `behavior`. Of several rates the strictest counts.
 //!
-//! Limits come after this: what an operator caps is capped at once.
+//! The limits of the policy are applied after the stabilisers, so a limit that an operator lowers
+//! takes effect at once.
 
 use std::collections::VecDeque;
 
@@ -11,32 +13,39 @@ use crate::policy::{Behavior, ScalingRules, WINDOW_SECONDS_MAX};
 use crate::reason::Reason;
 use crate::want::Step;
 
-/// What the stabilisers remember, per bucket. Restored from the history and from what stands.
+/// The memory of the stabilisers, per bucket. It is restored from the history and from the standing
+/// placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steady {
-    /// `None` of a bucket without a target so far: its first target moves away from what stands.
+    /// `None` for a bucket without a target so far. Its first target moves away from the number of
+    /// standing placeholders.
     buckets: Vec<Option<Memory>>,
 }
 
-/// Targets and changes of one bucket, no longer than the longest window.
+/// The targets and changes of one bucket, for no longer than the longest window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Memory {
     target: u64,
-    /// Whether the target comes from the history, and no decision has been made since.
+    /// Whether the target was read from the history and no decision has been made since.
     is_recalled: bool,
-    /// Targets asked for, falling in value: the first is the highest of the scale-down window.
+    /// Targets before the stabilisers, in descending order of value. The first is the highest of
+    /// the scale-down window.
     highs: VecDeque<(DateTime<Utc>, u64)>,
-    /// Targets asked for, rising in value: the first is the lowest of the scale-up window.
+    /// Targets before the stabilisers, in ascending order of value. The first is the lowest of the
+    /// scale-up window.
     lows: VecDeque<(DateTime<Utc>, u64)>,
-    /// Placeholders that came.
+    /// Times and numbers of added placeholders.
     grown: VecDeque<(DateTime<Utc>, u64)>,
-    /// Placeholders that went.
+    /// Times and numbers of removed placeholders.
     shrunk: VecDeque<(DateTime<Utc>, u64)>,
 }
 
 impl Steady {
-    /// Lets the target of a bucket move as far as the rules allow; each rule that held it adds its step.
-    /// `stands` is how many placeholders of the bucket stand or are on their way.
+    /// Moves the target of a bucket as far as the rules allow. Each rule that limits it adds its
+    /// step.
+    ///
+    /// `asked` is the target before the stabilisers. `stands` is the number of standing
+    /// placeholders of the bucket.
     pub(crate) fn settle(
         &mut self,
         bucket: BucketId,
@@ -49,21 +58,22 @@ impl Steady {
         let Behavior { scale_up, scale_down } = behavior;
         let memory = self.memory(bucket).get_or_insert_with(|| Memory::of(stands));
         if std::mem::take(&mut memory.is_recalled) {
-            // What stands may have changed since the history was written.
+            // The standing placeholders may have changed since the history was written.
             memory.target = stands;
         }
         let target = memory.windowed(asked, scale_up, scale_down, now, why);
         memory.limited(target, scale_up, scale_down, now, why)
     }
 
-    /// Remembers what came of a target once limits and groups had held it.
+    /// Records the final target of a bucket, after the limits and the groups.
     pub(crate) fn remember(&mut self, bucket: BucketId, target: u64, now: DateTime<Utc>) {
         self.memory(bucket).get_or_insert_with(|| Memory::of(target)).follow(target, now);
     }
 
-    /// Takes in the targets of a moment of the past, by bucket; moments come in the order of time. The history
-    /// keeps targets, not what was asked for before the stabilisers: a window that had held a target up or
-    /// back when the history was written can hold it for its length once more.
+    /// Records the targets, by bucket, of a time in the past. Calls must be in the order of time.
+    ///
+    /// The history stores final targets, not targets before the stabilisers. So a window that
+    /// limited a target when the history was written can limit it for its length once more.
     pub fn recall(&mut self, targets: &[u64], time: DateTime<Utc>) {
         for (bucket, &target) in targets.iter().enumerate() {
             let memory = self.memory(bucket).get_or_insert_with(|| Memory::of(target));
@@ -75,7 +85,7 @@ impl Steady {
         }
     }
 
-    /// The same for another catalog: each bucket keeps its memory by its name.
+    /// Returns the memory for another catalog. Each bucket keeps its memory by its name.
     #[must_use]
     pub fn renumbered(&self, from: &Catalog, to: &Catalog) -> Self {
         let place = |name: &str| from.buckets().iter().position(|bucket| bucket.name == name);
@@ -92,12 +102,13 @@ impl Steady {
 }
 
 impl Memory {
-    /// Of a bucket whose target is what stands.
+    /// Creates the memory of a bucket whose target is the number of standing placeholders.
     fn of(stands: u64) -> Self {
         Self { target: stands, ..Self::default() }
     }
 
-    /// Notes a target that was asked for; returns the highest and the lowest of the windows.
+    /// Records a target before the stabilisers. Returns the highest target of the scale-down window
+    /// and the lowest of the scale-up window.
     fn note(
         &mut self,
         asked: u64,
@@ -110,7 +121,7 @@ impl Memory {
         (highest, lowest)
     }
 
-    /// Moves the target, and remembers by how much.
+    /// Sets the target and records the change.
     fn follow(&mut self, target: u64, now: DateTime<Utc>) {
         let have = std::mem::replace(&mut self.target, target);
         if target > have {
@@ -167,7 +178,10 @@ impl Memory {
     }
 }
 
-/// Adds `new` to a queue that keeps only what can still be the extreme of its window; returns that extreme.
+/// Adds `new` to a queue and returns the extreme value of its window.
+///
+/// The queue keeps only the values that can still become the extreme. `gives_way(old, new)` is
+/// whether `old` cannot.
 fn extreme(
     queue: &mut VecDeque<(DateTime<Utc>, u64)>,
     new: (DateTime<Utc>, u64),
@@ -182,7 +196,7 @@ fn extreme(
     queue.front().map_or(new.1, |&(_, value)| value)
 }
 
-/// How many more may come or go now, by the strictest rate.
+/// Returns how many more placeholders may be added or removed now, by the strictest rate.
 fn allowance(
     changes: &mut VecDeque<(DateTime<Utc>, u64)>,
     rules: &ScalingRules,

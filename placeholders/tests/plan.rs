@@ -1,4 +1,4 @@
-//! Plans as text that a person can read, and what must hold of any plan.
+//! Tests of plans: plans as text for a person, and properties of every plan.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,8 @@ fn bucket(name: &str, cpu_millis: u64, dollars: f64, groups: Vec<Group>) -> Buck
     }
 }
 
-/// Two buckets: `small` at a dollar in groups a and b of at most 6, `large` at four dollars in one group.
+/// Two buckets: `small` for one dollar an hour in groups a and b of at most 6, `large` for four
+/// dollars an hour in one group.
 fn catalog() -> Catalog {
     let small = bucket("small", 4_000, 1.0, vec![group("a", 6), group("b", 6)]);
     Catalog::new(vec![bucket("large", 16_000, 4.0, vec![group("c", 100)]), small]).unwrap()
@@ -77,7 +78,7 @@ fn new_placeholders_are_dealt_round_robin() {
 }
 
 #[test]
-fn standing_ones_are_not_moved_for_balance() {
+fn standing_placeholders_are_not_moved_for_balance() {
     check(
         &wants(5, 0),
         &standing(4, 0, 0),
@@ -93,7 +94,7 @@ fn standing_ones_are_not_moved_for_balance() {
 }
 
 #[test]
-fn the_fullest_group_gives_up_first() {
+fn the_fullest_group_loses_placeholders_first() {
     check(
         &wants(3, 0),
         &standing(4, 2, 0),
@@ -109,7 +110,7 @@ fn the_fullest_group_gives_up_first() {
 }
 
 #[test]
-fn a_virtual_instance_goes_to_one_group_whole() {
+fn a_virtual_instance_is_dealt_to_one_group_whole() {
     let mut wants = wants(2, 0);
     wants[0].announced = 6;
     wants[0].gangs = vec![2, 4];
@@ -161,9 +162,10 @@ fn a_group_at_its_maximum_and_one_that_backs_off_are_skipped() {
 }
 
 #[test]
-fn the_spend_cap_buys_what_is_worth_most_per_dollar() {
+fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
     let policy = Policy { spend_cap: Some(7.0), ..Policy::default() };
-    // Chances halve: the small ones are worth .5, .25, .125 a dollar, the large ones .125, .0625.
+    // Probabilities halve from one placeholder to the next. The small ones are worth .5, .25 and
+    // .125 per dollar, the large ones .125 and .0625.
     check(
         &wants(3, 2),
         &standing(0, 0, 0),
@@ -180,7 +182,7 @@ fn the_spend_cap_buys_what_is_worth_most_per_dollar() {
 }
 
 #[test]
-fn limits_hold_buckets_and_the_total() {
+fn limits_apply_to_buckets_and_to_the_total() {
     let limits = Limits { total: Some(3), buckets: [("small".to_string(), 2)].into() };
     let policy = Policy { limits, ..Policy::default() };
     check(
@@ -200,7 +202,7 @@ fn limits_hold_buckets_and_the_total() {
 }
 
 #[test]
-fn too_little_history_is_said() {
+fn too_little_history_is_the_reason_of_the_step() {
     let mut cold = wants(1, 0);
     cold[0].reason = Reason::TooLittleHistory;
     let (plan, _) =
@@ -208,13 +210,14 @@ fn too_little_history_is_said() {
     assert_eq!(plan.buckets[0].why[0].reason, Reason::TooLittleHistory);
 }
 
-/// Targets of the small bucket over (seconds, headroom asked for), and the last reason of each.
+/// Checks the targets of the small bucket for pairs of (seconds, headroom before the stabilisers),
+/// and the last reason of each.
 #[track_caller]
-fn check_steady(behavior: Behavior, asked: &[(i64, u64)], expected: &[(u64, Reason)]) {
+fn check_steady(behavior: Behavior, headrooms: &[(i64, u64)], expected: &[(u64, Reason)]) {
     let policy = Policy { behavior, ..Policy::default() };
     let (mut steady, mut standing) = (Steady::default(), standing(0, 0, 0));
     let mut got = Vec::new();
-    for &(seconds, headroom) in asked {
+    for &(seconds, headroom) in headrooms {
         let (next, after) =
             plan(&wants(headroom, 0), &standing, &catalog(), &policy, &steady, at(seconds));
         (steady, standing) = (after, applied(&next, &standing));
@@ -280,7 +283,7 @@ fn growth_is_limited() {
 }
 
 #[test]
-fn small_changes_are_left_alone() {
+fn small_changes_are_ignored() {
     let tolerant = || rules(0, 0.2, None);
     let behavior = Behavior { scale_up: tolerant(), scale_down: tolerant() };
     let expected = [
@@ -292,9 +295,9 @@ fn small_changes_are_left_alone() {
     check_steady(behavior, &[(0, 5), (10, 6), (20, 4), (30, 7)], &expected);
 }
 
-/// What a limit held back never stood, so it need not go slowly.
+/// A placeholder that a limit kept from being created does not count towards a rate.
 #[test]
-fn rates_count_what_stood() {
+fn rates_count_only_placeholders_that_stood() {
     let mut policy = Policy::default();
     policy.limits.total = Some(5);
     policy.behavior.scale_down = rules(0, 0.0, Some((4, 60)));
@@ -316,7 +319,7 @@ fn grows_slowly() -> Policy {
     Policy { behavior, ..Policy::default() }
 }
 
-/// The target of `large` at a moment, and the stabilisers after it.
+/// Returns the target of `large` at a time, and the stabilisers after it.
 fn large(
     headroom: u64,
     stands: u64,
@@ -329,8 +332,8 @@ fn large(
     (plan.buckets[1].target, steady)
 }
 
-/// Twenty placeholders stand, and three may come in a minute: without a memory of its targets, a control
-/// that has just started keeps those that stand.
+/// 20 placeholders stand, and the rate allows 3 new ones per minute. A controller that has just
+/// started has no memory of its targets, but it keeps the standing placeholders.
 #[test]
 fn standing_placeholders_are_kept_after_a_restart() {
     let (target, steady) = large(20, 20, &grows_slowly(), &Steady::default(), 0);
@@ -338,14 +341,15 @@ fn standing_placeholders_are_kept_after_a_restart() {
     assert_eq!(large(25, 20, &grows_slowly(), &steady, 10).0, 23);
 }
 
-/// Rules that a policy gets later move from the target that was held without them.
+/// Rules that are added to a policy later start from the target that was held without them.
 #[test]
-fn rules_that_come_later_start_from_the_target() {
+fn rules_that_are_added_later_start_from_the_target() {
     let (target, steady) = large(20, 0, &Policy::default(), &Steady::default(), 0);
     assert_eq!((target, large(25, 20, &grows_slowly(), &steady, 70).0), (20, 23));
 }
 
-/// Targets of the history: 20, then 22 half a minute ago, of which the rate leaves one for now.
+/// The targets of the history are 20, and 22 half a minute ago. So the rate allows only one more
+/// placeholder now.
 #[test]
 fn the_history_restores_rates_and_windows() {
     let mut steady = Steady::default();
@@ -359,9 +363,10 @@ fn the_history_restores_rates_and_windows() {
     assert_eq!(large(1, 22, &holds, &steady, 361).0, 1);
 }
 
-/// What stands counts, and not what the history has: placeholders may have gone in between.
+/// The standing placeholders count, not the target of the history, because placeholders may have
+/// been removed in between.
 #[test]
-fn a_target_of_the_history_gives_way_to_what_stands() {
+fn standing_placeholders_override_a_target_of_the_history() {
     let mut steady = Steady::default();
     steady.recall(&[0, 20], at(0));
     assert_eq!(large(20, 4, &grows_slowly(), &steady, 3_600).0, 7);
@@ -433,8 +438,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Rates and caps apart: a cap cuts at once what a rate lets grow only over time, so that with both the
-    /// second plan may give to one bucket what the first one took from another.
+    /// Rates and caps are tested apart. A cap lowers a target at once, but a rate raises it only
+    /// over time, so with both the second plan may give to one bucket the placeholders that the
+    /// first plan took from another.
     #[test]
     fn a_plan_applied_to_its_own_outcome_is_empty(
         wants in any_wants(), standing in any_standing(), policy in any_policy(), has_rates in any::<bool>(),
@@ -474,15 +480,15 @@ proptest! {
     }
 
     #[test]
-    fn standing_ones_stay_while_more_are_wanted(a in 0..6_u64, b in 0..6_u64, more in 0..5_u64) {
+    fn standing_placeholders_are_kept_while_more_are_planned(a in 0..6_u64, b in 0..6_u64, more in 0..5_u64) {
         let standing = standing(a, b, 0);
         let (plan, _) = plan(&wants(a + b + more, 0), &standing, &catalog(), &Policy::default(), &Steady::default(), at(0));
         prop_assert!(plan.buckets[0].groups.iter().all(|group| group.want >= group.have));
     }
 
-    /// With time, any target is reached: nothing is held for ever.
+    /// Every target is reached eventually: no rule limits a target for ever.
     #[test]
-    fn what_is_held_is_let_go(policy in any_policy(), first in 0..6_u64, then in 0..6_u64) {
+    fn every_target_is_reached_eventually(policy in any_policy(), first in 0..6_u64, then in 0..6_u64) {
         let mut policy = policy;
         policy.limits.total = None;
         policy.spend_cap = None;

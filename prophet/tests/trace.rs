@@ -189,7 +189,7 @@ fn a_file_that_is_no_log_is_refused() {
     }
     check_bad("submit,runtime,units\n0,0,1\n", "no job that ran (1 never ran)");
     check_bad("submit,runtime,colour\n0,1,red\n", "FILE:1: column (header): unknown column");
-    check_bad("submit,runtime,runtime\n0,1,1\n", "the column is there twice");
+    check_bad("submit,runtime,runtime\n0,1,1\n", "the column occurs twice");
     check_bad(
         "submit,runtime,accelerators\n0,1,-4\n",
         "column accelerators: expected a whole number, 0 or more",

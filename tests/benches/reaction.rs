@@ -1,8 +1,9 @@
-//! How soon a pod that arrives is answered, end to end: `cargo bench -p tests --bench reaction`.
+//! Measures the reaction time to an arriving pod, end to end: `cargo bench -p tests --bench reaction`.
 //!
-//! A real API server, the controller under its chart's permissions, and pods that come one by one. Each is held by a gate
-//! that the policy names, so each adds a node to what is announced: the answer is a ReplicaSet that asks for one pod more.
-//! The time runs from the API server's answer to the pod's creation until the watch tells of that ReplicaSet.
+//! The API server is real, the controller has the permissions of its chart, and pods arrive one by one.
+//! Each pod has a scheduling gate that the policy names, so each adds a node to the announced demand. The
+//! controller reacts with one more replica of a ReplicaSet. The time runs from the API server's response
+//! to the pod's creation until a watch delivers that ReplicaSet.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-auto
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // `cargo test --benches` asks only whether it runs.
+    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement, so two
+    // pods are enough.
     let whole = std::env::args().any(|argument| argument == "--bench");
     let (plane, moto) = tokio::try_join!(ControlPlane::start(), Moto::start())?;
     NodeGroup::new("small", "m5.xlarge").sizes(0, 1_000).create(&moto).await?;
@@ -34,7 +36,7 @@ async fn main() -> Result<()> {
     let seconds = reactions(&plane, if whole { 200 } else { 2 }).await?;
     let at = |share: usize| seconds[(seconds.len() - 1) * share / 100];
     println!(
-        "a pod is answered in {:.3} s, p90 {:.3} s, p99 {:.3} s ({} pods)",
+        "reaction to a pod: {:.3} s, p90 {:.3} s, p99 {:.3} s ({} pods)",
         at(50),
         at(90),
         at(99),
@@ -44,10 +46,10 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds, ascending.
+/// The reaction times to this number of pods, in seconds, ascending.
 async fn reactions(plane: &ControlPlane, pods: usize) -> Result<Vec<f64>> {
     let sets: Api<ReplicaSet> = Api::namespaced(plane.client(), NAMESPACE);
-    let mut told =
+    let mut events =
         std::pin::pin!(watcher(sets, watcher::Config::default()).applied_objects().boxed());
     let api: Api<Pod> = Api::default_namespaced(plane.client());
     let mut seconds = Vec::new();
@@ -61,16 +63,16 @@ async fn reactions(plane: &ControlPlane, pods: usize) -> Result<Vec<f64>> {
         }))?;
         api.create(&PostParams::default(), &pod).await?;
         let start = Instant::now();
-        let answered = async {
-            while let Some(set) = told.try_next().await? {
+        let reaction = async {
+            while let Some(set) = events.try_next().await? {
                 if set.spec.and_then(|spec| spec.replicas) == i32::try_from(wanted).ok() {
                     return Ok(start.elapsed().as_secs_f64());
                 }
             }
             anyhow::bail!("the watch has ended")
         };
-        seconds.push(timeout(Duration::from_mins(1), answered).await.context("no answer")??);
-        // Each pod meets the controller at another moment of its pauses.
+        seconds.push(timeout(Duration::from_mins(1), reaction).await.context("no reaction")??);
+        // The pauses differ, so that the pods arrive at different phases of the controller's loop.
         sleep(Duration::from_millis(300 + 37 * (wanted as u64 % 11))).await;
     }
     seconds.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `kubectl apply --server-side`, without kubectl.
+//! Server-side apply of YAML documents, as `kubectl apply --server-side` does.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::wait;
 
-/// The API server serves a new kind within a second or two.
+/// The longest wait until a new kind is served. The API server usually needs one or two seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Applies all documents of a YAML text, in their order.
+/// Applies all documents of a YAML text, in order.
 ///
 /// # Errors
-/// Where one is no object, or the API server refuses it.
+/// A document is not an object, or the API server refuses it.
 pub async fn yaml(client: &Client, text: &str) -> Result<()> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).context("failed to parse YAML")?;
@@ -30,14 +30,14 @@ pub async fn yaml(client: &Client, text: &str) -> Result<()> {
 /// Applies one object.
 ///
 /// # Errors
-/// Where it is none, or the API server refuses it.
+/// The document is not an object, or the API server refuses it.
 pub async fn object(client: &Client, document: Value) -> Result<DynamicObject> {
     let object: DynamicObject =
         serde_json::from_value(document).context("failed to parse an object")?;
     let types = object.types.clone().context("an object without apiVersion and kind")?;
     let kind = GroupVersionKind::try_from(&types)?;
     let (resource, capabilities) = pinned_kind(client, &kind).await.with_context(|| {
-        format!("the API server does not know {} of {}", kind.kind, kind.api_version())
+        format!("the API server does not serve {} of {}", kind.kind, kind.api_version())
     })?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
@@ -56,7 +56,7 @@ pub async fn object(client: &Client, document: Value) -> Result<DynamicObject> {
     Ok(applied)
 }
 
-/// A new kind takes a moment to be discovered, in each of its versions.
+/// Waits until each served version of a new kind appears in the discovery of the API server.
 async fn wait_until_served(client: &Client, definition: &DynamicObject) -> Result<()> {
     let text = |value: &Value, pointer: &str| {
         value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! The API server's own log of what it was asked: who did what.
+//! The audit log of the API server: which user made which request.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Its name in the control plane's folder.
+/// The file name of the audit log in the control plane's folder.
 pub(crate) const LOG: &str = "audit.log";
 
-/// Each answered request once, without bodies.
+/// The audit policy: one entry per completed request, without bodies.
 pub(crate) const POLICY: &str = "
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -18,27 +18,27 @@ rules:
 - level: Metadata
 ";
 
-/// One request.
+/// One request in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// `admin`, or `system:serviceaccount:NAMESPACE:NAME`.
+    /// The user: `admin`, or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// The API group, empty for the core.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// `pods`, `pods/status`; empty where the path is none of a resource.
+    /// The resource, such as `pods` or `pods/status`; empty if the path is not that of a resource.
     pub resource: String,
-    /// Empty where there is none.
+    /// The namespace of the object; empty if there is none.
     pub namespace: String,
-    /// Empty where there is none, or the server was to make one.
+    /// The name of the object; empty if there is none, or if the server generated it.
     pub name: String,
-    /// The HTTP status that was answered.
+    /// The HTTP status code of the response.
     pub code: u64,
 }
 
 impl Entry {
-    /// Whether it was to change something.
+    /// Whether the verb is one that changes objects.
     pub fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
@@ -47,7 +47,7 @@ impl Entry {
 pub(crate) fn read(log: &Path) -> Result<Vec<Entry>> {
     let text =
         fs::read_to_string(log).with_context(|| format!("failed to read {}", log.display()))?;
-    // A line that is being written has no end yet.
+    // The last line may be incomplete, because the API server may be writing it.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(entry).collect()
 }

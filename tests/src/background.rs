@@ -1,10 +1,11 @@
-//! Work beside a test, on a thread and a runtime of its own: a test that blocks or computes does not hold it up.
+//! Background work on its own thread and runtime, so that a test that blocks or computes does not
+//! delay it.
 
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-/// Runs until it is dropped.
+/// Background work that runs until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Background {
     stop: Option<oneshot::Sender<()>>,
@@ -12,7 +13,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// The work makes its own clients, whose connections belong to the runtime that made them.
+    /// Starts `work` on a new thread. `work` must create its own clients, because connections belong to
+    /// the runtime that opened them.
+    ///
+    /// # Errors
+    /// The runtime or the thread cannot be created.
     pub(crate) fn start<W>(
         name: &str,
         work: impl FnOnce() -> W + Send + 'static,
@@ -39,7 +44,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
-            eprintln!("work beside the test has panicked");
+            eprintln!("a background thread of the test panicked");
         }
     }
 }

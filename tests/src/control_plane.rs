@@ -1,6 +1,8 @@
-//! A real Kubernetes on loopback, without containers: etcd, API server, controller manager, scheduler, and kwok, which
-//! keeps nodes alive and runs their pods in name only. Each [`ControlPlane`] has its own folder and ports, so several
-//! run side by side.
+//! A real Kubernetes control plane on loopback, without containers.
+//!
+//! It has etcd, the API server, the controller manager, the scheduler and kwok, which keeps nodes alive
+//! and simulates their pods. Each [`ControlPlane`] has its own folder and ports, so several can run side
+//! by side.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,10 +25,12 @@ use crate::process::Process;
 use crate::programs::{self, ADMINISTRATOR};
 use crate::wait;
 
-/// The four are up in seven seconds on two idle cores; tests share theirs.
+/// The longest wait for each part. All parts start within seven seconds on two idle cores, but tests
+/// share their cores.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// A running cluster, without a node at first. Dropped, it stops in the order of its fields, each waited for.
+/// A running control plane, without nodes at first. On drop, its processes are killed and awaited in the
+/// order of the fields.
 pub struct ControlPlane {
     kwok: Option<Process>,
     scheduler: Process,
@@ -40,20 +44,21 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// One with kwok and nothing else.
+    /// Starts a control plane with the default options.
     ///
     /// # Errors
-    /// Where `make control-plane` has not been run, or a part does not come up; the message has the end of its log.
+    /// `make control-plane` has not been run, or a part does not start in time. The message has the end of
+    /// its log.
     pub async fn start() -> Result<Self> {
         Self::start_with(Options::default()).await
     }
 
-    /// One as the options say.
+    /// Starts a control plane with these options.
     ///
     /// # Errors
     /// As [`ControlPlane::start`].
     pub async fn start_with(options: Options) -> Result<Self> {
-        // Boxed, or the futures of tests become large.
+        // The future is boxed because it would make the futures of tests large.
         Box::pin(Self::start_all(options)).await
     }
 
@@ -70,7 +75,7 @@ impl ControlPlane {
 
         let command = programs::api_server(path, &api_port, &etcd_port, options)?;
         let mut api_server = Process::start("kube-apiserver", &command, path)?;
-        // It writes its certificate before it listens.
+        // The API server writes its certificate before it listens, so the certificate exists now.
         api_server.wait_for_port(&api_port, DEADLINE).await?;
         let server = format!("https://127.0.0.1:{api_port}");
         write_kubeconfig(path, &server, "admin", ADMINISTRATOR)?;
@@ -109,30 +114,30 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The administrator's client.
+    /// A client with the administrator's permissions.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The API server's address.
+    /// The URL of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The administrator's kubeconfig.
+    /// The path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         kubeconfig_path(self.folder(), "admin")
     }
 
-    /// A temporary folder, gone with the control plane, with the logs of its parts.
+    /// The temporary folder with the logs of the parts. It is deleted when the control plane is dropped.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A token of a service account, by `TokenRequest`, good for an hour.
+    /// Requests a token of a service account, valid for an hour.
     ///
     /// # Errors
-    /// Where there is no such account.
+    /// The service account does not exist.
     pub async fn token(&self, namespace: &str, account: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..Default::default() };
@@ -140,10 +145,11 @@ impl ControlPlane {
         let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
         let answer =
             answer.with_context(|| format!("failed to get a token of {namespace}/{account}"))?;
-        answer.status.and_then(|status| status.token).context("a token request without a token")
+        answer.status.and_then(|status| status.token).context("the response to the token request has no token")
     }
 
-    /// A kubeconfig of a service account, with what RBAC gives it and nothing more.
+    /// Writes a kubeconfig of a service account, which has only the permissions of its RBAC roles; returns
+    /// its path.
     ///
     /// # Errors
     /// As [`ControlPlane::token`].
@@ -152,7 +158,7 @@ impl ControlPlane {
         write_kubeconfig(self.folder(), &self.server, &format!("{namespace}-{account}"), &token)
     }
 
-    /// A client of a service account.
+    /// A client with the permissions of a service account.
     ///
     /// # Errors
     /// As [`ControlPlane::token`].
@@ -160,23 +166,24 @@ impl ControlPlane {
         connect(&self.kubeconfig_for(namespace, account).await?).await
     }
 
-    /// All requests so far, where [`Options::audited`] was set.
+    /// All completed requests so far.
     ///
     /// # Errors
-    /// Where it was not.
+    /// [`Options::audited`] was not set, or the log cannot be read.
     pub fn audit_log(&self) -> Result<Vec<Entry>> {
         audit::read(&self.folder().join(audit::LOG))
     }
 
-    /// Applies all documents of a YAML text, in their order, and waits until a `CustomResourceDefinition` is served.
+    /// Applies all documents of a YAML text, in order. Waits until the kinds of each
+    /// `CustomResourceDefinition` are served.
     ///
     /// # Errors
-    /// Where the API server refuses one.
+    /// A document is not an object, or the API server refuses it.
     pub async fn apply_yaml(&self, text: &str) -> Result<()> {
         apply::yaml(&self.client, text).await
     }
 
-    /// All its processes, in the order in which they stop.
+    /// All processes, in the order in which they are stopped.
     pub fn processes(&mut self) -> Vec<&mut Process> {
         let Self { kwok, scheduler, controller_manager, api_server, etcd, .. } = self;
         kwok.iter_mut().chain([scheduler, controller_manager, api_server, etcd]).collect()
@@ -200,7 +207,7 @@ fn kubeconfig_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.kubeconfig"))
 }
 
-/// JSON is YAML, too.
+/// Writes a kubeconfig as JSON, which is valid YAML; returns its path.
 fn write_kubeconfig(folder: &Path, server: &str, name: &str, token: &str) -> Result<PathBuf> {
     let path = kubeconfig_path(folder, name);
     let certificate = programs::certificate(folder);

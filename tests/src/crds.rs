@@ -1,5 +1,5 @@
-//! Kinds of other projects that no package registry has: their definitions with the fields that matter here, each to be
-//! given to [`apply_yaml`](crate::control_plane::ControlPlane::apply_yaml).
+//! `CustomResourceDefinitions` of other projects that no package registry has, reduced to the fields
+//! that Prophet reads. [`apply_yaml`](crate::control_plane::ControlPlane::apply_yaml) applies them.
 
 /// `PodGroup` of the scheduler plugins, `scheduling.x-k8s.io/v1alpha1`.
 pub const POD_GROUP: &str = include_str!("../crds/podgroups.scheduling.x-k8s.io.yaml");
@@ -16,5 +16,5 @@ pub const WORKLOAD: &str = include_str!("../crds/workloads.kueue.x-k8s.io.yaml")
 /// `CapacityBuffer`, `autoscaling.x-k8s.io/v1beta1` and `v1alpha1`.
 pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscaling.x-k8s.io.yaml");
 
-/// All of them.
+/// All definitions of this module.
 pub const ALL: [&str; 5] = [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, CAPACITY_BUFFER];

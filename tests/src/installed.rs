@@ -1,5 +1,5 @@
-//! The controller beside a cluster, as its chart installs it: the chart's objects in the API server, and the binary as a
-//! process under the chart's service account.
+//! The controller, installed as by its chart: the chart's objects are in the API server, and the binary
+//! runs as a process with the permissions of the chart's service account.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,21 +15,21 @@ use crate::ports::Port;
 use crate::process::Process;
 use crate::{built, prophet, wait};
 
-/// The namespace that it is installed into, where the tests' policies are.
+/// The namespace of the controller and of the tests' policies.
 pub const NAMESPACE: &str = "prophet";
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for the controller, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// The chart's folder.
+/// The path of the chart.
 pub fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/prophet")
 }
 
-/// What the chart renders, with these values.
+/// The rendered manifests of the chart, with these values as `KEY=VALUE`.
 ///
 /// # Errors
-/// Where there is no helm, or it refuses the values.
+/// `make control-plane` has not been run, or helm refuses the values.
 pub fn rendered(values: &[&str]) -> Result<String> {
     let mut helm = Command::new(built::control_plane("bin/helm")?);
     helm.args(["template", "prophet"]).arg(chart()).args(["--namespace", NAMESPACE]);
@@ -41,7 +41,7 @@ pub fn rendered(values: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The running controller.
+/// A running controller, killed on drop.
 #[derive(Debug)]
 pub struct Prophet {
     process: Process,
@@ -49,10 +49,10 @@ pub struct Prophet {
 }
 
 impl Prophet {
-    /// Applies all that the chart renders but the Deployment.
+    /// Applies all manifests of the chart except the Deployment.
     ///
     /// # Errors
-    /// Where the API server refuses it.
+    /// The API server refuses a manifest.
     pub async fn apply_chart(plane: &ControlPlane) -> Result<()> {
         let namespace =
             format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
@@ -63,10 +63,10 @@ impl Prophet {
         plane.apply_yaml(&without.join("\n---")).await
     }
 
-    /// Applies the chart, and runs the binary with the chart's permissions.
+    /// Applies the chart, and starts the binary with the permissions of the chart's service account.
     ///
     /// # Errors
-    /// Where the API server refuses the chart, or the controller is not ready in time.
+    /// The API server refuses a manifest, or the controller is not ready in time.
     pub async fn install(
         plane: &ControlPlane,
         arguments: &[&str],
@@ -76,10 +76,11 @@ impl Prophet {
         Self::start(plane, arguments, environment).await
     }
 
-    /// Runs the binary with the permissions of a chart that is installed already.
+    /// Starts the binary with the permissions of the chart's service account. The chart must already be
+    /// applied.
     ///
     /// # Errors
-    /// Where the controller is not ready in time.
+    /// The controller is not ready in time.
     pub async fn start(
         plane: &ControlPlane,
         arguments: &[&str],
@@ -110,18 +111,18 @@ impl Prophet {
         Ok(Self { process, port })
     }
 
-    /// Runs the binary with the arguments, environment and service account of a container that the API server stored:
-    /// only where it listens, and where its volume is mounted, are others.
+    /// Starts the binary with the arguments, environment and service account of a container that the API
+    /// server stored. Only the listen address and the path of its volume differ.
     ///
     /// # Errors
-    /// Where it asks for what this machine has not, or the controller is not ready in time.
+    /// The container has no arguments, or the controller is not ready in time.
     pub async fn of_container(
         plane: &ControlPlane,
         container: &Value,
         environment: &[(&str, String)],
     ) -> Result<Self> {
         let data = format!("--data={}", plane.folder().join("history").display());
-        let given = container["args"].as_array().context("a container without arguments")?;
+        let given = container["args"].as_array().context("the container has no arguments")?;
         let given = given.iter().filter_map(Value::as_str).map(|argument| match argument {
             "--listen=0.0.0.0:8080" => None,
             "--data=/var/lib/prophet" => Some(data.as_str()),
@@ -136,18 +137,18 @@ impl Prophet {
         Self::spawn(plane, &arguments, &environment).await
     }
 
-    /// What it logged.
+    /// The log so far.
     ///
     /// # Errors
-    /// Where the log cannot be read.
+    /// The log cannot be read.
     pub fn log(&self) -> Result<String> {
         self.process.log()
     }
 
-    /// The bytes that it holds in memory.
+    /// The resident set of the process, in bytes.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// The process has ended.
     pub fn resident_bytes(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find(|line| line.starts_with("VmRSS"));
@@ -155,18 +156,18 @@ impl Prophet {
         Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
-    /// Its metrics.
+    /// The HTTP response of the metrics endpoint.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// The controller does not respond.
     pub async fn metrics(&self) -> Result<String> {
         get(self.port.number(), "/metrics").await
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Stops the controller with SIGTERM, and waits until it has ended.
     ///
     /// # Errors
-    /// Where it does not, or ends badly.
+    /// The controller does not end in time, or its exit status is not success.
     pub async fn stop(self) -> Result<()> {
         let status = self.process.terminate(DEADLINE).await?;
         ensure!(status.success(), "the controller ended with {status}");
@@ -183,17 +184,17 @@ async fn get(port: u16, path: &str) -> Result<String> {
     Ok(answer)
 }
 
-/// A policy, of what stands below `spec`.
+/// The YAML document of a policy with this `spec`, which is YAML in flow style.
 pub fn policy(name: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: prophet.dev/v1alpha1, kind: OverprovisioningPolicy, metadata: {{name: {name}, namespace: {NAMESPACE}}}, spec: {spec}}}\n---\n"
     )
 }
 
-/// The status of a policy.
+/// The status of a policy; null if it has none yet.
 ///
 /// # Errors
-/// Where there is no such policy.
+/// The policy does not exist within a minute.
 pub async fn status(plane: &ControlPlane, name: &str) -> Result<Value> {
     let resource = kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
         "prophet.dev",

@@ -1,22 +1,22 @@
-//! The sizes of the instance types that the tests use, as AWS publishes them.
+//! The sizes of the instance types of the tests, as AWS publishes them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// One instance type.
+/// An instance type and its size.
 #[derive(Debug, Clone, Copy)]
 pub struct Instance {
-    /// As AWS names it.
+    /// The name of the type in AWS.
     pub name: &'static str,
-    /// Its virtual CPUs.
+    /// The number of virtual CPUs.
     pub cpus: u32,
-    /// Its memory, as published.
+    /// The published memory, in MiB.
     pub memory_mib: u32,
-    /// Its NVIDIA GPUs.
+    /// The number of NVIDIA GPUs.
     pub gpus: u32,
-    /// As Kubernetes names it.
+    /// The architecture, as in the label `kubernetes.io/arch`.
     pub architecture: &'static str,
 }
 
@@ -24,7 +24,7 @@ const fn x86(name: &'static str, cpus: u32, memory_gib: u32, gpus: u32) -> Insta
     Instance { name, cpus, memory_mib: memory_gib * 1024, gpus, architecture: "amd64" }
 }
 
-/// Moto knows all of these, too.
+/// The instance types of the tests. Moto has all of them.
 const INSTANCES: [Instance; 13] = [
     x86("c5.4xlarge", 16, 32, 0),
     x86("c5.24xlarge", 96, 192, 0),
@@ -44,14 +44,14 @@ const INSTANCES: [Instance; 13] = [
 /// The size of an instance type.
 ///
 /// # Errors
-/// Where the table lacks it.
+/// The table does not have the type.
 pub fn instance(name: &str) -> Result<Instance> {
     let found = INSTANCES.iter().find(|instance| instance.name == name);
     found.copied().with_context(|| format!("{name} is not in the tests' table of instance types"))
 }
 
 impl Instance {
-    /// What a node of that type has before the kubelet reserves some of it.
+    /// The capacity of a node of this type, before the kubelet's reservations.
     pub fn capacity(self) -> BTreeMap<String, Quantity> {
         let mut capacity = BTreeMap::from([
             ("cpu".to_owned(), Quantity(self.cpus.to_string())),
@@ -65,5 +65,5 @@ impl Instance {
     }
 }
 
-/// The resource that the device plugin registers.
+/// The name of the resource that NVIDIA's device plugin registers.
 pub const GPU: &str = "nvidia.com/gpu";

@@ -1,5 +1,6 @@
-//! The kubelets: turns each instance of the Auto Scaling groups into a Node after a latency, and takes the Node and its
-//! pods away when the instance is gone. kwok keeps the Nodes alive in between.
+//! A stand-in for the kubelets: creates a Node for each instance of the Auto Scaling groups after a
+//! latency, and deletes the Node and its pods when the instance is gone. kwok keeps the Nodes alive in
+//! between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,19 +22,20 @@ use crate::moto::{self, Moto};
 use crate::node_template;
 use crate::quantity::thousandths;
 
-/// How often it looks at the groups: small beside any latency.
+/// The pause between two reads of the groups: short compared with every latency of the tests.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How nodes come.
+/// The latencies and reservations of new nodes.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// From the instance to its Ready node.
+    /// The time from the first observation of an instance to its Ready node.
     pub latency: Duration,
-    /// From the Ready node to its registered GPUs.
+    /// The time from the Ready node to the registration of its GPUs.
     pub gpu_latency: Duration,
-    /// What the kubelet keeps of the CPU; by default no more than one of Amazon's node images keeps of four cores.
+    /// The kubelet's reserved CPU. The default is at most that of one of Amazon's node images with four
+    /// cores.
     pub reserved_cpu_millis: u32,
-    /// What the kubelet keeps of the memory; by default a little less than theirs.
+    /// The kubelet's reserved memory. The default is a little less than that of Amazon's node images.
     pub reserved_memory_mib: u32,
 }
 
@@ -48,14 +50,14 @@ impl Default for Settings {
     }
 }
 
-/// An instance that became a node.
+/// An instance that has become a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined {
-    /// Its Auto Scaling group.
+    /// The Auto Scaling group.
     pub group: String,
-    /// Its node, named by the instance's id.
+    /// The name of the node, which is the ID of the instance.
     pub node: String,
-    /// From when the instance was seen to when its node was Ready.
+    /// The time from the first observation of the instance to its Ready node.
     pub after: Duration,
 }
 
@@ -67,7 +69,7 @@ struct State {
     errors: Vec<String>,
 }
 
-/// Works until it is dropped.
+/// A running joiner, stopped on drop.
 #[derive(Debug)]
 pub struct Joiner {
     state: Arc<Mutex<State>>,
@@ -75,10 +77,10 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// Starts it; all groups join at the same latency at first.
+    /// Starts a joiner. All groups have the latency of `settings` at first.
     ///
     /// # Errors
-    /// Where there is no thread for it.
+    /// The thread cannot be created.
     pub fn start(plane: &ControlPlane, moto: &Moto, settings: Settings) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::default()));
         let (kubeconfig, endpoint, shared) =
@@ -93,27 +95,27 @@ impl Joiner {
         Ok(Self { state, _background: Background::start("joiner", work)? })
     }
 
-    /// From now on instances of that group take that long.
+    /// Sets the latency of a group's instances from now on.
     pub fn set_latency(&self, group: &str, latency: Duration) {
         lock(&self.state).latencies.insert(group.to_owned(), latency);
     }
 
-    /// From now on instances of that group never become nodes, as where a node's start-up is broken.
+    /// Keeps the instances of a group from becoming nodes from now on, as with a broken node start-up.
     pub fn fail(&self, group: &str) {
         lock(&self.state).failing.insert(group.to_owned());
     }
 
-    /// They do again, those that wait as well.
+    /// Ends the effect of [`Joiner::fail`], also for instances that are waiting.
     pub fn heal(&self, group: &str) {
         lock(&self.state).failing.remove(group);
     }
 
-    /// All that joined, in their order.
+    /// All instances that have become nodes, in order.
     pub fn joined(&self) -> Vec<Joined> {
         lock(&self.state).joined.clone()
     }
 
-    /// What went wrong and was tried again.
+    /// The errors so far. The joiner retries after each of them.
     pub fn errors(&self) -> Vec<String> {
         lock(&self.state).errors.clone()
     }
@@ -123,7 +125,7 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instance as the joiner knows it.
+/// The state of one instance.
 #[derive(Debug)]
 struct Known {
     seen: Instant,
@@ -167,22 +169,22 @@ impl Work {
                 if instance.lifecycle_state() != Some(&LifecycleState::InService) {
                     continue;
                 }
-                let id = instance.instance_id().context("an instance without an id")?;
+                let id = instance.instance_id().context("an instance has no ID")?;
                 present.insert(id.to_owned());
-                self.welcome(group, id, instance.instance_type().unwrap_or_default()).await?;
+                self.advance(group, id, instance.instance_type().unwrap_or_default()).await?;
             }
         }
         let gone: Vec<String> =
             self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
         for id in gone {
-            self.part(&id).await?;
+            self.remove(&id).await?;
             self.known.remove(&id);
         }
         Ok(())
     }
 
-    /// One step on the way of an instance to its node with all that it has.
-    async fn welcome(
+    /// Advances an instance by at most one step: creates its node, or registers the node's GPUs.
+    async fn advance(
         &mut self,
         group: &AutoScalingGroup,
         id: &str,
@@ -217,7 +219,7 @@ impl Work {
         Ok(())
     }
 
-    /// Creates a Ready node with its status, as a kubelet does; says whether its GPUs come later.
+    /// Creates a Ready node with its status, as a kubelet does. Returns whether its GPUs come later.
     async fn join(&self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<bool> {
         let template = node_template::of(group, instance_type, id)?;
         let mut allocatable = template.capacity.clone();
@@ -265,8 +267,8 @@ impl Work {
         Ok(())
     }
 
-    /// Takes the node and its pods away: with the instance its kubelet has gone.
-    async fn part(&self, id: &str) -> Result<()> {
+    /// Deletes the node of a terminated instance and its pods, because no kubelet is left to do it.
+    async fn remove(&self, id: &str) -> Result<()> {
         let now = DeleteParams::default().grace_period(0);
         let nodes: Api<Node> = Api::all(self.client.clone());
         ignore_absence(nodes.delete(id, &now).await.map(drop))?;
@@ -287,11 +289,11 @@ fn ignore_absence(deleted: kube::Result<()>) -> Result<()> {
     }
 }
 
-/// Takes thousandths from a quantity.
+/// Subtracts `reserved` thousandths from the quantity `name`, down to zero.
 fn reserve(amounts: &mut BTreeMap<String, Quantity>, name: &str, reserved: i128) -> Result<()> {
     if let Some(quantity) = amounts.get_mut(name) {
         let left = (thousandths(&quantity.0)? - reserved).max(0);
-        // Whole bytes need no suffix; processors come in thousandths.
+        // Whole units, such as bytes, need no suffix. Thousandths of CPUs have the suffix `m`.
         quantity.0 =
             if left % 1_000 == 0 { (left / 1_000).to_string() } else { format!("{left}m") };
     }

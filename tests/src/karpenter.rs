@@ -1,4 +1,5 @@
-//! Karpenter, the real one, with its kwok provider: it creates Nodes itself, and kwok keeps them alive.
+//! A real Karpenter with its kwok provider: the provider creates Node objects, and kwok keeps them
+//! alive.
 
 use std::fs;
 use std::process::Command;
@@ -13,13 +14,13 @@ use crate::instances::instance;
 use crate::ports::Port;
 use crate::process::Process;
 
-/// It serves its health as soon as its caches are filled.
+/// The longest wait for Karpenter's health port, which it opens when its caches are filled.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Those of its pools' nodes that it may choose between.
+/// The zones of every offered instance type.
 const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
 
-/// A running Karpenter, gone when dropped.
+/// A running Karpenter, stopped on drop.
 #[derive(Debug)]
 pub struct Karpenter {
     process: Process,
@@ -27,12 +28,13 @@ pub struct Karpenter {
 }
 
 impl Karpenter {
-    /// Applies its kinds and a `KWOKNodeClass` named `default`, and starts it with these instance types of the tests'
-    /// table, each as spot and on demand in zones us-east-1a and b. It launches nothing before there is a `NodePool`:
-    /// [`node_pool`].
+    /// Applies Karpenter's kinds and a `KWOKNodeClass` named `default`, and starts Karpenter.
+    ///
+    /// It offers `instance_types` of the tests' table, each as spot and on demand in the zones us-east-1a
+    /// and us-east-1b. It launches nothing before a `NodePool` exists, see [`node_pool`].
     ///
     /// # Errors
-    /// Where `make control-plane` has not been run, or it does not come up.
+    /// `make control-plane` has not been run, or Karpenter does not start in time.
     pub async fn start(plane: &ControlPlane, instance_types: &[&str]) -> Result<Self> {
         for entry in fs::read_dir(built::control_plane("crds")?)? {
             plane.apply_yaml(&fs::read_to_string(entry?.path())?).await?;
@@ -62,16 +64,17 @@ impl Karpenter {
         Ok(Self { process, _ports: [metrics, health] })
     }
 
-    /// Its process.
+    /// The process of Karpenter.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 }
 
-/// All that can be turned off.
+/// Karpenter's feature gates, all off.
 const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false";
 
-/// A `NodePool` over one instance type and capacity type (`spot` or `on-demand`), whose empty nodes go after that time.
+/// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`), as JSON. Karpenter
+/// removes its nodes once they have been empty for `empty_after`.
 pub fn node_pool(
     name: &str,
     instance_type: &str,
@@ -101,7 +104,8 @@ pub fn node_pool(
     .to_string()
 }
 
-/// One of the instance types that the provider offers. A price by its processors is all that it needs.
+/// An entry of the provider's file of instance types. The prices are proportional to the number of CPUs,
+/// which is enough for the tests.
 fn offered(name: &str) -> Result<Value> {
     let size = instance(name)?;
     let offering = |(zone, (capacity_type, price)): (&str, (&str, f64))| {

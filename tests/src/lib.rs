@@ -1,7 +1,8 @@
-//! End-to-end tests of the `prophet` binary, as a user runs it. The tests live in `tests/tests/`.
+//! End-to-end tests of the `prophet` binary, run as a user runs it. The tests are in `tests/tests/`.
 //!
-//! What runs beside it is real where it can be had: `make control-plane` builds it, the modules here start it on
-//! loopback. [`moto`] serves AWS. Nothing here may depend on code of the binary under test.
+//! The environment is real where possible: `make control-plane` builds Kubernetes and Karpenter, and the
+//! modules here start them on loopback. [`moto`] emulates AWS. These modules must not depend on the code
+//! of the binary under test.
 
 pub mod apply;
 pub mod audit;
@@ -27,13 +28,13 @@ pub mod wait;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The binary that was built beside this test.
+/// A command that runs the `prophet` binary of this test's target folder with `arguments`.
 ///
 /// # Panics
-/// Where there is none: `cargo build` makes it.
+/// The binary does not exist. `cargo build` creates it.
 pub fn prophet(arguments: &[&str]) -> Command {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let folder: PathBuf = test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").into();
+    let test = std::env::current_exe().expect("the path of this test is available");
+    let folder: PathBuf = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps").into();
     let binary = folder.join("prophet");
     assert!(binary.exists(), "{} is missing: run cargo build first", binary.display());
     let mut command = Command::new(binary);
@@ -41,10 +42,11 @@ pub fn prophet(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end: exit code, standard output, standard error.
+/// Runs the binary to its end; returns its exit code, or -1 after a signal, its standard output and its
+/// standard error.
 ///
 /// # Panics
-/// Where it cannot be started.
+/// The binary cannot be started.
 pub fn run(arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = prophet(arguments).output().expect("prophet starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

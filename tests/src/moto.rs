@@ -1,4 +1,4 @@
-//! AWS on loopback: moto serves the Auto Scaling and EC2 APIs, with nothing in it at first.
+//! AWS on loopback: moto emulates the Auto Scaling and EC2 APIs. An emulator starts without groups.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ use crate::built;
 use crate::ports::Port;
 use crate::process::Process;
 
-/// The region of everything.
+/// The region of all resources.
 pub const REGION: &str = "us-east-1";
 
-/// Python on a loaded machine takes its time.
+/// The longest wait for moto to listen. Python starts slowly on a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A running emulator, gone when dropped.
+/// A running emulator, stopped on drop.
 #[derive(Debug)]
 pub struct Moto {
     process: Process,
@@ -30,16 +30,16 @@ pub struct Moto {
 }
 
 impl Moto {
-    /// Starts one that answers.
+    /// Starts an emulator, and waits until it responds.
     ///
     /// # Errors
-    /// Where `make control-plane` has not been run, or it does not answer in a minute.
+    /// `make control-plane` has not been run, or the emulator does not respond within a minute.
     pub async fn start() -> Result<Self> {
-        // Boxed, or the futures of tests become large.
-        Box::pin(Self::start_and_ask()).await
+        // The future is boxed because it would make the futures of tests large.
+        Box::pin(Self::start_and_probe()).await
     }
 
-    async fn start_and_ask() -> Result<Self> {
+    async fn start_and_probe() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("prophet-moto-").tempdir()?;
         let port = Port::free()?;
         let mut command = Command::new(built::control_plane("python/bin/moto_server")?);
@@ -49,18 +49,18 @@ impl Moto {
         let endpoint = format!("http://127.0.0.1:{port}");
         let config = configure(&endpoint).await;
         let moto = Self { process, endpoint, config, folder, _port: port };
-        // The first answer takes a second, in which the emulator reads its tables.
+        // The first response takes a second, because the emulator loads its tables.
         moto.ec2().describe_availability_zones().send().await?;
         moto.autoscaling().describe_auto_scaling_groups().send().await?;
         Ok(moto)
     }
 
-    /// Where it serves, as `AWS_ENDPOINT_URL` takes it.
+    /// The URL of the emulator, for `AWS_ENDPOINT_URL`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The environment in which a program of ours talks to it, and to no other AWS.
+    /// The environment variables with which a program uses this emulator, and no real AWS.
     pub fn environment(&self) -> [(&'static str, String); 5] {
         [
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),
@@ -81,18 +81,18 @@ impl Moto {
         aws_sdk_ec2::Client::new(&self.config)
     }
 
-    /// The temporary folder with its log.
+    /// The temporary folder of the emulator, with its log.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its process.
+    /// The process of the emulator.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 }
 
-/// The configuration of clients of an emulator that serves there.
+/// The configuration of clients for the emulator at `endpoint`.
 pub(crate) async fn configure(endpoint: &str) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::from_static(REGION))

@@ -1,4 +1,4 @@
-//! Node groups: Auto Scaling groups in the emulator, tagged as cluster-autoscaler's discovery wants them.
+//! Node groups: Auto Scaling groups in the emulator, with the tags for cluster-autoscaler's discovery.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use aws_sdk_ec2::types::{
 
 use crate::moto::Moto;
 
-/// Each group has this tag; so has, with this cluster's name, the one below.
+/// The tag of every group that the autoscaler manages.
 pub const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
-/// Says to which cluster a group belongs.
+/// The tag of the groups of this cluster; its key ends in the cluster's name.
 pub const CLUSTER_TAG: &str = "k8s.io/cluster-autoscaler/tests";
-/// What an autoscaler cannot see of a node that does not exist yet is in tags below this.
+/// The prefix of the tags that describe the labels, taints and resources of a group's future nodes.
 pub const TEMPLATE_TAG: &str = "k8s.io/cluster-autoscaler/node-template/";
-/// The node label that tells placement groups apart.
+/// The node label whose value is the node's placement group.
 pub const PLACEMENT_GROUP_LABEL: &str = "tests.prophet.dev/placement-group";
-/// EKS's label: `SPOT` or `ON_DEMAND`.
+/// The node label of EKS for the capacity type: `SPOT` or `ON_DEMAND`.
 pub const CAPACITY_TYPE_LABEL: &str = "eks.amazonaws.com/capacityType";
 
-/// The emulator asks for no more than that it looks like one.
+/// The image of all launch templates. The emulator checks only its format.
 const IMAGE: &str = "ami-12c6146b";
 
-/// What is to be created; see [`NodeGroup::create`].
+/// The description of a node group, which [`NodeGroup::create`] creates.
 #[derive(Debug, Clone)]
 pub struct NodeGroup {
     name: String,
@@ -38,7 +38,7 @@ pub struct NodeGroup {
 }
 
 impl NodeGroup {
-    /// On demand, in zone us-east-1a, of 0 to 10 instances.
+    /// A group of 0 to 10 on-demand instances in zone us-east-1a.
     pub fn new(name: &str, instance_type: &str) -> Self {
         let tags = [(ENABLED_TAG, "true"), (CLUSTER_TAG, "owned")];
         Self {
@@ -53,65 +53,65 @@ impl NodeGroup {
         }
     }
 
-    /// In another zone.
+    /// Sets the zone.
     #[must_use]
     pub fn zone(self, zone: &str) -> Self {
         Self { zone: zone.to_owned(), ..self }
     }
 
-    /// From `min` to `max` instances; it starts with `min`.
+    /// Sets the smallest and the largest number of instances. The group starts with `min`.
     #[must_use]
     pub fn sizes(self, min: i32, max: i32) -> Self {
         Self { min, max, ..self }
     }
 
-    /// In a placement group, with its name in [`PLACEMENT_GROUP_LABEL`].
+    /// Sets the placement group, and its name as the node label [`PLACEMENT_GROUP_LABEL`].
     #[must_use]
     pub fn placement_group(self, name: &str) -> Self {
         Self { placement_group: Some(name.to_owned()), ..self }.label(PLACEMENT_GROUP_LABEL, name)
     }
 
-    /// Of spot instances, with EKS's label.
+    /// Makes the instances spot instances, with EKS's label.
     #[must_use]
     pub fn spot(self) -> Self {
         Self { spot: true, ..self }.label(CAPACITY_TYPE_LABEL, "SPOT")
     }
 
-    /// Of instances on demand, as without this, but with EKS's label.
+    /// Adds EKS's label for on-demand instances. Instances are on demand by default, without the label.
     #[must_use]
     pub fn on_demand(self) -> Self {
         self.label(CAPACITY_TYPE_LABEL, "ON_DEMAND")
     }
 
-    /// A label of its nodes, told in a tag.
+    /// Adds a label of the nodes, as a tag of the group.
     #[must_use]
     pub fn label(self, key: &str, value: &str) -> Self {
         self.tag(&format!("{TEMPLATE_TAG}label/{key}"), value)
     }
 
-    /// A taint of its nodes, told in a tag.
+    /// Adds a taint of the nodes, as a tag of the group.
     #[must_use]
     pub fn taint(self, key: &str, value: &str, effect: &str) -> Self {
         self.tag(&format!("{TEMPLATE_TAG}taint/{key}"), &format!("{value}:{effect}"))
     }
 
-    /// What its nodes have of a resource, told in a tag.
+    /// Sets the nodes' quantity of a resource, as a tag of the group.
     #[must_use]
     pub fn resource(self, name: &str, quantity: &str) -> Self {
         self.tag(&format!("{TEMPLATE_TAG}resources/{name}"), quantity)
     }
 
-    /// Any other tag.
+    /// Adds any other tag.
     #[must_use]
     pub fn tag(mut self, key: &str, value: &str) -> Self {
         self.tags.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Creates its launch template and the Auto Scaling group.
+    /// Creates the launch template and the Auto Scaling group.
     ///
     /// # Errors
-    /// Where the emulator refuses.
+    /// The emulator refuses a request.
     pub async fn create(&self, moto: &Moto) -> Result<()> {
         let market =
             LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::Spot);

@@ -1,4 +1,4 @@
-//! What a node of an Auto Scaling group will look like, told from the group alone.
+//! The template of a future node of an Auto Scaling group, derived from the group alone.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::instances::instance;
 use crate::moto::REGION;
 use crate::node_group::TEMPLATE_TAG;
 
-/// Labels, taints and capacity, as cluster-autoscaler builds them.
+/// Labels, taints, capacity and zone of a future node, as cluster-autoscaler derives them.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) labels: BTreeMap<String, String>,
@@ -20,11 +20,11 @@ pub(crate) struct Template {
     pub(crate) zone: String,
 }
 
-/// Of a node of that group and type with that name.
+/// The template of a node named `node` with instance type `instance_type` in `group`.
 pub(crate) fn of(group: &AutoScalingGroup, instance_type: &str, node: &str) -> Result<Template> {
     let size = instance(instance_type)?;
     let zone =
-        group.availability_zones().first().context("an Auto Scaling group without a zone")?.clone();
+        group.availability_zones().first().context("the Auto Scaling group has no zone")?.clone();
     let labels = [
         ("kubernetes.io/arch", size.architecture),
         ("kubernetes.io/os", "linux"),

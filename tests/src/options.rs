@@ -1,13 +1,14 @@
-//! The parts of a control plane that a test can choose.
+//! The optional parts of a control plane.
 
-/// What a control plane is to have beyond the least.
+/// The optional parts of a control plane.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// kwok, without which nodes and their pods stay as they were written. On by default.
+    /// Whether kwok runs. Without it, nodes and their pods stay as they were written. On by default.
     pub kwok: bool,
-    /// A log of all requests, read by [`ControlPlane::audit_log`].
+    /// Whether all requests are logged.
+    /// [`ControlPlane::audit_log`](crate::control_plane::ControlPlane::audit_log) reads the log.
     pub audited: bool,
-    /// Pods need their service account, as in any real cluster.
+    /// Whether pods need their service account, as in any real cluster.
     pub service_accounts: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Loopback ports that nobody else takes while a test holds them.
+//! Loopback ports, each reserved by one test at a time.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -7,11 +7,12 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result, bail};
 
-/// Below the ports that the kernel gives to outgoing connections.
+/// The first port. The range is below Linux's default ports for outgoing connections, from 32768.
 const FIRST: u16 = 20_000;
+/// The number of ports, so that the last one is 31999.
 const COUNT: u16 = 12_000;
 
-/// A port on 127.0.0.1, kept from other tests, also those of other processes, by a lock on a file.
+/// A port on 127.0.0.1. A lock on a file keeps other tests from using it, those of other processes too.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -19,19 +20,19 @@ pub struct Port {
 }
 
 impl Port {
-    /// One that is free now.
+    /// Reserves a port that is free now.
     ///
     /// # Errors
-    /// Where the folder of the locks cannot be made, or all ports are taken.
+    /// The folder of the locks cannot be created, or all ports are in use.
     pub fn free() -> Result<Self> {
         let folder = std::env::temp_dir().join("prophet-test-ports");
         fs::create_dir_all(&folder)
-            .with_context(|| format!("failed to make {}", folder.display()))?;
+            .with_context(|| format!("failed to create {}", folder.display()))?;
         let start = RandomState::new().hash_one("port") % u64::from(COUNT);
         let start = u16::try_from(start).context("a port is a small number")?;
         for step in 0..COUNT {
             let number = FIRST + (start + step) % COUNT;
-            // What another user locks cannot even be opened: as good as taken.
+            // A lock file of another user cannot be opened, so its port counts as in use.
             let Ok(lock) = File::create(folder.join(number.to_string())) else { continue };
             if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
                 return Ok(Self { number, _lock: lock });
@@ -40,7 +41,7 @@ impl Port {
         bail!("no free port between {FIRST} and {}", FIRST + COUNT)
     }
 
-    /// Its number.
+    /// The number of the port.
     pub const fn number(&self) -> u16 {
         self.number
     }

@@ -1,4 +1,5 @@
-//! Programs that a test starts. Each ends when its [`Process`] is dropped, and when the test itself is killed.
+//! Programs that a test starts. A program is killed when its [`Process`] is dropped, and when the test
+//! itself is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +14,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::ports::Port;
 use crate::wait;
 
-/// How many lines of its log an error shows.
+/// The number of last lines of a program's log in an error message.
 const LINES: usize = 15;
 
-/// A running program whose output goes to a file.
+/// A running program. Its output goes to a file.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -25,11 +26,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; standard output and error go to `FOLDER/NAME.log`, after what is there. A command that clears its
-    /// environment is started with it all the same: set what it is to have.
+    /// Starts a program; its standard output and error are appended to `FOLDER/NAME.log`.
+    ///
+    /// `Command::env_clear` has no effect here: set or remove variables one by one instead.
     ///
     /// # Errors
-    /// Where the program cannot be started.
+    /// The log cannot be opened, or the program cannot be started.
     pub fn start(name: &str, command: &Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let out = File::options().create(true).append(true).open(&log);
@@ -40,25 +42,25 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log })
     }
 
-    /// Its process id.
+    /// The process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// All that it wrote.
+    /// The program's output so far.
     ///
     /// # Errors
-    /// Where its log cannot be read.
+    /// The log cannot be read.
     pub fn log(&self) -> Result<String> {
         let bytes = fs::read(&self.log)
             .with_context(|| format!("failed to read {}", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Waits until `ready`. A program that ends before fails at once.
+    /// Waits until `ready` returns true.
     ///
     /// # Errors
-    /// Names what was awaited, with the end of the log.
+    /// The deadline passes, or the program ends first. The message has `what` and the end of the log.
     pub async fn wait_until(
         &mut self,
         what: &str,
@@ -71,7 +73,7 @@ impl Process {
             Ok(ended.is_some() || ready().await?)
         });
         let waited = waited.await;
-        let end = || format!("{} wrote at its end:\n{}", self.name, self.last_lines());
+        let end = || format!("the last output of {}:\n{}", self.name, self.last_lines());
         waited.with_context(end)?;
         if let Some(status) = ended {
             bail!("{} ended with {status} before {what}\n{}", self.name, end());
@@ -79,7 +81,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until something listens on the port.
+    /// Waits until the program listens on `port`.
     ///
     /// # Errors
     /// As [`Process::wait_until`].
@@ -89,19 +91,19 @@ impl Process {
         self.wait_until(&what, deadline, async || Ok(TcpStream::connect(address).is_ok())).await
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the program ends by itself; returns its exit status.
     ///
     /// # Errors
-    /// Where it runs on.
+    /// The program still runs after the deadline.
     pub async fn wait_for_end(&mut self, deadline: Duration) -> Result<ExitStatus> {
         let what = format!("the end of {}", self.name);
         wait::until(&what, deadline, async || Ok(self.child.try_wait()?)).await
     }
 
-    /// Asks it to end, as the kubelet does, with SIGTERM; waits, and returns its exit status.
+    /// Sends SIGTERM, as the kubelet does; waits, and returns the exit status.
     ///
     /// # Errors
-    /// Where it runs on after the deadline.
+    /// The signal cannot be sent, or the program still runs after the deadline.
     pub async fn terminate(mut self, deadline: Duration) -> Result<ExitStatus> {
         let status = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
         ensure!(
@@ -112,9 +114,9 @@ impl Process {
         self.wait_for_end(deadline).await
     }
 
-    /// Kills it, and waits until it is gone, its ports with it.
+    /// Kills the program, and waits until it has ended, so that its ports are free.
     pub fn kill(&mut self) {
-        // Both fail where it has ended already, which is what is wanted.
+        // Both calls fail if the program has already ended, which is no error here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -130,12 +132,12 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            eprintln!("{} wrote at its end:\n{}\n", self.name, self.last_lines());
+            eprintln!("the last output of {}:\n{}\n", self.name, self.last_lines());
         }
     }
 }
 
-/// The same command, killed by the kernel when its parent is gone.
+/// The same command, with a parent-death signal: the kernel kills it when its parent ends.
 fn bound_to_this_process(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
     bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -151,23 +153,25 @@ fn bound_to_this_process(command: &Command) -> Command {
     bound
 }
 
-/// A command to start, and where its child goes.
+/// A command to start, and the channel for its child process.
 type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
 
-/// The kernel takes the *thread* that started a child for its parent. One thread starts all of them, and lives as
-/// long as the process: those of a test runner or a runtime come and go.
+/// Starts a command on a thread that lives as long as this process.
+///
+/// The parent-death signal is sent when the *thread* that started the child ends, and the threads of a
+/// test runner or a runtime end early. Therefore one permanent thread starts all programs.
 fn spawn(command: Command) -> Result<Child> {
     static ORDERS: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         let (orders, inbox) = mpsc::channel::<Order>();
         std::thread::spawn(move || {
             for (mut command, reply) in inbox {
-                // Nobody waits for the reply only where the test has died.
+                // The send fails only if the receiving test has ended.
                 let _ = reply.send(command.spawn());
             }
         });
         orders
     });
     let (reply, child) = mpsc::sync_channel(1);
-    ORDERS.send((command, reply)).ok().context("the thread that starts programs is gone")?;
-    Ok(child.recv().context("the thread that starts programs is gone")??)
+    ORDERS.send((command, reply)).ok().context("the thread that starts programs has ended")?;
+    Ok(child.recv().context("the thread that starts programs has ended")??)
 }

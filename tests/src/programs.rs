@@ -1,4 +1,4 @@
-//! The command lines of the parts of a control plane: the least that makes each work on loopback.
+//! The command lines of the parts of a control plane, with the fewest flags that work on loopback.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use crate::built;
 use crate::options::Options;
 use crate::ports::Port;
 
-/// The token of the administrator, who is in the group of those who may do all.
+/// The token of the user `admin`, who is in the group `system:masters` and has all permissions.
 pub(crate) const ADMINISTRATOR: &str = "administrator-of-the-tests";
 
-/// How jobs' pods end, in place of kwok's own stage, which ends them at once.
+/// The kwok stage that completes pods after an annotated time. It replaces kwok's own stage, which
+/// completes the pods of jobs at once.
 const RUN_SECONDS: &str = include_str!("../stages/run-seconds.yaml");
 
-/// Where the API server writes the certificate that its clients trust.
+/// The path of the API server's certificate, which its clients trust.
 pub(crate) fn certificate(folder: &Path) -> PathBuf {
     folder.join("certificates/apiserver.crt")
 }
@@ -37,7 +38,7 @@ pub(crate) fn etcd(folder: &Path, clients: &Port, peers: &Port) -> Result<Comman
             format!("--initial-advertise-peer-urls={peers}"),
         ])
         .arg(format!("--initial-cluster=default={peers}"))
-        // Nothing here outlives the test.
+        // The data need not survive a crash, because nothing here outlives the test.
         .args(["--unsafe-no-fsync", "--log-level=warn"]);
     Ok(command)
 }
@@ -50,7 +51,7 @@ pub(crate) fn api_server(
 ) -> Result<Command> {
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{ADMINISTRATOR},admin,admin,\"system:masters\"\n"))?;
-    // The key of the certificate that the API server makes for itself signs the tokens as well.
+    // The key of the API server's self-signed certificate also signs the service account tokens.
     let key = folder.join("certificates/apiserver.key");
     let mut command = Command::new(built::control_plane("bin/kube-apiserver")?);
     command
@@ -73,7 +74,7 @@ pub(crate) fn api_server(
         command
             .arg(format!("--audit-policy-file={}", policy.display()))
             .arg(format!("--audit-log-path={}", folder.join(audit::LOG).display()))
-            // What was answered has been written.
+            // In this mode an entry is written before its response is sent, so no entry is missing.
             .arg("--audit-log-mode=blocking-strict");
     }
     Ok(command)

@@ -1,28 +1,28 @@
-//! Kubernetes quantities as whole thousandths, which is as exact as a request is written.
+//! Kubernetes quantities as whole thousandths, which is the precision of requests.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Thousandths by the name of the resource.
+/// Amounts in thousandths, by resource name.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// All of them, exactly.
+/// Converts all quantities of a map.
 pub(crate) fn amounts(quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Amounts> {
     let parse =
         |(name, quantity): (&String, &Quantity)| Ok((name.clone(), thousandths(&quantity.0)?));
     quantities.into_iter().flatten().map(parse).collect()
 }
 
-/// Adds one to the other.
+/// Adds `more` to `to`, resource by resource.
 pub(crate) fn add(to: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         *to.entry(name.clone()).or_default() += amount;
     }
 }
 
-/// Takes the larger of both, name by name.
+/// Raises each amount of `to` to that of `other` if the latter is larger.
 pub(crate) fn raise(to: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let have = to.entry(name.clone()).or_default();
@@ -30,7 +30,10 @@ pub(crate) fn raise(to: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// Rounds up what is finer, as the API server does.
+/// Parses a quantity into thousandths. Finer fractions are rounded up, as in the API server.
+///
+/// # Errors
+/// The text is not a quantity, or its suffix is not one that the tests use.
 pub(crate) fn thousandths(quantity: &str) -> Result<i128> {
     let end = quantity
         .find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c))
@@ -38,7 +41,7 @@ pub(crate) fn thousandths(quantity: &str) -> Result<i128> {
     let (number, suffix) = quantity.split_at(end);
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 =
-        format!("{whole}{part}").parse().with_context(|| format!("no quantity: {quantity}"))?;
+        format!("{whole}{part}").parse().with_context(|| format!("not a quantity: {quantity}"))?;
     let below = 10_i128.pow(u32::try_from(part.len())?);
     let (times, over) = match suffix {
         "n" => (1, 1_000_000),
@@ -53,7 +56,7 @@ pub(crate) fn thousandths(quantity: &str) -> Result<i128> {
         "Mi" => (1_000 << 20, 1),
         "Gi" => (1_000 << 30, 1),
         "Ti" => (1_000 << 40, 1),
-        _ => bail!("a suffix that the tests do not use: {quantity}"),
+        _ => bail!("the suffix is not supported: {quantity}"),
     };
     let (value, divisor) = (digits * times, below * over);
     Ok((value + divisor - 1).div_euclid(divisor))
@@ -64,7 +67,7 @@ mod tests {
     use super::thousandths;
 
     #[test]
-    fn quantities_are_read_exactly() {
+    fn quantities_are_parsed_exactly() {
         let check = |text: &str, want: i128| assert_eq!(thousandths(text).unwrap(), want, "{text}");
         check("1", 1_000);
         check("250m", 250);

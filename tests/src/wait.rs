@@ -1,17 +1,17 @@
-//! Waiting for a condition, never for a time.
+//! Waits for conditions, so that tests need no fixed pauses.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often a condition is looked at: often enough for waits of a second to be measured to a tenth.
+/// The pause between two probes: short enough to measure a wait of a second to a tenth of a second.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Probes until there is a value, or the deadline has passed; errors of the probe count as "not yet".
+/// Probes until there is a value or the deadline has passed. After an error, the probe is repeated.
 ///
 /// # Errors
-/// Names what was awaited, and the last error of the probe.
+/// The deadline has passed. The message has `what` and the last error of the probe.
 pub async fn until<T>(
     what: &str,
     deadline: Duration,
@@ -27,7 +27,7 @@ pub async fn until<T>(
             Err(_) => {}
         }
         if Instant::now() + PAUSE >= end {
-            let message = format!("waited {} s in vain for {what}", deadline.as_secs_f64());
+            let message = format!("waited {} s without success for {what}", deadline.as_secs_f64());
             match last {
                 Some(error) => return Err(error.context(message)),
                 None => bail!(message),
@@ -37,7 +37,7 @@ pub async fn until<T>(
     }
 }
 
-/// Probes until it is true, or the deadline has passed.
+/// Probes until the probe returns true or the deadline has passed.
 ///
 /// # Errors
 /// As [`until`].
@@ -49,10 +49,10 @@ pub async fn until_true(
     until(what, deadline, async || Ok(probe().await?.then_some(()))).await
 }
 
-/// Looks again and again that it stays true for that long: the proof that something does not happen.
+/// Checks that the probe returns true for the whole `duration`, to show that something does not happen.
 ///
 /// # Errors
-/// Where it is false, or the probe fails, once.
+/// The probe returns false or fails once.
 pub async fn stays_true(
     what: &str,
     duration: Duration,
@@ -61,7 +61,7 @@ pub async fn stays_true(
     let start = Instant::now();
     while start.elapsed() < duration {
         if !probe().await? {
-            bail!("after {:.1} s it no longer held that {what}", start.elapsed().as_secs_f64());
+            bail!("after {:.1} s this was no longer true: {what}", start.elapsed().as_secs_f64());
         }
         sleep(PAUSE).await;
     }

@@ -1,4 +1,4 @@
-//! The catalog from Auto Scaling groups, against an emulated AWS: cluster-autoscaler would read the same.
+//! The catalog from Auto Scaling groups in an emulated AWS. It must equal cluster-autoscaler's view.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -48,7 +48,8 @@ async fn found(moto: &Moto) -> Found {
     catalog(moto.endpoint()).await.node_groups().await.unwrap()
 }
 
-/// A group in one line: its name, what it launches and where, min/desired/max, capacity; then what its tags say.
+/// Formats a group as a line: name, instance type, capacity type, placement group, zone, min/desired/max,
+/// capacity; then the labels, taints and resources of its tags.
 fn line(group: &NodeGroup) -> String {
     let NodeGroup {
         name,
@@ -85,16 +86,16 @@ fn line(group: &NodeGroup) -> String {
 fn check(found: &Found, groups: &[&str], problems: &[&str]) {
     let lines: Vec<String> = found.groups.iter().map(line).collect();
     assert_eq!(lines, groups);
-    let told: Vec<String> = found
+    let found_problems: Vec<String> = found
         .problems
         .iter()
         .map(|problem| format!("{}: {}", problem.fault.label(), problem))
         .collect();
-    assert_eq!(told, problems);
+    assert_eq!(found_problems, problems);
 }
 
 #[tokio::test]
-async fn groups_are_found_with_what_they_launch() {
+async fn groups_are_found_with_their_instance_types() {
     let moto = Moto::start().await.unwrap();
     let id = template(&moto, "gpu", data("g5.48xlarge").build()).await;
     for (name, placement_group) in
@@ -122,15 +123,14 @@ async fn groups_are_found_with_what_they_launch() {
         .await
         .unwrap();
 
-    let not_mine =
-        moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name("not-mine");
-    let not_mine = not_mine.launch_configuration_name("old").min_size(0).max_size(1);
+    let foreign = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name("foreign");
+    let foreign = foreign.launch_configuration_name("old").min_size(0).max_size(1);
     let one_of_two = tag("k8s.io/cluster-autoscaler/enabled", "");
-    not_mine.availability_zones("us-east-1a").tags(one_of_two).send().await.unwrap();
+    foreign.availability_zones("us-east-1a").tags(one_of_two).send().await.unwrap();
 
     let gpu = "g5.48xlarge OnDemand";
     let has = "us-east-1a 0/0/10, 192 cpus 768 GiB 250 pods 8 nvidia.com/gpu";
-    let told = |group: &str| {
+    let tagged = |group: &str| {
         format!(
             "example.com/placement-group={group}, nvidia.com/gpu=true:NoSchedule, ephemeral-storage: 100Gi"
         )
@@ -138,10 +138,10 @@ async fn groups_are_found_with_what_they_launch() {
     check(
         &found(&moto).await,
         &[
-            &format!("a-1: {gpu} pg-a {has}, {}", told("pg-a")),
-            &format!("a-2: {gpu} pg-a {has}, {}", told("pg-a")),
-            &format!("b-1: {gpu} pg-b {has}, {}", told("pg-b")),
-            &format!("b-2: {gpu} pg-b {has}, {}", told("pg-b")),
+            &format!("a-1: {gpu} pg-a {has}, {}", tagged("pg-a")),
+            &format!("a-2: {gpu} pg-a {has}, {}", tagged("pg-a")),
+            &format!("b-1: {gpu} pg-b {has}, {}", tagged("pg-b")),
+            &format!("b-2: {gpu} pg-b {has}, {}", tagged("pg-b")),
             "old: m5.4xlarge OnDemand - us-east-1a 0/0/10, 16 cpus 64 GiB 110 pods",
             "old-spot: m5.24xlarge Spot - us-east-1a 0/2/10, 96 cpus 384 GiB 250 pods",
         ],
@@ -227,7 +227,7 @@ async fn a_mixed_group_counts_as_its_first_override() {
 }
 
 #[tokio::test]
-async fn a_node_has_the_labels_of_its_type_and_zone_unless_a_tag_says_otherwise() {
+async fn a_node_has_the_labels_of_its_type_and_zone_unless_a_tag_overrides_them() {
     let moto = Moto::start().await.unwrap();
     template(&moto, "arm", data("m7g.large").build()).await;
     let arm = || group(&moto, "arm").launch_template(by_name("arm", "1"));
@@ -248,7 +248,7 @@ async fn a_node_has_the_labels_of_its_type_and_zone_unless_a_tag_says_otherwise(
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_group_is_told_and_hides_no_other() {
+async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     let moto = Moto::start().await.unwrap();
     template(&moto, "base", data("m5.large").build()).await;
     let base = || by_name("base", "1");
@@ -331,7 +331,7 @@ async fn many_groups_of_many_types_come_in_pages() {
 }
 
 #[tokio::test]
-async fn the_calls_that_are_made_are_those_that_the_policy_in_the_docs_allows() {
+async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows() {
     let moto = Moto::start().await.unwrap();
     one_of_each(&moto).await;
     let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
@@ -353,7 +353,7 @@ async fn the_calls_that_are_made_are_those_that_the_policy_in_the_docs_allows() 
     assert_eq!(made.iter().map(String::as_str).collect::<BTreeSet<_>>(), allowed);
     assert_eq!(BTreeSet::from(ACTIONS), allowed);
 
-    // What cannot have changed is not asked for again.
+    // The catalog caches data that cannot change, so the second read makes fewer calls.
     assert_eq!(made.len(), 5, "{made:?}");
     assert_eq!(catalog.node_groups().await.unwrap(), first);
     let expected = [
@@ -365,7 +365,7 @@ async fn the_calls_that_are_made_are_those_that_the_policy_in_the_docs_allows() 
 }
 
 #[tokio::test]
-async fn a_throttled_call_is_made_again_and_given_up_in_the_end() {
+async fn a_throttled_call_is_retried_until_the_limit_of_attempts() {
     let moto = Moto::start().await.unwrap();
     one_of_each(&moto).await;
     let proxy = Proxy::start(moto.endpoint(), 2).await.unwrap();
@@ -382,7 +382,7 @@ async fn a_throttled_call_is_made_again_and_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_silent_endpoint_costs_no_more_than_the_deadline() {
+async fn an_endpoint_that_never_responds_fails_at_the_deadline() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let mut catalog = catalog(&endpoint).await.with_deadline(Duration::from_millis(300));
@@ -393,7 +393,8 @@ async fn a_silent_endpoint_costs_no_more_than_the_deadline() {
     );
 }
 
-/// The environment is a process's own: this test runs itself again, as a pod with a role of its own (IRSA) would run.
+/// The environment belongs to the process. Therefore this test runs itself as a child process with the
+/// environment of a pod that has an IAM role for service accounts (IRSA).
 #[tokio::test]
 async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {

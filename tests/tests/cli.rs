@@ -1,4 +1,4 @@
-//! The commands of the README, and what users do wrong.
+//! The commands that need no cluster, and their errors after wrong usage.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -129,11 +129,11 @@ fn the_figures_can_be_recomputed_from_the_files() {
     for policy in object["policies"].as_array().expect("policies") {
         let name = policy["name"].as_str().expect("a name");
         let near = |key: &str, value: f64| {
-            let said =
+            let reported =
                 key.split('.').fold(policy, |value, key| &value[key]).as_f64().expect("a figure");
             assert!(
-                (said - value).abs() < 1e-6 * (1.0 + value.abs()),
-                "{name} {key}: {said} is not {value}"
+                (reported - value).abs() < 1e-6 * (1.0 + value.abs()),
+                "{name} {key}: {reported} is not {value}"
             );
         };
         let own = |rows: &[BTreeMap<String, String>]| -> Vec<BTreeMap<String, String>> {
@@ -170,7 +170,7 @@ fn the_figures_can_be_recomputed_from_the_files() {
 }
 
 #[test]
-fn a_backtest_judges_forecasts_and_decisions() {
+fn a_backtest_scores_forecasts_and_decisions() {
     let folder = folder();
     let log = log(folder.path());
     let out = folder.path().join("out");
@@ -250,7 +250,7 @@ fn the_papers_table_has_its_rows() {
     for (model, ours) in [("Transformer", "-"), ("Static", "static-max"), ("-", "increments")] {
         row(model, ours);
     }
-    // Each is judged by its own word.
+    // The forecasts of the two models and of the last value differ, so none replaces another.
     let errors = [row("LSTM", "lstm")[4], row("-", "mine")[4], row("-", "last-value")[4]];
     assert!(
         errors[0] != errors[1] && errors[1] != errors[2] && errors[0] != errors[2],
@@ -305,7 +305,7 @@ fn embed_counts_instances() {
 }
 
 #[test]
-fn describe_tells_what_a_log_is_like() {
+fn describe_prints_the_statistics_of_a_log() {
     let folder = folder();
     let log = log(folder.path());
     let object = json(&["trace", "describe", &log, "--output", "json"]);
@@ -395,7 +395,7 @@ fn an_interrupted_run_leaves_no_half_written_file() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_closed_output_pipe_is_no_failure() {
     let mut child = prophet(&["trace", "generate", "--days", "30"])
         .stdout(std::process::Stdio::piped())
         .spawn()

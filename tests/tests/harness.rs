@@ -1,4 +1,4 @@
-//! The parts that the other tests stand on, each alone: does what runs beside `prophet` behave?
+//! Tests of the harness: the control plane, moto and kwok, each without `prophet`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tests::control_plane::{ControlPlane, Options};
 use tests::moto::Moto;
 use tests::wait;
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for a condition, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn moto_serves_an_empty_aws() {
 }
 
 #[tokio::test]
-async fn a_pod_runs_on_a_node_of_kwok_and_completes_when_it_says() {
+async fn a_pod_runs_on_a_node_of_kwok_and_completes_after_its_annotated_time() {
     let plane = ControlPlane::start().await.unwrap();
     plane
         .apply_yaml(
@@ -72,7 +72,7 @@ spec:
 }
 
 #[tokio::test]
-async fn service_accounts_do_what_rbac_lets_them_and_the_audit_log_tells() {
+async fn service_accounts_have_their_rbac_permissions_and_the_audit_log_has_their_requests() {
     let options = Options { kwok: false, audited: true, service_accounts: true };
     let plane = ControlPlane::start_with(options).await.unwrap();
     plane
@@ -98,7 +98,7 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
         .unwrap();
     let client = plane.client_for("default", "reader").await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
-    // The authorizer learns of a new role by a watch.
+    // The authorizer receives new roles through a watch, so the first requests may be refused.
     wait::until("the role", DEADLINE, async || Ok(Some(pods.list(&ListParams::default()).await?)))
         .await
         .unwrap();
@@ -135,7 +135,7 @@ async fn two_control_planes_run_side_by_side() {
 
 #[tokio::test]
 #[ignore = "a measurement"]
-async fn how_long_a_control_plane_takes() {
+async fn a_control_plane_starts_and_stops_three_times() {
     for _ in 0..3 {
         let start = tokio::time::Instant::now();
         let plane = ControlPlane::start().await.unwrap();

@@ -1,4 +1,4 @@
-//! The history as its users have it: listed, exported, and read without us.
+//! The history for its users: listed, exported, and read by other programs.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ fn time(hours: i64) -> DateTime<Utc> {
     "2026-07-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::hours(hours)
 }
 
-/// As much demand as the hour of the day says, on two buckets; a launch at noon.
+/// The line of an hourly tick with two buckets: demand is the hour of the day, twice that for the second
+/// bucket; a launch ends at noon.
 fn line(hours: i64) -> Line {
     let demand = u64::try_from(hours % 24).unwrap();
     let bucket = |factor: u64| BucketLine {
@@ -46,7 +47,7 @@ fn line(hours: i64) -> Line {
     }
 }
 
-/// Two closed days and half an open one, of an hourly tick.
+/// A history of hourly ticks: two closed days and half an open one. Returns its parent folder and its path.
 async fn history() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("history").display().to_string();
@@ -59,7 +60,7 @@ async fn history() -> (TempDir, String) {
     (folder, place)
 }
 
-/// What Python prints, run in a folder.
+/// Runs a Python program in a folder; returns its standard output.
 fn python(folder: &Path, program: &str) -> String {
     let python = built::control_plane("python/bin/python").unwrap();
     let done = Command::new(python).args(["-c", program]).current_dir(folder).output().unwrap();
@@ -67,7 +68,7 @@ fn python(folder: &Path, program: &str) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// The code of docs/history.md after the line that begins with this.
+/// The code block of docs/history.md that contains this text.
 fn documented(first_line: &str) -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/history.md");
     let text = fs::read_to_string(docs).unwrap();
@@ -115,7 +116,7 @@ async fn duckdb_reads_the_open_day_and_an_export() {
 }
 
 #[tokio::test]
-async fn people_and_programs_get_what_they_ask_for() {
+async fn the_history_is_listed_by_day_by_tick_as_json_and_as_csv() {
     let (_folder, place) = history().await;
     let listed = |arguments: &[&str]| {
         let (code, out, error) = run(&[&["history", "--data", &place], arguments].concat());
@@ -153,7 +154,7 @@ async fn people_and_programs_get_what_they_ask_for() {
 }
 
 #[tokio::test]
-async fn what_users_do_wrong_is_said_and_has_a_code() {
+async fn wrong_usage_has_a_message_and_an_exit_code() {
     let (folder, place) = history().await;
     let check = |arguments: &[&str], expected_code: i32, expected: &str| {
         let (code, _, error) = run(&[&["history"], arguments].concat());

@@ -1,4 +1,4 @@
-//! The history in S3, as an emulator has it.
+//! The history in an emulated S3.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn line(minutes: i64, demand: u64) -> Line {
     }
 }
 
-/// A bucket by one plain request.
+/// Creates an S3 bucket with one plain HTTP request.
 fn make_bucket(moto: &Moto, name: &str) {
     let host = moto.endpoint().trim_start_matches("http://");
     let mut connection = TcpStream::connect(host).unwrap();
@@ -59,12 +59,12 @@ async fn replayed(journal: &Journal) -> Vec<Line> {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_outlasts_restarts_and_compaction() {
+async fn acknowledged_lines_survive_restarts_and_compaction() {
     let moto = Moto::start().await.unwrap();
     make_bucket(&moto, "logs");
     let address = "s3://logs/prophet/production";
     let ticks: Vec<Line> = (0..130).map(|minute| line(minute, 1)).collect();
-    // The process ends after every 50 lines: nothing is held back.
+    // A new journal after every 50 lines stands for a restart: no line is buffered in memory.
     for part in ticks.chunks(50) {
         let mut journal = Journal::open(place(&moto, address), POLICY).await.unwrap();
         for line in part {
@@ -80,7 +80,7 @@ async fn what_was_acknowledged_outlasts_restarts_and_compaction() {
     assert_eq!(replayed(&journal).await, ticks);
     assert_eq!(journal.append(&line(130, 1)).await.unwrap(), WRITTEN);
 
-    // The command reads it with the variables that every AWS program takes.
+    // The command takes the endpoint and the credentials from the standard AWS variables.
     let mut command = prophet(&["history", "--data", address]);
     let listed = command.envs(moto.environment()).output().unwrap();
     let (out, error) =
@@ -99,7 +99,7 @@ async fn a_second_writer_overwrites_nothing() {
     let mut one = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     let mut two = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     assert_eq!(one.append(&line(0, 1)).await.unwrap(), WRITTEN);
-    // It believed that there was nothing.
+    // The second writer opened the journal before the first line was written.
     assert_eq!(two.append(&line(1, 2)).await.unwrap(), WRITTEN);
     assert_eq!(one.append(&line(1, 1)).await.unwrap(), Appended::NotLater { last: time(1) });
     assert_eq!(one.append(&line(2, 1)).await.unwrap(), WRITTEN);
@@ -107,7 +107,7 @@ async fn a_second_writer_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_missing_or_gone_is_an_error_and_no_silence() {
+async fn a_missing_or_unreachable_bucket_is_an_error() {
     let mut moto = Moto::start().await.unwrap();
     let journal = Journal::open(place(&moto, "s3://none/x"), POLICY).await;
     let Err(HistoryError::Store { act: "list", file, .. }) = journal else {

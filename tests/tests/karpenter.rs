@@ -1,4 +1,4 @@
-//! Karpenter's own nodes, by its kwok provider.
+//! Placeholders with Karpenter, which creates nodes with its kwok provider.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use tests::installed::{NAMESPACE, Prophet, policy};
 use tests::karpenter::{Karpenter, node_pool};
 use tests::wait;
 
-/// Its batches take seconds, and so do its looks at what is empty.
+/// The longest wait for a condition. Karpenter batches pending pods for seconds, and checks for empty
+/// nodes every few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
+async fn karpenter_launches_a_node_for_a_pending_pod_and_removes_it_afterwards() {
     let plane = ControlPlane::start().await.unwrap();
     let _karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
     plane.apply_yaml(&node_pool("cpu", "m5.xlarge", "spot", Duration::from_secs(2))).await.unwrap();
@@ -34,7 +35,7 @@ async fn karpenter_gives_a_pending_pod_a_node_and_takes_it_back() {
     .unwrap();
     let nodes: Api<Node> = Api::all(plane.client());
     let all = nodes.list(&ListParams::default()).await.unwrap().items;
-    let [node] = &all[..] else { panic!("one node was to come: {all:?}") };
+    let [node] = &all[..] else { panic!("expected one node: {all:?}") };
     assert_eq!(node.labels()["node.kubernetes.io/instance-type"], "m5.xlarge");
     assert_eq!(node.labels()["karpenter.sh/capacity-type"], "spot");
 
@@ -51,7 +52,7 @@ const POLICY: &str =
     "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2]]}}}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn karpenter_brings_up_nodes_for_placeholders_and_removes_them_after() {
+async fn karpenter_launches_nodes_for_placeholders_and_removes_them_afterwards() {
     let plane = ControlPlane::start().await.unwrap();
     let mut karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
     plane

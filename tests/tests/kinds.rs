@@ -1,4 +1,4 @@
-//! The kinds of other projects, as the API server takes and refuses them.
+//! The kinds of other projects: objects that the API server accepts and refuses.
 
 use tests::control_plane::{ControlPlane, Options};
 use tests::crds;
@@ -32,7 +32,7 @@ const REFUSED: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn the_kinds_of_other_projects_are_served_and_checked() {
+async fn the_kinds_of_other_projects_are_served_and_validated() {
     let plane =
         ControlPlane::start_with(Options { kwok: false, ..Options::default() }).await.unwrap();
     for definition in crds::ALL {

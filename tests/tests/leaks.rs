@@ -1,4 +1,4 @@
-//! Whatever happens to a test, nothing that it started is left.
+//! No process that a test starts outlives the test, even if the test is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use tests::control_plane::ControlPlane;
 use tests::moto::Moto;
 use tests::wait;
 
-/// Set where this binary is to start things and be killed.
+/// The environment variable that makes this binary start programs and wait to be killed.
 const VICTIM: &str = "TESTS_VICTIM";
 
-/// From the signal to the parent until the kernel has ended its children.
+/// The longest time from the kill of the parent until the kernel has killed its children.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_runner_that_is_killed_leaves_no_process() {
         match line.split_once(": ") {
             Some(("folder", path)) => folders.push(path.to_owned()),
             Some(("process", id)) => {
-                started.insert(id.to_owned(), command_line(id).expect("it has just been started"));
+                started.insert(id.to_owned(), command_line(id).expect("the process has just been started"));
             }
             _ if line == "up" => break,
             _ => {}
@@ -44,7 +44,7 @@ async fn a_runner_that_is_killed_leaves_no_process() {
         || started.iter().filter(|(id, line)| command_line(id).as_ref() == Some(line)).count();
     let gone =
         wait::until_true("all its processes to be gone", DEADLINE, async || Ok(left() == 0)).await;
-    // The folders of a killed test stay; these are known.
+    // A killed test leaves its temporary folders, so this test removes them.
     for folder in folders {
         assert!(Path::new(&folder).starts_with(std::env::temp_dir()), "{folder}");
         fs::remove_dir_all(folder).unwrap();
@@ -68,7 +68,7 @@ async fn a_control_plane_that_is_dropped_leaves_no_process_and_no_file() {
 }
 
 #[tokio::test]
-#[ignore = "it is started, and killed, by another test"]
+#[ignore = "another test starts and kills it"]
 async fn victim() {
     if std::env::var_os(VICTIM).is_none() {
         return;
@@ -83,7 +83,7 @@ async fn victim() {
     std::future::pending::<()>().await;
 }
 
-/// What runs under that id, if something does: ids are used again.
+/// The command line of a process; `None` if it has ended. The command line tells reused IDs apart.
 fn command_line(id: &str) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{id}/cmdline")).ok().filter(|line| !line.is_empty())
 }

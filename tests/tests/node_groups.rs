@@ -1,5 +1,5 @@
-//! Auto Scaling groups that grow and shrink by pods: the stand-in for cluster-autoscaler and the joiner, over the
-//! emulator and a real scheduler.
+//! Auto Scaling groups that grow and shrink with pods: tests of the joiner and of the stand-in for
+//! cluster-autoscaler, with emulated AWS and a real scheduler.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use tests::moto::Moto;
 use tests::node_group::NodeGroup;
 use tests::{crds, wait};
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for a condition, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A cluster over groups.
+/// A cluster with groups, a joiner and an autoscaler.
 struct World {
     autoscaler: Autoscaler,
     joiner: Joiner,
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// A pod of that many processors and no more than a little memory.
+/// The YAML document of a pod that requests this CPU and 1 GiB of memory; `more` is added to its spec.
 fn pod(name: &str, cpu: &str, more: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{{more} containers: [
@@ -156,7 +156,7 @@ async fn expendable_gated_and_impossible_pods_launch_nothing() {
     world.autoscaler.wait_for_scans(3).await.unwrap();
     assert_eq!(world.autoscaler.counters().launched(), 0, "{:?}", world.autoscaler.counters());
 
-    // One at the cutoff counts, and a node holds what is below it as well.
+    // A pod with the cutoff's priority launches a node, and the expendable pod runs there as well.
     world
         .plane
         .apply_yaml(&pod("placeholder", "1", "priorityClassName: placeholder,"))
@@ -209,7 +209,7 @@ async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() 
     let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
     assert_eq!(status["nodeGroups"][0]["scaleUp"]["status"], "Backoff", "{status}");
 
-    // The other group is at its largest, this one still backs off.
+    // Group `b` is at its maximum, and group `a` still backs off.
     world.plane.apply_yaml(&pod("second", "6", "")).await.unwrap();
     world.autoscaler.wait_for_scans(3).await.unwrap();
     assert_eq!(world.autoscaler.counters().launched(), 2);
@@ -252,7 +252,7 @@ async fn a_capacity_buffer_keeps_nodes_without_pods() {
     world.plane.apply_yaml(&buffer(2)).await.unwrap();
     world.wait_for_nodes(2).await.unwrap();
     world.autoscaler.wait_for_scans(8).await.unwrap();
-    assert_eq!(world.nodes().await.unwrap().len(), 2, "they are kept");
+    assert_eq!(world.nodes().await.unwrap().len(), 2, "the buffer keeps its nodes");
     let kind = GroupVersionKind::gvk("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
     let buffers: Api<DynamicObject> =
         Api::default_namespaced_with(world.plane.client(), &ApiResource::from_gvk(&kind));

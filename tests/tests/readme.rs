@@ -1,4 +1,4 @@
-//! The README's commands for a cluster of one's own, as they stand there, by bash and a real kubectl.
+//! The commands of the README's section about a real cluster, run verbatim by bash with a real kubectl.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -16,12 +16,13 @@ use tests::node_group::NodeGroup;
 use tests::process::Process;
 use tests::{built, wait};
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for a condition, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const HEADING: &str = "## On your own cluster";
 
-/// The lines of code of the section, without what a test does otherwise: building, and watching for ever.
+/// The commands of the section, without `cargo build`, because the binary is already built, and without
+/// `--watch`, because the command would never end.
 fn commands() -> Vec<String> {
     let readme =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
@@ -32,7 +33,7 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
-/// A folder with `prophet` and `kubectl`, to be put on the PATH.
+/// Creates a folder with `prophet` and `kubectl`, for the PATH of the commands.
 fn programs(folder: &Path) -> PathBuf {
     let bin = folder.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -54,7 +55,7 @@ fn bash(plane: &ControlPlane, bin: &Path, script: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_readme_leads_to_a_placeholder() {
+async fn the_commands_of_the_readme_create_a_placeholder() {
     let (plane, moto) = tokio::try_join!(ControlPlane::start(), Moto::start()).unwrap();
     NodeGroup::new("small", "m5.xlarge").sizes(1, 5).create(&moto).await.unwrap();
     let _joiner = Joiner::start(&plane, &moto, joiner::Settings::default()).unwrap();
@@ -72,8 +73,8 @@ async fn the_readme_leads_to_a_placeholder() {
         assert!(status.success(), "{}\n{}", text(&stdout), text(&stderr));
         text(&stdout)
     };
-    let told = run(before);
-    assert!(told.contains("m5.xlarge"), "prophet plan told:\n{told}");
+    let planned = run(before);
+    assert!(planned.contains("m5.xlarge"), "the output of prophet plan:\n{planned}");
     let mut controller =
         Process::start("controller", &bash(&plane, &bin, running), plane.folder()).unwrap();
     run(after);
@@ -87,11 +88,11 @@ async fn the_readme_leads_to_a_placeholder() {
         )
         .await
         .unwrap();
-    let told = run(&[
+    let explained = run(&[
         "kubectl get opp --namespace prophet".into(),
         "prophet explain --namespace prophet".into(),
     ]);
-    assert!(told.contains("Act") && told.contains("m5.xlarge"), "{told}");
+    assert!(explained.contains("Act") && explained.contains("m5.xlarge"), "{explained}");
 
     let back = "kubectl patch opp batch --namespace prophet --type merge --patch '{\"spec\": {\"mode\": \"Observe\"}}'";
     run(&[back.into()]);

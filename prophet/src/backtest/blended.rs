@@ -1,4 +1,6 @@
-//! The ensemble's demand ahead: what several methods say, by weights that follow their squared errors.
+//! The demand forecast of the ensemble: a weighted average of several methods.
+//!
+//! The weights are learnt from the squared errors of the methods.
 
 use std::collections::VecDeque;
 
@@ -8,18 +10,18 @@ use super::moments::Moments;
 use super::pass::Said;
 use crate::forecast::Blend;
 
-/// See the module.
+/// The weights of the methods, for each horizon.
 pub(super) struct Blended {
-    /// By horizon of so many ticks.
+    /// By horizon, without [`Horizon::Lead`].
     horizons: Vec<Ahead>,
 }
 
-/// Demand so many ticks ahead.
+/// The weighted averages of demand `ticks` ticks ahead.
 struct Ahead {
     ticks: usize,
-    /// By bucket in use.
+    /// The weights, by bucket in use.
     blends: Vec<Blend>,
-    /// What was said and is not known to be right or wrong yet, oldest first: by bucket, then by method.
+    /// The means whose actual demand is still in the future, oldest first: by bucket, then by method.
     open: VecDeque<Vec<Vec<f64>>>,
 }
 
@@ -35,33 +37,37 @@ impl Blended {
         Self { horizons: Horizon::ALL.into_iter().filter_map(ahead).collect() }
     }
 
-    /// Learns what demand came to at a tick, and says what follows it, by horizon and bucket. `said` is what the methods
-    /// said at that tick; all ticks come one after the other.
+    /// Learns from the actual demand at a tick, and returns the averaged forecasts made at that tick, by
+    /// horizon and bucket.
+    ///
+    /// `said` holds the forecasts of the methods at that tick. The method must be called for every tick,
+    /// in order.
     pub(super) fn say(&mut self, moments: &Moments, said: &[&Said]) -> Vec<Vec<JudgedForecast>> {
         let Some(at) = said.first().map(|said| said.at) else { return Vec::new() };
         let horizons = self.horizons.iter_mut().enumerate();
-        let say = |(place, ahead): (usize, &mut Ahead)| {
+        let forecast = |(place, ahead): (usize, &mut Ahead)| {
             ahead.learn(moments, at);
-            ahead.say(&said.iter().map(|said| said.answers[place].as_slice()).collect::<Vec<_>>())
+            ahead.average(&said.iter().map(|said| said.answers[place].as_slice()).collect::<Vec<_>>())
         };
-        horizons.map(say).collect()
+        horizons.map(forecast).collect()
     }
 }
 
 impl Ahead {
-    /// What was said so many ticks ago was of this one.
+    /// Learns from the forecasts made `ticks` ticks ago, whose actual demand is that of tick `at`.
     fn learn(&mut self, moments: &Moments, at: usize) {
         if self.open.len() < self.ticks {
             return;
         }
         let due = self.open.pop_front().unwrap_or_default();
-        for ((blend, said), &id) in self.blends.iter_mut().zip(&due).zip(&moments.used) {
-            blend.learn(said, moments.tick(at).buckets[id].demand as f64);
+        for ((blend, means), &id) in self.blends.iter_mut().zip(&due).zip(&moments.used) {
+            blend.learn(means, moments.tick(at).buckets[id].demand as f64);
         }
     }
 
-    /// `said` is by method, then by bucket.
-    fn say(&mut self, said: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
+    /// Returns the averaged forecasts by bucket, and keeps the means of the methods until their actual
+    /// demand is available. `said` is by method, then by bucket.
+    fn average(&mut self, said: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
         let means = |bucket: usize| said.iter().map(|answers| answers[bucket].mean).collect();
         self.open.push_back((0..self.blends.len()).map(means).collect());
         let mixed = |(bucket, blend): (usize, &Blend)| {

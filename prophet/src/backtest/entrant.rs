@@ -1,4 +1,4 @@
-//! Who is judged, and what each knows.
+//! The forecasters that are scored, and the data that each reads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,25 @@ use serde::Serialize;
 use crate::forecast::Method;
 use crate::simulate::NamedPolicy;
 
-/// Someone who is judged.
+/// A forecaster that is scored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamedForecaster {
-    /// Says that nothing is needed. Knows nothing.
+    /// Forecasts 0 nodes. Reads no data.
     Zero,
-    /// Says that nothing changes. Knows the present.
+    /// Forecasts that demand does not change. Reads the present.
     LastValue,
-    /// What forecasts for a policy.
+    /// The forecaster of a policy.
     Policy(NamedPolicy),
-    /// A network beside the one that policies hear.
+    /// An ONNX model that is scored in addition to the model that policies use.
     Network(NamedModel),
 }
 
-/// A network to be judged under a name of its own: `NAME=FILE`.
+/// An ONNX model that is scored under its own name, given as `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedModel {
-    /// No other entrant has it.
+    /// The name, which is not the name of a policy.
     pub name: String,
-    /// An ONNX file that keeps the contract.
+    /// The path of an ONNX file with the input and output contract of models.
     pub file: String,
 }
 
@@ -39,7 +39,7 @@ impl FromStr for NamedModel {
             return Err("expected NAME=FILE".into());
         }
         if name.parse::<NamedPolicy>().is_ok() || ["zero", "last-value"].contains(&name) {
-            return Err(format!("{name} is the name of a policy: give the network another"));
+            return Err(format!("{name} is the name of a policy: use another name for the model"));
         }
         Ok(Self { name: name.into(), file: file.into() })
     }
@@ -56,11 +56,11 @@ impl fmt::Display for NamedForecaster {
     }
 }
 
-/// The ensemble, as an entrant.
+/// The ensemble, as a scored forecaster.
 pub(super) const ENSEMBLE: NamedForecaster =
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Ensemble, None));
 
-/// Those that the ensemble's demand ahead is blended of.
+/// The methods of the weighted average that is the ensemble's demand forecast.
 pub(super) const BLENDED: [NamedForecaster; 9] = [
     NamedForecaster::LastValue,
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Increments, None)),
@@ -73,7 +73,8 @@ pub(super) const BLENDED: [NamedForecaster; 9] = [
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Onnx, None)),
 ];
 
-/// What is judged where no forecasters are named: all methods of the past.
+/// The forecasters that are scored when none are named: all methods except `moving-window`, which is
+/// always scored as a reference.
 pub fn default_forecasters() -> Vec<NamedPolicy> {
     let methods = Method::QUANTILES.into_iter().chain(Method::POINTS);
     methods
@@ -82,7 +83,7 @@ pub fn default_forecasters() -> Vec<NamedPolicy> {
         .collect()
 }
 
-/// The references, the forecasters and the networks, each once, the oracle last.
+/// Returns the references, the forecasters and the named models, each once, the oracle last.
 pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Vec<NamedForecaster> {
     let references = [
         NamedPolicy::StaticMax,
@@ -103,7 +104,7 @@ pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Ve
     )
 }
 
-/// The policies that decisions are compared of: the references and the forecasters, each once.
+/// Returns the policies whose decisions are compared: the references and the forecasters, each once.
 pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
     let references = [
         NamedPolicy::Reactive,
@@ -117,7 +118,7 @@ pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
     once(references.into_iter().chain(forecasters.iter().copied()).chain([NamedPolicy::Oracle]))
 }
 
-/// As simulate's.
+/// The constant among the references, the same as in the defaults of `simulate`.
 const CONSTANT: NamedPolicy = NamedPolicy::Constant(4);
 
 fn once<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {

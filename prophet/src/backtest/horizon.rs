@@ -1,24 +1,25 @@
-//! How far ahead a forecast looks.
+//! The horizons of the scored forecasts.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// How far ahead a forecast looks.
+/// The horizon of a forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Horizon {
-    /// Demand so many ticks ahead.
+    /// Demand this number of ticks ahead.
     Ticks(usize),
-    /// The new nodes needed within the lead: the largest demand within it, less demand at its start.
+    /// D, the new nodes needed within the lead time: the largest demand within it, less demand at its
+    /// start.
     Lead,
 }
 
 impl Horizon {
-    /// Those that are judged.
+    /// The horizons that are scored.
     pub const ALL: [Self; 5] =
         [Self::Ticks(1), Self::Ticks(2), Self::Ticks(3), Self::Ticks(6), Self::Lead];
 
-    /// The most ticks that are looked ahead.
+    /// The longest horizon in ticks.
     pub(super) const TICKS_MAX: usize = 6;
 }
 

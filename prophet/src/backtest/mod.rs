@@ -1,22 +1,23 @@
-//! How far off are forecasts, and what would decisions by them have cost?
+//! Computes the errors of forecasts, and the cost of the decisions based on them.
 //!
-//! Forecasts are judged on offered demand, decisions by replay through the simulator ([`crate::simulate::compare`]). Forecasters
-//! are fed online from the log's first job: each tick is learnt from, and then asked about; only the oracle and what is judged look
-//! ahead.
+//! Forecasts are scored on offered demand. Decisions are scored by replays in the simulator
+//! ([`crate::simulate::compare`]). Forecasters run online from the first job of the log: at each tick,
+//! they learn from the tick and then forecast. Only the oracle reads future demand. The actual values
+//! that forecasts are compared with are also future demand.
 //!
 //! ```text
-//! moments.rs    the ticks of a log, and what demand came to after each
-//! horizon.rs    how far ahead: so many ticks, or the new nodes within the lead
-//! entrant.rs    who is judged, and what each knows
-//! pass.rs       a forecaster online, from tick to tick
-//! answer.rs     what it said
-//! blended.rs    the ensemble's demand ahead
+//! moments.rs    the ticks of a log, and the actual demand after each
+//! horizon.rs    the horizons: a number of ticks, or the new nodes within the lead time
+//! entrant.rs    the forecasters that are scored, and the data that each reads
+//! pass.rs       one forecaster, run online from tick to tick
+//! answer.rs     one forecast
+//! blended.rs    the demand forecast of the ensemble: a weighted average of methods
 //! tally.rs      losses, by day
-//! score.rs      figures of losses
+//! score.rs      the figures of a forecaster, computed from losses
 //! errors.rs     all forecasters over all ticks, a day at a time
-//! telling.rs    a few days for a picture
-//! table4.rs     the paper's table, with ours beside it
-//! report/       tables, files and pictures of it
+//! telling.rs    the days that a plot shows
+//! table4.rs     table 4 of the paper, beside our results
+//! report/       tables, files and plots of a backtest
 //! ```
 
 mod answer;

@@ -1,4 +1,4 @@
-//! The ticks of a log, and what demand came to after each.
+//! The ticks of a log, and the actual demand after each.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,21 +10,24 @@ use crate::record::Tick;
 use crate::replay::{DAY_SECONDS, LookAhead, Workload, offered, ticks};
 use crate::simulate::SimulationSettings;
 
-/// The ticks of a log, and what demand came to after each.
+/// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {
     ticks: Vec<(Tick, Arc<[Room]>)>,
-    /// Those that are judged.
+    /// The indices of the ticks that are scored.
     pub(super) judged: Range<usize>,
-    /// Buckets that were ever in use.
+    /// The buckets that are in use at any time, ascending.
     pub(super) used: Vec<usize>,
-    /// By bucket, the largest demand at a tick before those that are judged.
+    /// By bucket, the largest demand at a tick before the scored ticks (the training maximum), in nodes.
     pub(super) most: Vec<u64>,
-    /// By judged tick and bucket: by how much demand rises within the lead.
+    /// By scored tick and bucket, the rise of demand within the lead time, in nodes.
     rises: Vec<Vec<u64>>,
 }
 
 impl Moments {
-    /// Runs the jobs. Judged are the ticks from the window's start, whose leads and horizons are over before the last job is submitted.
+    /// Runs the jobs.
+    ///
+    /// A tick is scored if it lies within the window, and if its lead time and its longest horizon end
+    /// before the last tick of the log.
     pub(super) fn new(
         workload: &Workload,
         catalog: &Catalog,
@@ -64,12 +67,12 @@ impl Moments {
         &self.ticks[at].0
     }
 
-    /// When a tick was, in Unix seconds; of one after the last, the last.
+    /// Returns the time of a tick in Unix seconds; for an index past the end, the time of the last tick.
     pub(super) fn tick_time(&self, at: usize) -> i64 {
         self.ticks.get(at).or(self.ticks.last()).map_or(0, |(tick, _)| tick.time.timestamp())
     }
 
-    /// Present demand at a tick.
+    /// Returns present demand at a tick.
     pub(super) fn demand(&self, at: usize) -> Demand {
         let (tick, rooms) = &self.ticks[at];
         Demand {
@@ -80,12 +83,12 @@ impl Moments {
         }
     }
 
-    /// By how much demand will rise within the lead, per bucket; `at` is judged.
+    /// Returns the rise of demand within the lead time after a scored tick, by bucket, in nodes.
     pub(super) fn rise(&self, at: usize) -> &[u64] {
         &self.rises[at - self.judged.start]
     }
 
-    /// What is forecast at a judged tick.
+    /// Returns the actual value of the forecast made at a scored tick, in nodes.
     pub(super) fn actual(&self, at: usize, horizon: Horizon, bucket: usize) -> u64 {
         match horizon {
             Horizon::Ticks(ticks) => self.tick(at + ticks).buckets[bucket].demand,
@@ -93,18 +96,18 @@ impl Moments {
         }
     }
 
-    /// What errors in a bucket are measured by.
+    /// Returns the unit of errors in a bucket: its training maximum, at least 1 node.
     pub(super) fn scale(&self, bucket: usize) -> f64 {
         self.most[bucket].max(1) as f64
     }
 
-    /// The day of a judged tick, from 0.
+    /// Returns the day of a scored tick, from 0.
     pub(super) fn day(&self, at: usize) -> usize {
         let since = self.tick(at).time - self.tick(self.judged.start).time;
         usize::try_from(since.num_seconds() / DAY_SECONDS).unwrap_or(0)
     }
 
-    /// Days that are judged.
+    /// Returns the number of scored days.
     pub(super) fn days(&self) -> usize {
         if self.judged.is_empty() { 0 } else { self.day(self.judged.end - 1) + 1 }
     }

@@ -21,17 +21,16 @@ pub(super) enum Command {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 the model can be used, 1 the model has faults, which are listed, 2 the model could not
-be checked.
+    after_help = "Exit codes: 0 the model can be used, 1 the model has faults (listed), 2 the check could not run.
 
 Examples:
   prophet model check quantile.onnx
   prophet model check quantile.onnx --onnx-runtime /usr/lib/libonnxruntime.so --output json"
 )]
 pub(super) struct CheckArgs {
-    /// The ONNX file of the model [default: the pretrained model that ships with Prophet]
+    /// The ONNX file of the model [default: the shipped model]
     file: Option<PathBuf>,
-    /// The library of ONNX Runtime to run the model with [default: the embedded engine]
+    /// The ONNX Runtime library that runs the model [default: the embedded engine]
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
     /// How to print the result
@@ -106,8 +105,7 @@ fn as_text(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> String {
             }
         }
         Ok(model) => {
-            let Spec { window, horizon, tick_seconds, buckets, lead_seconds, .. } =
-                &**model.spec();
+            let Spec { window, horizon, tick_seconds, buckets, lead_seconds, .. } = &**model.spec();
             let _ = writeln!(text, "usable, run by {engine}");
             let _ = writeln!(
                 text,

@@ -1,4 +1,5 @@
-//! Whether what a policy needs around it is there, and who took what it held.
+//! Checks a policy's prerequisites in the cluster, and finds the nodes that other workloads took
+//! from its placeholders.
 
 use super::gather::Places;
 use super::settings::PolicySettings;
@@ -9,7 +10,7 @@ use crate::crd::PlaceholderKind;
 use crate::observe::{Key, Preempted, World};
 use crate::outcome::{Cause, Outcome};
 
-/// Whether what the policy needs around it is there.
+/// Adds a fault for each prerequisite of the policy that the cluster does not meet.
 pub(super) fn check_surroundings(
     settings: &PolicySettings,
     offers: &Offers,
@@ -28,13 +29,13 @@ pub(super) fn check_surroundings(
             Some(value) if value < cutoff => outcome.fault(
                 Cause::PriorityClass,
                 format!(
-                    "PriorityClass {name} has value {value}: cluster-autoscaler ignores pods below {cutoff}"
+                    "PriorityClass {name} has value {value}, but cluster-autoscaler ignores pods below {cutoff}"
                 ),
             ),
             Some(value) if value >= settings.workloads.priority_min => outcome.fault(
                 Cause::PriorityClass,
                 format!(
-                    "PriorityClass {name} has value {value}: workloads from {} on could not preempt it",
+                    "PriorityClass {name} has value {value}, so workloads of priority {} cannot preempt its pods",
                     settings.workloads.priority_min
                 ),
             ),
@@ -55,7 +56,8 @@ pub(super) fn check_surroundings(
     }
 }
 
-/// Nodes that pods of others took from the policy's placeholders.
+/// The nodes on which the policy's placeholders were preempted and that now run only pods outside
+/// the policy's batch demand.
 pub(super) fn taken_by_others(
     world: &World,
     preempted: &[Preempted],

@@ -1,39 +1,40 @@
-//! The ticker: the one place where clocks are read.
+//! The ticker, the only module that reads a clock.
 
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// The time.
+/// The current time.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the ticker reads the clock so that nothing else has to"
+    reason = "the ticker reads the clock, so that no other module does"
 )]
 pub(crate) fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-/// A moment to measure from.
+/// The start of a measured duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Now.
+    /// Starts measuring now.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the ticker reads the clock so that nothing else has to"
+        reason = "the ticker reads the clock, so that no other module does"
     )]
     pub(crate) fn now() -> Self {
         Self(Instant::now())
     }
 
-    /// The time since.
+    /// The duration since the start.
     pub(crate) fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// How long until the next multiple of `seconds`: at least a moment, at most `seconds`.
+/// The duration from `now` to the next multiple of `seconds` in Unix time: at least a millisecond,
+/// at most `seconds`.
 pub(crate) fn until_next(now: DateTime<Utc>, seconds: i64) -> Duration {
     let next = (now.timestamp().div_euclid(seconds) + 1) * seconds;
     let left =

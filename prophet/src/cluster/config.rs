@@ -1,4 +1,4 @@
-//! How the controller runs, whatever policies say.
+//! The controller's settings, which apply to all policies.
 
 use super::settings::Allowed;
 use super::sources::GroupSource;
@@ -6,22 +6,23 @@ use crate::forecast::onnx;
 use crate::observe::Scope;
 use crate::record::store::Place;
 
-/// How the controller runs, whatever policies say.
+/// The controller's settings, which apply to all policies.
 pub struct Config {
-    /// Where policies count, and who else is asked.
+    /// The namespaces whose policies count, and the other objects that are watched.
     pub scope: Scope,
-    /// Where the history lies; nothing lasts where there is none.
+    /// The place of the history. Without one, nothing survives a restart.
     pub data: Option<Place>,
-    /// Where groups of nodes are read from.
+    /// The source of the groups of nodes.
     pub source: GroupSource,
-    /// The label that tells placement groups apart.
+    /// The node label that distinguishes placement groups.
     pub placement_group_label: String,
-    /// The launch latency that is reckoned with until launches were seen, in seconds.
+    /// The launch latency in seconds that is used for a group until one of its launches was
+    /// observed.
     pub launch_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
     pub priority_cutoff: i32,
-    /// What policies may ask for.
+    /// The operator's restrictions on policies.
     pub allowed: Allowed,
-    /// The network that is heard.
+    /// The source of the ONNX model that forecasts use.
     pub model: onnx::ModelSource,
 }

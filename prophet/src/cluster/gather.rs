@@ -1,4 +1,4 @@
-//! What a policy sees at a moment: the input of the stages that follow.
+//! Collects a policy's view of the cluster at one moment, which is the input of the later stages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,46 +15,49 @@ use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeFacts, OnNode, less};
 
-/// What a policy sees at a moment.
+/// A policy's view of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
-    /// What stands.
+    /// The standing placeholders.
     pub standing: PlaceholdersStanding,
-    /// Placeholders on nodes, by bucket and group.
+    /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
-    /// Pods that are announced but not counted.
+    /// The number of announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
-    /// Pods that no bucket of the cluster takes.
+    /// Pods that fit in no bucket of the cluster, by shape.
     pub unfit: Vec<(Shape, u64, Unfit)>,
 }
 
-/// What a policy reads, kept between turns so that only what has changed is worked out anew.
+/// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
 #[derive(Default)]
 pub struct View {
-    /// Which version of nodes and offers the rest is of.
+    /// The version of the nodes, and the offers, from which the other fields were computed.
     of: (u64, Option<Arc<Offers>>),
     admits: HashMap<Constraints, BucketSet>,
-    /// By node: its bucket and group.
+    /// The bucket and group of each node.
     places: Vec<Option<(BucketId, usize)>>,
-    /// When CronJobs fire next, in Unix seconds.
+    /// The next firing of each CronJob, in Unix seconds.
     firings: HashMap<Key, (Schedule, Option<i64>)>,
-    /// PodGroups that wait, and had all pods that start together: of these the last few may wait alone.
+    /// Waiting PodGroups that once had all pods that start together. They count even when only some
+    /// of their pods still wait.
     whole: BTreeSet<Key>,
 }
 
-/// Seconds after its firing within which a CronJob's pods may not be there yet.
+/// How long after a CronJob's firing the firing still counts, in seconds, because the job's pods
+/// may not exist yet.
 const FIRING_SECONDS: i64 = 10;
 
-/// Whose ReplicaSet a placeholder is of: bucket and group, by namespace and name.
+/// The bucket and group of each ReplicaSet of placeholders, by namespace and name.
 pub type Places = BTreeMap<Key, (BucketId, usize)>;
 
 impl View {
-    /// What the policy sees.
+    /// Collects the policy's view of the cluster.
     ///
-    /// Of CronJobs those count that fire within `lead_seconds` of `now`, a Unix time.
-    /// `replica_sets` says where the policy's own placeholders belong; `backoff` which groups' launches failed lately.
+    /// A CronJob counts if it fires within `lead_seconds` of `now`, a Unix time. `replica_sets`
+    /// gives the bucket and group of the policy's own placeholders, and `backoff` the groups whose
+    /// launches failed recently.
     pub fn gather(
         &mut self,
         index: &Index,
@@ -75,7 +78,7 @@ impl View {
         seen
     }
 
-    /// The shape of a class in a catalog.
+    /// The shape of a pod class: its requests, and the buckets on offer that admit it.
     pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
         let admits = if let Some(admits) = self.admits.get(&class.constraints) {
             admits.clone()
@@ -87,7 +90,8 @@ impl View {
         Shape { requests: class.requests, accelerator_kind: class.accelerator_kind.clone(), admits }
     }
 
-    /// When a CronJob fires: the last time, while its pods may not be there yet, else the next.
+    /// When a CronJob fires, in Unix seconds: the last firing while its pods may not exist yet,
+    /// else the next one.
     fn fires(&mut self, key: &Key, schedule: &Schedule, now: i64) -> Option<i64> {
         let from = now.saturating_sub(FIRING_SECONDS);
         let known = self
@@ -183,8 +187,10 @@ impl View {
         seen.unfit.sort();
     }
 
-    /// Gangs by PodGroup and the fewest pods that start. A Job's pods are created one by one, and the first of a gang would
-    /// get a place where the gang has none: they count once the fewest are there.
+    /// Adds gangs, given by PodGroup and the minimum number of pods that start together.
+    ///
+    /// A gang counts once that many of its pods exist. A Job's pods are created one by one, and the
+    /// first of them could be placed where the whole gang does not fit.
     fn gangs(&mut self, gangs: BTreeMap<(Key, u64), Vec<PodRequest>>, seen: &mut Seen) {
         let before = std::mem::take(&mut self.whole);
         for ((group, fewest), requests) in gangs {
@@ -239,7 +245,8 @@ impl View {
     }
 }
 
-/// The gang that pods of a class are of, and the fewest of its pods that start.
+/// The gang to which pods of a class belong, and the minimum number of its pods that start
+/// together.
 fn gang(index: &Index, class: &PodClass) -> Option<(Key, u64)> {
     let gang = Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? };
     let fewest = index.gang_min(&gang)?;
@@ -260,13 +267,14 @@ fn standing(
     let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
     for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
         let group = &mut standing.buckets[bucket][group];
-        // What waits for a node of a group that fails is no headroom: others are to take its place.
+        // A placeholder that waits for a node of a group in backoff is no headroom: the plan puts
+        // another one elsewhere.
         group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
     }
     standing
 }
 
-/// The policy's placeholders that stay, with their places.
+/// The policy's placeholders that are not being deleted, with their bucket and group.
 fn ours<'a>(
     index: &'a Index,
     replica_sets: &'a Places,
@@ -286,7 +294,7 @@ fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>>
     ready
 }
 
-/// By class: whether its pods are batch demand.
+/// Whether the pods of each class are batch demand.
 fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     let mut batch = vec![false; index.classes().len()];
     for (id, class) in index.classes().iter() {
@@ -317,7 +325,8 @@ pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> 
     by_type
 }
 
-/// The bucket and group of a node: of those whose pins it meets, the one with the most.
+/// The bucket and group of a node: among the groups whose pins it meets, the one with the most
+/// pins.
 pub(super) fn place(
     facts: &NodeFacts,
     offers: &Offers,

@@ -1,4 +1,5 @@
-//! How long launches take, per group, and which groups' launches failed lately: learnt from the history.
+//! The launch latency of each group, and the groups whose launches failed recently, both learned
+//! from the history.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,19 +7,23 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::record::store::{EndedLaunch, LaunchEnd};
 
-/// Launches of a group that are remembered.
+/// The launches that are kept per group. Older launches would weigh about 1 % of the newest or
+/// less, because of [`DECAY`].
 const LAUNCHES_MAX: usize = 100;
 
-/// What a launch weighs against the one after it: the last fifteen make up half.
+/// The weight of a launch relative to the next one. The latest fifteen launches have half of the
+/// total weight.
 const DECAY: f64 = 0.955;
 
-/// Nine launches of ten take no longer than what is reckoned with.
+/// The quantile of past launch latencies that is used as a group's launch latency: nine of ten
+/// launches take no longer.
 const QUANTILE: f64 = 0.9;
 
-/// A group whose launch failed is left alone for so long at first, then twice as long each time, as cluster-autoscaler does.
+/// The first and the longest backoff of a group after a failed launch, in minutes. Each consecutive
+/// failure doubles the backoff, as in cluster-autoscaler.
 const BACKOFF_MINUTES: (i64, i64) = (5, 30);
 
-/// See the module.
+/// The launch latencies and backoffs of all groups, by the group's name.
 #[derive(Clone, Debug, Default)]
 pub struct Launches {
     groups: BTreeMap<String, Group>,
@@ -44,7 +49,8 @@ impl Launches {
                 group.failures = 0;
                 group.backoff_until = None;
             }
-            // Since when it was asked for, only its pods know, and they may have waited for something else before.
+            // The time of the request is unknown: it is taken from the node's pods, which may have
+            // waited for another reason first.
             LaunchEnd::WaitedFor(_) => {}
             LaunchEnd::Failed(failed) => {
                 let (first, most) = BACKOFF_MINUTES;
@@ -55,7 +61,8 @@ impl Launches {
         }
     }
 
-    /// The launch latency to reckon with in a group, in seconds: the decayed quantile; `None` where no launch was seen.
+    /// The launch latency of a group in seconds: the decayed quantile of its past launches. `None`
+    /// if no launch of it was observed.
     pub fn latency_seconds(&self, group: &str) -> Option<i64> {
         let seconds = &self.groups.get(group)?.seconds;
         let mut weight = 1.0;
@@ -74,7 +81,7 @@ impl Launches {
         enough.or(weighed.last()).map(|(latency, _)| *latency)
     }
 
-    /// Whether a group is to be left alone for now.
+    /// Whether a group is in backoff at `now` after a failed launch.
     pub fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
         self.groups
             .get(group)
@@ -104,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latency_is_one_that_nine_of_ten_launches_keep() {
+    fn nine_of_ten_launches_take_no_longer_than_the_latency() {
         let mut launches = Launches::default();
         assert_eq!(launches.latency_seconds("g"), None);
         for latency in [100, 100, 100, 300, 100, 100, 100, 100, 100, 100] {
@@ -117,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_fails_is_left_alone_longer_each_time() {
+    fn each_failure_doubles_the_backoff_of_a_group() {
         let mut launches = Launches::default();
         launches.learn(&launch(0, LaunchEnd::Failed(at(1_000))));
         assert!(launches.backs_off("g", at(1_299)) && !launches.backs_off("g", at(1_300)));

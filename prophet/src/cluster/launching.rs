@@ -1,6 +1,9 @@
-//! Launches that ended. Our placeholders tell of theirs: from the moment their gate was lifted until they stood on a node
-//! that was not there before, or until nobody waits for it any more. Other launches are told by their node: a pod on it was
-//! made before the node was ready, and waited for it.
+//! Detects launches that ended.
+//!
+//! The launch of a placeholder's node starts when the placeholder's gate is lifted. It ends when
+//! the placeholder is on a node that did not exist before, or fails when no node comes in time.
+//! Every other launch is detected by its node: a pod on it was created before the node was ready,
+//! so the pod waited for the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +19,14 @@ use crate::observe::Workloads;
 use crate::observe::{Index, PlaceholderPod};
 use crate::record::store::{EndedLaunch, LaunchEnd};
 
-/// Placeholders and nodes whose launch has been told of.
+/// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]
 pub struct Launching {
-    told: BTreeMap<Key, Reported>,
-    /// Nodes whose launch a pod has told of, or on which a placeholder was seen.
+    reported: BTreeMap<Key, Reported>,
+    /// Nodes whose launch has been reported because of a pod, or on which a placeholder was
+    /// observed.
     nodes: BTreeSet<Arc<str>>,
-    /// The first look: what was before was told of by whoever looked then.
+    /// The time of the first call. Launches that ended before were reported by an earlier process.
     since: Option<DateTime<Utc>>,
 }
 
@@ -32,11 +36,13 @@ enum Reported {
     Failed,
 }
 
-/// A node is made a moment before its pod is seen to wait for it: clocks and rounding differ by this much.
+/// The most by which a node can seem to be created before its placeholder's gate was lifted,
+/// because of rounding and of differences between clocks.
 const SLACK: TimeDelta = TimeDelta::seconds(2);
 
 impl Launching {
-    /// Launches that ended since the last call. A placeholder that waits for longer than `give_up` has failed.
+    /// Returns the launches that ended since the last call. The launch of a placeholder that waits
+    /// for `give_up` or longer has failed.
     pub fn ended(
         &mut self,
         index: &Index,
@@ -53,20 +59,21 @@ impl Launching {
             let (Some(&at), Some(requested)) = (places.get(&set), pod.lifted_at) else {
                 continue;
             };
-            let told = self.told.get(key).copied();
-            let (end, told) = end(index, pod, requested, give_up, now, told);
+            let before = self.reported.get(key).copied();
+            let (end, reported) = end(index, pod, requested, give_up, now, before);
             let is_known = pod.scheduled_at.is_some_and(|at| at < since)
                 || pod.node.as_deref().is_some_and(|node| self.nodes.contains(node));
             let end = end.filter(|_| !is_known);
-            alive.extend(told.map(|told| (key.clone(), told)));
+            alive.extend(reported.map(|reported| (key.clone(), reported)));
             launches.extend(end.map(|end| launch(offers, at, requested, end)));
         }
-        self.told = alive;
+        self.reported = alive;
         launches.extend(self.waited_for(index, offers, workloads, since, now));
         launches
     }
 
-    /// Of nodes that were made since the first look, those on which a pod is that was made before they were ready.
+    /// Returns the launches of nodes that were created since the first call and that run a batch
+    /// pod that was created before the node was ready.
     fn waited_for(
         &mut self,
         index: &Index,
@@ -78,23 +85,24 @@ impl Launching {
         let is_batch = |pods: &&OnNode| {
             index.classes().get(pods.class).is_some_and(|class| workloads.select(class))
         };
-        let (mut launches, mut told) = (Vec::new(), BTreeSet::new());
+        let (mut launches, mut reported) = (Vec::new(), BTreeSet::new());
         for (_, slot, facts) in index.nodes().iter() {
             let Some(created) = facts.created.filter(|created| *created >= since) else { continue };
             let ready = facts.ready_since.unwrap_or(created);
-            let is_told = slot.placeholders > 0 || self.nodes.contains(&slot.name);
+            let is_known = slot.placeholders > 0 || self.nodes.contains(&slot.name);
             let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
-            let waited = if is_told { None } else { oldest().filter(|oldest| *oldest <= ready) };
+            let waited =
+                if is_known { None } else { oldest().filter(|oldest| *oldest <= ready) };
             if let Some(requested) = waited
                 && let Some(at) = place(facts, offers, &by_type(offers))
             {
                 launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(now)));
             }
-            if is_told || waited.is_some() {
-                told.insert(Arc::clone(&slot.name));
+            if is_known || waited.is_some() {
+                reported.insert(Arc::clone(&slot.name));
             }
         }
-        self.nodes = told;
+        self.nodes = reported;
         launches
     }
 }
@@ -110,17 +118,18 @@ fn launch(
     EndedLaunch { bucket, group, requested, end, rest: Map::new() }
 }
 
-/// What is to be told of a placeholder, and what has been told then.
+/// The end of a placeholder's launch, if it must be reported now, and the state of its reports
+/// after that.
 fn end(
     index: &Index,
     pod: &PlaceholderPod,
     requested: DateTime<Utc>,
     give_up: TimeDelta,
     now: DateTime<Utc>,
-    told: Option<Reported>,
+    reported: Option<Reported>,
 ) -> (Option<LaunchEnd>, Option<Reported>) {
-    match (&pod.node, told) {
-        (_, Some(Reported::Ended)) => (None, told),
+    match (&pod.node, reported) {
+        (_, Some(Reported::Ended)) => (None, reported),
         (Some(node), _) => {
             let made = index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created);
             let launched = made.is_some_and(|made| made + SLACK >= requested);
@@ -130,7 +139,7 @@ fn end(
         (None, None) if now - requested >= give_up => {
             (Some(LaunchEnd::Failed(now)), Some(Reported::Failed))
         }
-        (None, _) => (None, told),
+        (None, _) => (None, reported),
     }
 }
 
@@ -172,10 +181,10 @@ mod tests {
     }
 
     impl World {
-        /// First looked at, at 100.
+        /// A world whose first observation is at second 100.
         fn new() -> Self {
             let mut world = Self { index: Index::default(), launching: Launching::default() };
-            assert_eq!(world.look(100), []);
+            assert_eq!(world.observe(100), []);
             world
         }
 
@@ -209,7 +218,7 @@ mod tests {
             self.index.apply_pod(&serde_json::from_value(pod).unwrap());
         }
 
-        fn look(&mut self, now: i64) -> Vec<LaunchEnd> {
+        fn observe(&mut self, now: i64) -> Vec<LaunchEnd> {
             let set = Key { namespace: "prophet".into(), name: "set".into() };
             let workloads = Workloads {
                 namespaces: vec!["jobs".into()],
@@ -230,21 +239,22 @@ mod tests {
         }
     }
 
-    /// A node made and ready at these times, and a pod on it.
+    /// Whether a pod, created at second `pod`, counts as having waited for a node created and ready
+    /// at these seconds.
     #[track_caller]
     fn check((made, ready): (i64, i64), pod: i64, waited: bool) {
         let mut world = World::new();
         world.node(made, ready);
-        assert_eq!(world.look(200), []);
+        assert_eq!(world.observe(200), []);
         world.pod("jobs", pod);
         let expected = if waited { vec![LaunchEnd::WaitedFor(at(210))] } else { vec![] };
-        assert_eq!(world.look(210), expected);
+        assert_eq!(world.observe(210), expected);
         world.pod("jobs", pod - 1);
-        assert_eq!(world.look(220), [], "told once");
+        assert_eq!(world.observe(220), [], "reported once");
     }
 
     #[test]
-    fn who_was_made_before_a_node_was_ready_waited_for_it() {
+    fn a_pod_created_before_its_node_was_ready_waited_for_it() {
         check((150, 180), 120, true);
         check((150, 180), 170, true);
         check((150, 180), 190, false);
@@ -252,34 +262,34 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_others_tell_nothing() {
+    fn pods_outside_batch_demand_do_not_report_a_launch() {
         let mut world = World::new();
         world.node(150, 180);
         world.pod("web", 120);
         world.pod("jobs", 190);
-        assert_eq!(world.look(200), []);
+        assert_eq!(world.observe(200), []);
     }
 
     #[test]
-    fn a_node_on_which_a_placeholder_stood_is_hidden_and_told_once() {
+    fn a_node_with_a_placeholder_is_hidden_and_reported_once() {
         let mut world = World::new();
         world.node(150, 180);
         world.placeholder(120, 181);
-        assert_eq!(world.look(190), [LaunchEnd::Ready(at(181))]);
+        assert_eq!(world.observe(190), [LaunchEnd::Ready(at(181))]);
         world.pod("jobs", 130);
-        assert_eq!(world.look(200), []);
-        // Another process looks at the same.
+        assert_eq!(world.observe(200), []);
+        // A new process observes the same cluster.
         world.launching = Launching::default();
-        assert_eq!(world.look(300), []);
+        assert_eq!(world.observe(300), []);
     }
 
     #[test]
-    fn a_node_for_which_a_pod_waited_is_not_hidden_from_anybody() {
+    fn a_node_for_which_a_pod_waited_is_known_once() {
         let mut world = World::new();
         world.node(150, 180);
         world.pod("jobs", 120);
-        assert_eq!(world.look(190), [LaunchEnd::WaitedFor(at(190))]);
+        assert_eq!(world.observe(190), [LaunchEnd::WaitedFor(at(190))]);
         world.placeholder(140, 195);
-        assert_eq!(world.look(200), []);
+        assert_eq!(world.observe(200), []);
     }
 }

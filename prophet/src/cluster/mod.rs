@@ -1,18 +1,25 @@
-//! The cluster side of control: wakes at ticks and changes, takes each policy through its turn, and writes what comes of it.
+//! The cluster side of control. At ticks and changes it runs a turn of each policy and writes the
+//! result.
 //!
 //! ```text
-//! mod.rs         the loop
-//! run.rs         one policy's turn
-//! checks.rs      whether what a policy needs around it is there
-//! outcome.rs     what came of a turn
-//! standing.rs    what stands of a policy, and the writes that lead to its plan
-//! sources.rs     where groups of nodes are read from
-//! templates.rs   what placeholders are made of
-//! network.rs     a network in an object store, fetched whenever it changes
-//! clock.rs       the one place where clocks are read
+//! mod.rs           the loop
+//! run.rs           one policy's turn
+//! config.rs        the controller's settings
+//! settings.rs      a policy's settings, checked
+//! surroundings.rs  the inputs of a turn other than the policy
+//! gather.rs        a policy's view of the cluster
+//! checks.rs        a policy's prerequisites in the cluster
+//! standing.rs      the standing placeholders, and the writes that change them to the plan
+//! sources.rs       the source of the groups of nodes
+//! templates.rs     the templates of placeholders
+//! launching.rs     detects launches that ended
+//! launches.rs      launch latencies and backoffs of groups
+//! remote_model.rs  an ONNX model in an object store
+//! clock.rs         the only module that reads a clock
 //! ```
 //!
-//! When anything fails (a watch, the catalog, the history), what stands keeps standing, and a condition says so.
+//! When a watch, the catalog or the history fails, the standing placeholders stay, and a condition
+//! of the policy reports the failure.
 
 mod checks;
 pub(crate) mod clock;
@@ -53,22 +60,22 @@ use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, Shared, Watches};
 use crate::outcome::Outcome;
 
-/// A policy's turn, looked at.
+/// The result of one turn of one policy.
 pub struct Looked {
     /// The policy's namespace and name.
     pub key: Key,
     /// The policy.
     pub policy: Arc<OverprovisioningPolicy>,
-    /// What came of it.
+    /// The outcome of the turn.
     pub outcome: Outcome,
-    /// When.
+    /// The time of the turn.
     pub time: DateTime<Utc>,
 }
 
-/// Changes that come together are answered together.
+/// How long changes are collected before a turn, so that a burst of changes causes one turn.
 const COALESCE: Duration = Duration::from_millis(250);
 
-/// Groups are read once a minute, as cluster-autoscaler does.
+/// How often the groups of nodes are read, in seconds: once a minute, as in cluster-autoscaler.
 const SOURCES_EVERY_SECONDS: i64 = 60;
 
 /// The controller.
@@ -84,7 +91,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts watching.
+    /// Creates the controller and starts its watches.
     pub fn new(client: Client, config: Config, explain: Explain) -> Self {
         let shared = Arc::new(Shared::default());
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
@@ -92,7 +99,7 @@ impl Operator {
         Self { client, config, shared, watches, groups, groups_read, runs, explain }
     }
 
-    /// Runs until `stop` ends: a turn that has begun is finished first.
+    /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut changed_at = None;
@@ -115,13 +122,14 @@ impl Operator {
         }
     }
 
-    /// One turn of each policy, by whom nothing is written; waits until all is listed.
+    /// Runs one turn of every policy without writing anything (a dry run). Waits until all watches
+    /// have listed their objects.
     pub async fn look(&mut self) -> Vec<Looked> {
         self.wait().await;
         self.turn(false).await
     }
 
-    /// The buckets on offer in the cluster, whatever policies select.
+    /// The buckets on offer in the cluster, regardless of which buckets the policies select.
     ///
     /// # Errors
     /// The groups cannot be read, or there are none.
@@ -144,11 +152,11 @@ impl Operator {
         while !self.is_listed() {
             self.shared.changed().await;
         }
-        // What comes in one list after another is told by one bell each.
+        // Each list that completes notifies separately, so wait for the others.
         tokio::time::sleep(COALESCE).await;
     }
 
-    /// What the watches fail at, while not all is listed.
+    /// The errors of the watches that fail, one message each.
     pub fn failing(&self) -> Vec<String> {
         let world = self.shared.world();
         world.failing.iter().map(|(name, error)| format!("{name}: {error}")).collect()
@@ -223,7 +231,7 @@ impl Operator {
         }
     }
 
-    /// The policies, oldest first: of two that want one bucket, the older has it.
+    /// The policies, oldest first, because the older of two policies that select a bucket uses it.
     fn policies(&self) -> Vec<(Key, Arc<OverprovisioningPolicy>)> {
         let world = self.shared.world();
         let mut policies: Vec<_> = world
@@ -237,7 +245,7 @@ impl Operator {
         policies
     }
 
-    /// Lists pods anew where a policy reads labels that were not kept.
+    /// Lists the pods again if a policy selects by labels that the index did not keep.
     fn read_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
         let settings = policies
             .iter()

@@ -1,4 +1,4 @@
-//! A network in an object store, fetched whenever it changes.
+//! An ONNX model in an object store, fetched again whenever it changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +6,24 @@ use std::time::Duration;
 use crate::forecast::onnx::{BYTES_MAX, ModelSlot};
 use crate::record::store::{Place, PlaceError};
 
-/// A network in an object store.
+/// An ONNX model in an object store.
 pub struct RemoteModel {
     place: Place,
     name: String,
     slot: ModelSlot,
-    /// Of the version that was fetched last.
+    /// The ETag of the version that was fetched last.
     etag: Option<String>,
 }
 
-/// How often it is looked at.
+/// How often the object store is checked for a new version.
 const EVERY: Duration = Duration::from_mins(1);
 
 impl RemoteModel {
-    /// That of an address, such as `s3://BUCKET/PREFIX/network.onnx`.
+    /// Creates the model of an address, such as `s3://BUCKET/PREFIX/network.onnx`, without fetching
+    /// it.
     ///
     /// # Errors
-    /// The address is none, or cannot be used.
+    /// The address is invalid, or its object store cannot be used.
     pub fn new(address: &str) -> Result<Self, PlaceError> {
         let parts = address.rsplit_once('/');
         let (place, name) = parts
@@ -36,12 +37,12 @@ impl RemoteModel {
         })
     }
 
-    /// Where it is put.
+    /// The slot that holds the fetched model.
     pub fn slot(&self) -> ModelSlot {
         self.slot.clone()
     }
 
-    /// Fetches it, where it is not what it was. What goes wrong is said in its place.
+    /// Fetches the model if it changed. An error is put into the slot.
     pub async fn fetch(&mut self) {
         match self.place.changed_file(&self.name, self.etag.as_deref(), BYTES_MAX).await {
             Ok(None) => {}
@@ -56,7 +57,7 @@ impl RemoteModel {
         }
     }
 
-    /// Fetches it for ever.
+    /// Fetches the model whenever it changes. Never returns.
     pub async fn watch(mut self) {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -69,39 +70,39 @@ impl RemoteModel {
 mod tests {
     use super::*;
 
-    /// What is there after a write, if anything.
-    async fn after(network: &mut RemoteModel, write: impl FnOnce()) -> Result<Vec<u8>, String> {
+    /// The model in the slot after a write and a fetch, or the slot's fault.
+    async fn after(model: &mut RemoteModel, write: impl FnOnce()) -> Result<Vec<u8>, String> {
         write();
-        network.fetch().await;
-        match network.slot.fault() {
-            None => Ok(network.slot.file().unwrap().to_vec()),
+        model.fetch().await;
+        match model.slot.fault() {
+            None => Ok(model.slot.file().unwrap().to_vec()),
             Some(fault) => Err(fault.to_string()),
         }
     }
 
     #[tokio::test]
-    async fn it_is_fetched_when_it_changes_and_says_when_it_is_gone() {
+    async fn a_model_is_fetched_when_it_changes_and_its_absence_is_a_fault() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("network.onnx");
-        let mut network = RemoteModel::new(&format!("file://{}", path.display())).unwrap();
-        assert!(network.slot.file().unwrap_err().to_string().contains("not fetched yet"));
+        let mut model = RemoteModel::new(&format!("file://{}", path.display())).unwrap();
+        assert!(model.slot.file().unwrap_err().to_string().contains("not fetched yet"));
         let write = |bytes: &'static [u8]| std::fs::write(&path, bytes).unwrap();
-        assert_eq!(after(&mut network, || write(b"one")).await.unwrap(), b"one");
-        let version = network.slot.version();
-        assert_eq!(after(&mut network, || ()).await.unwrap(), b"one");
-        assert_eq!(network.slot.version(), version);
-        assert_eq!(after(&mut network, || write(b"three")).await.unwrap(), b"three");
-        let gone = after(&mut network, || std::fs::remove_file(&path).unwrap()).await.unwrap_err();
+        assert_eq!(after(&mut model, || write(b"one")).await.unwrap(), b"one");
+        let version = model.slot.version();
+        assert_eq!(after(&mut model, || ()).await.unwrap(), b"one");
+        assert_eq!(model.slot.version(), version);
+        assert_eq!(after(&mut model, || write(b"three")).await.unwrap(), b"three");
+        let gone = after(&mut model, || std::fs::remove_file(&path).unwrap()).await.unwrap_err();
         assert!(gone.contains("network.onnx") && gone.contains("not found"), "{gone}");
         let grow = || std::fs::File::create(&path).unwrap().set_len(1 + BYTES_MAX).unwrap();
-        let large = after(&mut network, grow).await.unwrap_err();
+        let large = after(&mut model, grow).await.unwrap_err();
         assert!(large.contains("more than"), "{large}");
-        assert_eq!(&*network.slot.file().unwrap(), b"three");
-        assert_eq!(after(&mut network, || write(b"one")).await.unwrap(), b"one");
+        assert_eq!(&*model.slot.file().unwrap(), b"three");
+        assert_eq!(after(&mut model, || write(b"one")).await.unwrap(), b"one");
     }
 
     #[test]
-    fn an_address_names_a_file_in_a_bucket() {
+    fn an_address_must_name_a_file_in_an_object_store() {
         for wrong in ["network.onnx", "s3://bucket", "s3://bucket/prefix/"] {
             assert!(matches!(RemoteModel::new(wrong), Err(PlaceError::Address(_))), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! One policy's turn: gather what it sees, decide, record, write.
+//! One policy's turn: gather the policy's view of the cluster, decide, record, write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::record::store::{
 };
 use crate::record::{LaunchCounts, ShapeId};
 
-/// One policy's state between turns. All of it can be made anew from the history and the cluster.
+/// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]
 pub struct PolicyController {
     settings: Option<PolicySettings>,
     offers: Option<Arc<Offers>>,
     sizes: Sizes,
-    /// With what its forecaster was built from.
+    /// The control, and the configuration from which its forecaster was built.
     control: Option<(ForecasterConfig, Control)>,
     journal: Option<Journal>,
     view: View,
@@ -48,10 +48,10 @@ pub struct PolicyController {
     closed: Option<NaiveDate>,
 }
 
-/// How much of the history is recalled: as many days as the history keeps in memory.
+/// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
 
-/// Seconds between two scans of cluster-autoscaler, by its default `--scan-interval`.
+/// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`.
 const SCAN_SECONDS: i64 = 10;
 
 impl PolicyController {
@@ -60,7 +60,7 @@ impl PolicyController {
         self.settings.as_ref().map(|settings| settings.tick_seconds)
     }
 
-    /// One turn; without `writes` nothing is written anywhere.
+    /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
     pub(super) async fn turn(
         &mut self,
         key: &Key,
@@ -70,7 +70,7 @@ impl PolicyController {
         writes: bool,
     ) -> Outcome {
         let mut outcome = Outcome::default();
-        // What cannot be understood changes nothing: what stands keeps standing.
+        // An invalid policy changes nothing: its standing placeholders stay.
         let settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
             Err(faults) => {
@@ -109,7 +109,7 @@ impl PolicyController {
         outcome
     }
 
-    /// The buckets on offer, made anew where what they rest on has changed.
+    /// Rebuilds the buckets on offer, and replaces them if they changed.
     fn refresh_offers(
         &mut self,
         settings: &PolicySettings,
@@ -121,7 +121,7 @@ impl PolicyController {
         let nodes = world.index.nodes();
         let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label)
         else {
-            let why = groups.failing.clone().unwrap_or_else(|| "not read yet".into());
+            let why = groups.failing.clone().unwrap_or_else(|| "the groups of nodes have not been read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
         all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
@@ -140,14 +140,14 @@ impl PolicyController {
                 self.offers = None;
                 outcome.fault(
                     Cause::NoBuckets,
-                    "no group of nodes is what the policy's buckets select",
+                    "the policy's buckets select no group of nodes",
                 );
             }
             Err(error) => outcome.fault(Cause::Groups, error.to_string()),
         }
     }
 
-    /// Makes control anew where what it rests on has changed, and recalls the history.
+    /// Rebuilds the control from the history if its configuration changed.
     async fn prepare(
         &mut self,
         key: &Key,
@@ -167,7 +167,7 @@ impl PolicyController {
         if self.control.is_none()
             && let Some(journal) = &self.journal
         {
-            // Latencies first: what forecasts look over depends on them.
+            // The latencies are read first, because the forecasts' lead time depends on them.
             let mut replay = journal.replay(Some(now - RECALLED)).await?;
             while let Some(line) = replay.next().await? {
                 line.launches.iter().for_each(|launch| self.launches.learn(launch));
@@ -207,7 +207,7 @@ impl PolicyController {
     ) -> ForecasterConfig {
         let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
-        // In steps, so that not every launch makes control anew.
+        // The latency is rounded up to 10 s, so that not every launch rebuilds the control.
         let latency = seen.map_or(config.launch_seconds, |seconds| (seconds + 9) / 10 * 10);
         ForecasterConfig {
             catalog: offers.catalog.clone(),
@@ -219,10 +219,11 @@ impl PolicyController {
         }
     }
 
-    /// Reads the world: what the policy sees, what stands, launches that ended, nodes that others took.
+    /// Reads the watched objects: the policy's view of the cluster, its standing placeholders, the
+    /// launches that ended, and the nodes that other workloads took.
     #[expect(
         clippy::too_many_arguments,
-        reason = "each is a part of what is read, and none belong together"
+        reason = "each is a separate input, and no two of them belong together"
     )]
     fn look(
         &mut self,
@@ -245,7 +246,8 @@ impl PolicyController {
             now,
         );
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
-            // Of the nodes that buffers had up in time nothing is told: those that were waited for would seem to be all.
+            // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
+            // pods waited for would seem to be all launches.
             ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
         }
         for launch in &ended {
@@ -289,7 +291,7 @@ impl PolicyController {
         stands
     }
 
-    /// Numbers the shapes of the pods that arrived.
+    /// The number of arrived batch pods by shape. Assigns a number to each new shape.
     fn arrivals(
         &mut self,
         arrivals: &[(PodClass, u64)],
@@ -305,20 +307,21 @@ impl PolicyController {
             .collect()
     }
 
-    /// The control's turn: embed, record, forecast, plan.
+    /// Runs the control's turn: embed, record, forecast, plan.
     fn decide(&mut self, settings: &PolicySettings, config: &Config, outcome: &mut Outcome) {
         let Some((_, control)) = &mut self.control else { return };
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
         outcome.objective = settings.policy.objective;
-        // A shipped network that does not suit a policy's ticks is no fault of a policy that did not name one.
+        // A shipped model that does not fit the policy's ticks is no fault if neither the operator
+        // nor the policy selected a model.
         let asked_for =
             config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
         for fault in control.faults().into_iter().filter(|_| asked_for) {
-            outcome.fault(Cause::Network, format!("something is wrong with the network: {fault}"));
+            outcome.fault(Cause::Network, format!("the ONNX model is not used: {fault}"));
         }
     }
 
-    /// Appends the tick's line, and closes yesterday.
+    /// Appends the tick's line to the history, and closes the history's previous days once a day.
     async fn record(
         &mut self,
         key: &Key,
@@ -363,7 +366,7 @@ impl PolicyController {
     }
 }
 
-/// Launches that ended, by bucket.
+/// The number of launches that ended, by bucket.
 fn counted(ended: &[EndedLaunch], offers: &Offers) -> Vec<(BucketId, LaunchCounts)> {
     let buckets = offers.catalog.buckets().iter().enumerate();
     buckets.map(|(id, bucket)| (id, launched(ended, &bucket.name))).collect()
@@ -382,7 +385,7 @@ fn owner(key: &Key, policy: &OverprovisioningPolicy) -> Owner {
     }
 }
 
-/// Offers without the buckets that an older policy has; `None` where that leaves none.
+/// Removes the buckets that older policies use. Returns `None` if none is left.
 fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> Option<Offers> {
     let theirs: Vec<&str> = offers
         .catalog
@@ -394,7 +397,7 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
     if theirs.is_empty() {
         return Some(offers);
     }
-    outcome.fault(Cause::OverlappingBuckets, format!("an older policy has {}", theirs.join(", ")));
+    outcome.fault(Cause::OverlappingBuckets, format!("an older policy uses these buckets: {}", theirs.join(", ")));
     offers.without(taken)
 }
 

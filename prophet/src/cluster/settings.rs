@@ -1,4 +1,5 @@
-//! A policy as the stages take it: checked once, each fault with its field path.
+//! Converts a policy into the settings of the stages. Checks it once, each fault with its field
+//! path.
 
 use embedder::CapacityType;
 use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
@@ -11,38 +12,38 @@ use crate::forecast::{Ladder, Method};
 use crate::observe::{Requirement, Workloads};
 use crate::span::Span;
 
-/// A policy as the stages take it.
+/// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
-    /// Whether it acts.
+    /// Whether the policy holds placeholders, or only reports.
     pub mode: Mode,
-    /// Which pods are batch demand.
+    /// The pods that are batch demand.
     pub workloads: Workloads,
-    /// Which buckets get placeholders.
+    /// The buckets that get placeholders.
     pub buckets: BucketSelection,
-    /// What to aim for, and what holds it back.
+    /// The objective, the limits and the scaling behavior.
     pub policy: Policy,
     /// Seconds between ticks.
     pub tick_seconds: i64,
-    /// How the future is forecast.
+    /// The forecasting method.
     pub method: Method,
     /// The steps of the method `ladder`.
     pub ladder: Ladder,
-    /// What placeholders are made of.
+    /// The kind, image and warming of placeholders.
     pub placeholders: PlaceholdersSpec,
 }
 
-/// Which buckets a policy is about; all where a list is empty.
+/// The buckets that a policy selects. An empty list selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketSelection {
-    /// Instance types.
+    /// The selected instance types.
     pub instance_types: Vec<String>,
-    /// Capacity types.
+    /// The selected capacity types.
     pub capacity_types: Vec<CapacityType>,
 }
 
 impl BucketSelection {
-    /// Whether a bucket is among them.
+    /// Whether a bucket is selected.
     pub fn select(&self, instance_type: &str, capacity_type: CapacityType) -> bool {
         let Self { instance_types, capacity_types } = self;
         (instance_types.is_empty() || instance_types.iter().any(|name| name == instance_type))
@@ -50,21 +51,24 @@ impl BucketSelection {
     }
 }
 
-/// What the operator allows, whatever a policy says.
+/// The operator's restrictions, which apply to every policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Host paths of data warming must lie below it; none may be used when absent.
+    /// The prefix below which host paths of data warming must lie. When absent, no host path is
+    /// allowed.
     pub host_path_prefix: Option<String>,
 }
 
-/// The lowest priority of a workload that can preempt a placeholder.
+/// The lowest priority of a workload, unless the policy sets one: 0, because placeholders have
+/// negative priorities and only pods of a higher priority preempt them.
 const WORKLOAD_PRIORITY_MIN: i32 = 0;
 
 impl OverprovisioningPolicySpec {
-    /// What the stages take.
+    /// Converts the policy into the settings of the stages.
     ///
     /// # Errors
-    /// All faults, each with its field path: what the schema and its rules refuse at admission is refused here, too.
+    /// All faults, each with its field path. The rules that the CRD's schema enforces at admission are
+    /// checked here, too.
     pub fn settings(&self, allowed: &Allowed) -> Result<PolicySettings, Vec<String>> {
         let Self {
             mode,
@@ -126,7 +130,7 @@ impl OverprovisioningPolicySpec {
     }
 }
 
-/// A fault of [`Policy`] in the spelling of the CRD.
+/// Replaces the field names of [`Policy`] in a fault's message by those of the CRD.
 fn as_spelled(fault: &str) -> String {
     [
         ("objective.quantile", "objective.serviceLevel"),
@@ -150,7 +154,7 @@ impl ObjectiveSpec {
             (None, Some(wait), Some(idle)) => Objective::Costs { wait, idle },
             _ => {
                 faults.push(
-                    "spec.objective: give serviceLevel, or waitCost and idleCost together".into(),
+                    "spec.objective: set serviceLevel, or waitCost and idleCost together".into(),
                 );
                 Objective::default()
             }
@@ -220,7 +224,7 @@ impl Selector {
             let takes_values = matches!(operator, SelectorOperator::In | SelectorOperator::NotIn);
             if takes_values == values.is_empty() {
                 faults.push(format!(
-                    "{path}.matchExpressions[{at}].values: In and NotIn need values, Exists and DoesNotExist take none"
+                    "{path}.matchExpressions[{at}].values: In and NotIn require values, Exists and DoesNotExist allow none"
                 ));
             }
         }
@@ -251,7 +255,7 @@ impl PlaceholdersSpec {
                 let allowed = allowed
                     .host_path_prefix
                     .as_deref()
-                    .unwrap_or("nothing: the operator set no prefix");
+                    .unwrap_or("any allowed prefix, because the operator set none");
                 faults.push(format!("{path}.hostPath: {host_path} is not below {allowed}"));
             }
             if command.is_empty() {

@@ -1,34 +1,35 @@
-//! Where the groups of nodes are read from: Auto Scaling groups, Karpenter's pools and live nodes, or a file.
+//! The source of the groups of nodes: Auto Scaling groups, Karpenter's pools and live nodes, or a
+//! file.
 
 use crate::catalog::{CatalogFile, NodeGroup, live_groups, pool_groups};
 use crate::observe::World;
 
-/// A source of groups.
+/// A source of groups of nodes.
 pub enum GroupSource {
-    /// Auto Scaling groups by their tags.
+    /// Auto Scaling groups, discovered by their tags.
     #[cfg(feature = "aws")]
     Aws(Box<crate::catalog::aws::AwsCatalog>),
-    /// Karpenter's pools, and what the nodes that are there have in common.
+    /// Karpenter's pools, and groups built from the live nodes.
     Nodes,
     /// A catalog file.
     File(CatalogFile),
 }
 
-/// Groups as they were last read.
+/// The groups of nodes of the last successful read.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// `None` for live nodes, which are read anew each time.
+    /// The groups. `None` for live nodes, which are read at each use, and before the first read.
     read: Option<Vec<NodeGroup>>,
-    /// What is wrong with some.
+    /// Problems of groups, one message each.
     pub problems: Vec<String>,
-    /// Why they could not be read the last time; what was read before counts on.
+    /// Why the last read failed. The groups of the last successful read stay in use.
     pub failing: Option<String>,
-    /// Changes when they do.
+    /// Increases when the groups or their problems change.
     pub version: u64,
 }
 
 impl Groups {
-    /// Reads them anew. Where that fails, what was read before stays.
+    /// Reads the groups again. If that fails, the groups of the last successful read stay.
     pub async fn refresh(&mut self, source: &mut GroupSource, placement_group_label: &str) {
         let read = match source {
             #[cfg(feature = "aws")]
@@ -56,7 +57,8 @@ impl Groups {
         }
     }
 
-    /// The groups, with Karpenter's pools and live nodes where there is no other source; `None` while none were read.
+    /// The groups of a source, which for [`GroupSource::Nodes`] are built from `world`. `None`
+    /// until the first successful read.
     pub fn with(
         &self,
         source: &GroupSource,
@@ -78,7 +80,7 @@ impl Groups {
     }
 }
 
-/// An error with its causes.
+/// An error's message, followed by the messages of its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! What stands of a policy, and the writes that lead from it to the policy's plan.
+//! The standing placeholders of a policy, and the writes that change them to the policy's plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, OwnedObject, World};
 
-/// What stands of one policy.
+/// The standing placeholders of one policy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stands {
     /// ReplicaSets by name.
@@ -22,11 +22,11 @@ pub(super) struct Stands {
     buffers: BTreeMap<String, OwnedObject>,
 }
 
-/// Writes that are under way at once.
+/// The most writes in progress at once.
 const WRITES_AT_ONCE: usize = 8;
 
 impl Stands {
-    /// What stands of a policy in a world.
+    /// Collects the standing placeholders of a policy from the watched objects.
     pub(super) fn of(world: &World, key: &Key, uid: &str) -> Self {
         let ours = |(at, object): &(&Key, &OwnedObject)| {
             at.namespace == key.namespace && object.owner == uid
@@ -54,7 +54,7 @@ impl Stands {
         Self { sets, buffers }
     }
 
-    /// Where each ReplicaSet belongs, of those whose group is on offer.
+    /// The bucket and group of each ReplicaSet whose group is on offer.
     pub(super) fn places(&self, namespace: &str, offers: &Offers) -> Places {
         let groups = by_group(offers);
         let place = |(name, (object, _)): (&String, &(OwnedObject, StandingSet))| {
@@ -64,7 +64,7 @@ impl Stands {
         self.sets.iter().filter_map(place).collect()
     }
 
-    /// Nodes that CapacityBuffers stand for, by bucket and group.
+    /// The number of nodes that each CapacityBuffer requests, with its bucket and group.
     pub(super) fn buffered(&self, offers: &Offers) -> Vec<((BucketId, usize), u64)> {
         let groups = by_group(offers);
         let one = |object: &OwnedObject| {
@@ -74,12 +74,12 @@ impl Stands {
         self.buffers.values().filter_map(one).collect()
     }
 
-    /// Whether nothing stands.
+    /// Whether the policy has no placeholders.
     pub(super) fn is_empty(&self) -> bool {
         self.sets.is_empty() && self.buffers.is_empty()
     }
 
-    /// Leads towards a plan; what failed, a line each.
+    /// Writes the changes that lead to a plan. Returns a message for each write that failed.
     pub(super) async fn lead(
         &self,
         actuator: &Actuator,
@@ -109,7 +109,7 @@ impl Stands {
         write(actuator, writes, now).await
     }
 
-    /// Deletes all that stands; what failed, a line each.
+    /// Deletes all placeholders of the policy. Returns a message for each write that failed.
     pub(super) async fn remove(&self, actuator: &Actuator, now: DateTime<Utc>) -> Vec<String> {
         let sets = self.sets.values().map(|(_, set)| Write::Change(delete(set), ""));
         let buffers = self.buffers.iter().map(|(name, object)| delete_buffer(name, object));
@@ -143,7 +143,7 @@ impl Stands {
         writes
     }
 
-    /// What stands for groups that are not on offer any more, or is of the other kind.
+    /// Deletes placeholders whose group is no longer on offer, or that are of the other kind.
     fn leftovers<'a>(
         &self,
         known: &BTreeSet<(&str, &str)>,
@@ -182,7 +182,7 @@ async fn write(actuator: &Actuator, writes: Vec<Write<'_>>, now: DateTime<Utc>) 
     }));
     let failed = done.buffer_unordered(WRITES_AT_ONCE).filter_map(|done| async {
         let error = done.err()?;
-        tracing::debug!(error = chain(&error), stale = error.is_stale(), "write refused");
+        tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
         (!error.is_stale()).then(|| chain(&error))
     });
     failed.collect().await

@@ -1,4 +1,4 @@
-//! What a turn goes by beside the policy.
+//! The inputs of a policy's turn, other than the policy itself.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use super::config::Config;
 use super::sources::Groups;
 use crate::observe::{PodClass, Preempted, Shared};
 
-/// What a turn goes by beside the policy.
+/// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {
     pub(super) client: &'a Client,
     pub(super) config: &'a Config,
     pub(super) shared: &'a Shared,
     pub(super) groups: &'a Groups,
-    /// Buckets that an older policy has.
+    /// The names of the buckets that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
-    /// Pods of workloads that came since the last turn.
+    /// Pods that arrived since the last turn, by class.
     pub(super) arrivals: &'a [(PodClass, u64)],
     /// Placeholders that were preempted since the last turn.
     pub(super) preempted: &'a [Preempted],

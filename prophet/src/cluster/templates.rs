@@ -1,4 +1,4 @@
-//! What placeholders of each group are made of, from what is on offer and what the policy says.
+//! Builds the template of each group's placeholders from the buckets on offer and the policy.
 
 use embedder::{Catalog, Resources, UNLIMITED};
 use placeholders::{Owner, Template, Warm};
@@ -6,15 +6,20 @@ use placeholders::{Owner, Template, Warm};
 use crate::catalog::Offers;
 use crate::crd::{PlaceholdersSpec, WarmData, WarmImage};
 
-/// What is left free on a node beside its placeholder: sizes are rounded on the way, and a pod that misses its node by a
-/// byte makes an autoscaler launch another.
+/// CPU that a placeholder leaves free on its node, in thousandths of a core.
+///
+/// Sizes are rounded on the way, and a pod that exceeds its node by one byte makes an autoscaler
+/// launch another node.
 const MARGIN_CPU_MILLIS: u64 = 10;
+
+/// Memory that a placeholder leaves free on its node, in bytes, for the same reason.
 const MARGIN_MEMORY_BYTES: u64 = 16 << 20;
 
-/// Priorities of placeholders: the cheapest bucket's, and the dearest's. The scheduler preempts the lowest first.
+/// The lowest and the highest priority of placeholders. The cheapest bucket has the lowest
+/// priority, because the scheduler preempts the lowest priority first.
 pub const PRIORITIES: (i32, i32) = (-10, -1);
 
-/// By bucket, then by group: what its placeholders are made of.
+/// Builds the templates of the placeholders, by bucket and then by group.
 pub(super) fn templates(
     owner: &Owner,
     offers: &Offers,
@@ -46,12 +51,13 @@ pub(super) fn templates(
     buckets.map(of_bucket).collect()
 }
 
-/// The priority class that the chart makes for a priority.
+/// The name of the PriorityClass that the chart creates for a priority.
 pub fn priority_class(priority: i32) -> String {
     format!("prophet-placeholder{priority}")
 }
 
-/// By bucket: its priority. Buckets rank by price; more than there are priorities share them.
+/// The priority of each bucket. Buckets rank by price. If there are more buckets than priorities,
+/// neighbours share one.
 fn ranks(catalog: &Catalog) -> Vec<i32> {
     let mut by_price: Vec<usize> = (0..catalog.len()).collect();
     by_price.sort_by_key(|&id| (catalog.buckets()[id].hourly, id));
@@ -109,7 +115,7 @@ mod tests {
             name: format!("{at:02}"),
             capacity_type: CapacityType::OnDemand,
             accelerator_kind: embedder::AcceleratorKind::default(),
-            // A catalog is in the order of sizes.
+            // A catalog is sorted by size.
             allocatable: Resources {
                 cpu_millis: 1_000 * (at as u64 + 1),
                 pods: 10,
@@ -123,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dearer_the_later_it_is_preempted() {
+    fn the_cheapest_bucket_has_the_lowest_priority() {
         check(&[3], &[-10]);
         check(&[3, 1, 2], &[-8, -10, -9]);
         check(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[-10, -9, -8, -7, -6, -5, -4, -3, -2, -1]);

@@ -1,10 +1,12 @@
-//! Demand ahead as a weighted average over methods. The weights follow the squared errors of the methods.
+//! Demand ahead as a weighted average over methods. The weights follow the squared errors of the
+//! methods.
 //!
-//! The gradient of the squared error at the average gives each method's regret r. The weights are proportional to
-//! w = (R)+ / (S + max r²), where R is the sum of a method's regrets and S the sum of their squares (Gaillard, Stoltz and
-//! van Erven, A second-order bound with excess losses, 2014, section 5: ML-Poly). The weights therefore converge to the best
-//! average of methods and not only to the best method, and no learning rate has to be chosen. The sums have a half-life of
-//! one week. Only the backtest uses a blend. No decision depends on it.
+//! The gradient of the squared error at the average gives each method's regret r. The weights are
+//! proportional to w = (R)+ / (S + max r²), where R is the sum of a method's regrets and S the sum
+//! of their squares (Gaillard, Stoltz and van Erven, A second-order bound with excess losses, 2014,
+//! section 5: ML-Poly). The weights therefore converge to the best average of methods and not only
+//! to the best method, and no learning rate has to be chosen. The sums have a half-life of one
+//! week. Only the backtest uses a blend. No decision depends on it.
 
 use super::hyperparameters::SCALE_SECONDS;
 
@@ -59,8 +61,9 @@ impl Blend {
 mod tests {
     use super::*;
 
-    /// The average of the forecasts 1 and 5 is 3, which exceeds the demand 2 by 1. The first forecast is 2 below the
-    /// average, so its regret is 2 · 1 · 2 = 4. The regret of the second is -4.
+    /// The average of the forecasts 1 and 5 is 3, which exceeds the demand 2 by 1. The first
+    /// forecast is 2 below the average, so its regret is 2 · 1 · 2 = 4. The regret of the second is
+    /// -4.
     #[test]
     fn weights_follow_regrets() {
         let mut blend = Blend::new(2, 60);
@@ -72,7 +75,8 @@ mod tests {
         );
     }
 
-    /// One forecast is always 1 too low and the other 3 too high, so the best weights are 3/4 and 1/4.
+    /// One forecast is always 1 too low and the other 3 too high, so the best weights are 3/4 and
+    /// 1/4.
     #[test]
     fn weights_converge_to_the_best_average() {
         let mut blend = Blend::new(2, 60);

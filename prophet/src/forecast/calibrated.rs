@@ -1,21 +1,23 @@
 //! Calibrates a method, so that D exceeds its quantile q in a fraction 1 - q of all ticks.
 //!
-//! This is online conformal calibration (Gibbs and Candès, 2021) of the level at which a distribution is evaluated. For the
-//! quantile q, the headroom h of a bucket is the quantile at the level p, with logit p = logit q + θ. D is known L ticks
-//! later, where L is the lead time in ticks. Then θ follows the misses:
+//! This is online conformal calibration (Gibbs and Candès, 2021) of the level at which a
+//! distribution is evaluated. For the quantile q, the headroom h of a bucket is the quantile at the
+//! level p, with logit p = logit q + θ. D is known L ticks later, where L is the lead time in
+//! ticks. Then θ follows the misses:
 //!
 //! ```text
 //! θ = θ + (η / L) (1{D > h} - (1 - q)),   p within [0.5, 0.9995]
 //! ```
 //!
-//! Over any long period P(D > h) is therefore 1 - q, even where the distribution of the method is wrong. The step is divided by
-//! L because one burst causes a miss in up to L successive windows.
+//! Over any long period P(D > h) is therefore 1 - q, even where the distribution of the method is
+//! wrong. The step is divided by L because one burst causes a miss in up to L successive windows.
 //!
-//! Where h = 0 and D = 0, no smaller headroom is possible, so θ then falls no further than 0. Otherwise many calm ticks
-//! would wind θ down, and the next burst would find no placeholders.
+//! Where h = 0 and D = 0, no smaller headroom is possible, so θ then falls no further than 0.
+//! Otherwise many calm ticks would wind θ down, and the next burst would find no placeholders.
 //!
-//! The correction moves the level and not the number of nodes. Where D is mostly 0, a correction in nodes would apply at all
-//! times, but a corrected level still distinguishes calm moments from busy ones.
+//! The correction moves the level and not the number of nodes. Where D is mostly 0, a correction in
+//! nodes would apply at all times, but a corrected level still distinguishes calm moments from busy
+//! ones.
 
 use std::collections::VecDeque;
 
@@ -40,7 +42,8 @@ pub struct Calibrated {
     ticks: usize,
     /// θ per bucket, in log-odds of the level.
     shifts: Vec<f64>,
-    /// The headroom h of the last L ticks, oldest first, in nodes per bucket. `None` where the history was too short.
+    /// The headroom h of the last L ticks, oldest first, in nodes per bucket. `None` where the
+    /// history was too short.
     open: VecDeque<Vec<Option<u64>>>,
     /// Earlier ticks train the method and do not change θ.
     since: DateTime<Utc>,
@@ -59,7 +62,8 @@ struct CalibratedLevel {
 impl Calibrated {
     /// Calibrates the `quantile`, in (0, 1), of `method` from `since` on.
     ///
-    /// Earlier ticks train the method only, because forecasting at every tick of a long log is slow.
+    /// Earlier ticks train the method only, because forecasting at every tick of a long log is
+    /// slow.
     pub fn new(
         method: Box<dyn DemandForecaster>,
         quantile: f64,
@@ -159,8 +163,8 @@ mod tests {
     use crate::forecast::{distribution::Distribution, sample};
     use crate::record::BucketTick;
 
-    /// A miss moves θ up by η q and any other tick moves it down by η (1 - q). At q = .9, L = 1 and η = .05 the steps
-    /// are .045 and .005.
+    /// A miss moves θ up by η q and any other tick moves it down by η (1 - q). At q = .9, L = 1 and
+    /// η = .05 the steps are .045 and .005.
     #[test]
     fn the_level_follows_the_misses() {
         assert!((CALIBRATION - 0.05).abs() < 1e-12);
@@ -195,7 +199,8 @@ mod tests {
 
     impl DemandForecaster for Sanguine {}
 
-    /// One node is needed in each window that contains a tenth minute: in 30 % of all windows of three ticks.
+    /// One node is needed in each window that contains a tenth minute: in 30 % of all windows of
+    /// three ticks.
     #[test]
     fn calibration_corrects_a_method_that_is_wrong() {
         let method = Box::new(Sanguine);

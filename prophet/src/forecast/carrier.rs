@@ -7,12 +7,13 @@ use std::fmt;
 pub struct Carrier {
     /// The name of the method.
     pub method: &'static str,
-    /// The quantile of the method that is held, in (0, 1). `None` where the method forecasts a single count, which is
-    /// held whole.
+    /// The quantile of the method that is held, in (0, 1). `None` where the method forecasts a
+    /// single count, which is then the headroom.
     pub quantile: Option<f64>,
     /// Its weight among the experts, in (0, 1].
     pub weight: f64,
-    /// The recent hindsight cost of following this expert, waiting and idling together, in dollars a day.
+    /// The recent hindsight cost of following this expert, waiting and idling together, in dollars
+    /// a day.
     pub dollars: f64,
     /// The recent hindsight cost without placeholders, in dollars a day.
     pub dollars_without: f64,

@@ -27,22 +27,23 @@ pub struct ForecasterConfig {
     pub ladder: Ladder,
     /// The lead time that forecasts cover.
     pub lead: Lead,
-    /// The objective of the ensemble: costs or a service level. For other methods a quantile is calibrated.
+    /// The objective of the ensemble: costs or a service level. For other methods a quantile is
+    /// calibrated.
     pub objective: Objective,
     /// The model of the method `onnx`, which is also a method of the ensemble.
     pub model: ModelSource,
 }
 
-/// How far before the first decision experts are scored: 14 days, the part of the history that is kept
-/// in memory and two half-lives of the ensemble's costs. A controller that restarts and a simulation
-/// that begins both start to score here.
+/// How far before the first decision experts are scored: 14 days, the part of the history that is
+/// kept in memory and two half-lives of the ensemble's costs. A controller that restarts and a
+/// simulation that begins both start to score here.
 const SCORED: TimeDelta = TimeDelta::days(14);
 
 impl ForecasterConfig {
     /// Builds a forecaster that has learnt nothing yet, for decisions from `from` on.
     ///
-    /// All history trains the methods. Experts are scored only on ticks up to 14 days before `from`,
-    /// because scoring is slow.
+    /// All history trains the methods. Experts are scored only on ticks up to 14 days before
+    /// `from`, because scoring is slow.
     pub fn forecaster(&self, from: DateTime<Utc>) -> Box<dyn Forecaster> {
         self.demand_forecaster(from)
     }

@@ -1,5 +1,8 @@
-//! Tests how often D stays within the headroom. For the quantile q, every week must have
-//! P(D < headroom) - 2 points <= q <= P(D <= headroom) + 2 points.
+//! Tests how often D stays within the headroom h. For the quantile q, every week must satisfy
+//!
+//! ```text
+//! P(D < h) - 2 points <= q <= P(D <= h) + 2 points
+//! ```
 
 use std::path::Path;
 
@@ -73,8 +76,8 @@ fn outcomes(
     outcomes
 }
 
-/// The largest distance of any week from the quantile, in percentage points. It is at most 0 where every week is within
-/// the quantile.
+/// The largest distance of any week from the quantile, in percentage points. It is at most 0 where
+/// every week is within the quantile.
 fn worst_week(outcomes: &[Outcome], quantile: f64) -> f64 {
     let week = |outcomes: &[Outcome]| {
         let share = |holds: fn(&Outcome) -> bool| {
@@ -108,7 +111,11 @@ fn every_week_stays_within_two_points_of_the_quantile() {
     }
 }
 
-/// Run it with `PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- --ignored --nocapture coverage`
+/// Run it with:
+///
+/// ```text
+/// PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- --ignored --nocapture coverage
+/// ```
 #[test]
 #[ignore = "a measurement that needs a job log"]
 fn the_worst_week_of_a_job_log_is_printed() {

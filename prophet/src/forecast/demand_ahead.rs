@@ -17,7 +17,8 @@ pub trait DemandForecaster: Forecaster {
 /// A forecast of the demand of one bucket at a future tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
-    /// The mean demand, in nodes, at least 0. It is scored by the squared error, which the mean minimises.
+    /// The mean demand, in nodes, at least 0. It is scored by the squared error, which the mean
+    /// minimises.
     pub mean: f64,
     /// The distribution of the demand, in nodes.
     pub demand: Distribution,

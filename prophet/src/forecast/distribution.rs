@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 /// A distribution over counts, which is cheap to clone.
 ///
-/// Each step is a count with the probability of that count or less. Both rise, and the last probability is 1.
+/// Each step is a count with the probability of that count or less. Both rise, and the last
+/// probability is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     steps: Arc<[(u64, f64)]>,
@@ -18,8 +19,8 @@ impl Distribution {
 
     /// The distribution of counts with weights, in rising order of the counts.
     ///
-    /// Weights at or below 0 are left out. Without a positive weight, or with a sum that is NaN, the result is 0 with
-    /// certainty.
+    /// Weights at or below 0 are left out. Without a positive weight, or with a sum that is NaN,
+    /// the result is 0 with certainty.
     pub fn weighted(weights: impl Iterator<Item = (u64, f64)> + Clone) -> Self {
         let total: f64 = weights.clone().map(|(_, weight)| weight.max(0.0)).sum();
         if total.is_nan() || total <= 0.0 {
@@ -74,7 +75,8 @@ impl Distribution {
         self.steps.last().map_or(0, |&(count, _)| count)
     }
 
-    /// Returns the probabilities of at least 1, at least 2 and so on, up to the largest count and up to `most`.
+    /// Returns the probabilities of at least 1, at least 2 and so on, up to the largest count and
+    /// up to `most`.
     pub fn chances(&self, most: u64) -> Vec<f64> {
         let mut steps = self.steps.iter().peekable();
         let mut below = 0.0;

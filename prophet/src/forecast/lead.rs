@@ -14,12 +14,12 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// The shortest lead time that covers a launch, one tick and one scan of cluster-autoscaler, all in
-    /// seconds.
+    /// The shortest lead time that covers a launch, one tick and one scan of cluster-autoscaler,
+    /// all in seconds.
     ///
-    /// The tick is included because that much time may pass until the next decision. The sum is rounded
-    /// up to whole ticks, because a window that ends before the node is ready would leave out the
-    /// arrivals of the last seconds.
+    /// The tick is included because that much time may pass until the next decision. The sum is
+    /// rounded up to whole ticks, because a window that ends before the node is ready would leave
+    /// out the arrivals of the last seconds.
     pub fn covering(launch_seconds: i64, tick_seconds: i64, scan_seconds: i64) -> Self {
         let tick_seconds = tick_seconds.max(1);
         let least = launch_seconds.saturating_add(tick_seconds).saturating_add(scan_seconds).max(1);

@@ -12,7 +12,8 @@ pub enum Method {
     Ensemble,
     /// Past windows of arrivals, packed into the present free room.
     Scenario,
-    /// Like `scenario`, but windows weigh more where the arrivals just before them were similar to the present.
+    /// Like `scenario`, but windows weigh more where the arrivals just before them were similar to
+    /// the present.
     #[serde(rename = "scenario+arrivals")]
     ScenarioArrivals,
     /// Past needs, weighted by similarity of free room, recent arrivals and time.
@@ -21,7 +22,8 @@ pub enum Method {
     Seasonal,
     /// The decayed distribution of past needs.
     Increments,
-    /// Exponential smoothing of demand with a trend and a daily season, and the errors of past forecasts.
+    /// Exponential smoothing of demand with a trend and a daily season, and the errors of past
+    /// forecasts.
     HoltWinters,
     /// ARIMA(7, 1, 7) over demand, and the errors of past forecasts.
     Arima,
@@ -55,7 +57,7 @@ impl Method {
         Self::Onnx,
     ];
 
-    /// The methods that forecast a single count, beside the references.
+    /// The methods that forecast a single count, except the references.
     pub const POINTS: [Self; 2] = [Self::MovingWindow, Self::AutopilotMl];
 
     /// Returns the name of the method, as policies spell it.

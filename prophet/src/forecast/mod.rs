@@ -1,8 +1,8 @@
 //! Forecasts how many new nodes arrivals will need until a node that is ordered now is ready.
 //!
-//! Every method forecasts this number for each bucket, as a distribution of counts. A method learns at
-//! ticks and forecasts at any time, for the state of that moment, from the past alone. A method must
-//! never use information from the future, a clock or a random number.
+//! Every method forecasts this number for each bucket, as a distribution of counts. A method learns
+//! at ticks and forecasts at any time, for the state of that moment, from the past alone. A method
+//! must never use information from the future, a clock or a random number.
 //!
 //! ```text
 //! question.rs         the interface of a method: Forecaster, Present, Outlook
@@ -16,7 +16,7 @@
 //! ensemble/           experts, each a method and a quantile, weighted by their hindsight cost
 //! onnx/               trained models, from files that follow the contract of docs/models.md
 //! model_fault.rs      a fault of a model, and the field at fault
-//! calibrated.rs       corrects a method's level until D exceeds the quantile q in 1 - q of all ticks
+//! calibrated.rs       corrects a method's level until D exceeds its quantile at the nominal rate
 //! demand_ahead.rs     demand ahead, which only the backtest reads (blend.rs: its weighted average)
 //! distribution.rs     counts with their probabilities
 //! hyperparameters.rs  every number that could be tuned

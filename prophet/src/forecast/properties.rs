@@ -1,4 +1,5 @@
-//! Properties of every method: the future does not change a forecast, and quantiles do not decrease.
+//! Properties of every method: the future does not change a forecast, and quantiles do not
+//! decrease.
 
 use chrono::{DateTime, TimeDelta};
 use embedder::{AcceleratorKind, Demand, Resources, Shape};
@@ -48,7 +49,8 @@ fn methods() -> impl Iterator<Item = (Method, Objective)> {
     METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
-/// Returns the outlook 20 s after each minute, with pods that arrived since, and the demand three ticks ahead.
+/// Returns the outlook 20 s after each minute, with pods that arrived since, and the demand three
+/// ticks ahead.
 fn outlooks(
     (method, objective): (Method, Objective),
     minutes: &[Minute],
@@ -56,7 +58,7 @@ fn outlooks(
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
     let mut learners = Learners::new(forecaster(method, objective), &sample::catalog());
-    let answer = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
+    let forecasts = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
         let buckets =
@@ -74,7 +76,7 @@ fn outlooks(
         let now = Present { arriving: &arriving, ..Present::at_tick(now, &demand) };
         (learners.forecast(&now), learners.demand_ahead(3))
     };
-    (0..).zip(minutes).map(answer).collect()
+    (0..).zip(minutes).map(forecasts).collect()
 }
 
 proptest! {
@@ -82,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn the_future_does_not_change_a_forecast(past in minutes(), one in minutes(), other in minutes()) {
+    fn the_future_changes_no_forecast(past in minutes(), one in minutes(), other in minutes()) {
         for method in methods() {
             let [one, other] = [&one, &other].map(|future| {
                 let all: Vec<Minute> = past.iter().chain(future).copied().collect();
@@ -106,8 +108,8 @@ proptest! {
     }
 }
 
-/// Returns the outlook half a minute after a tick without arrivals, with the pods `arriving` since. In the two days
-/// before, two pods arrived every ten minutes, and demand rose in the minute after.
+/// Returns the outlook half a minute after a tick without arrivals, with the pods `arriving` since.
+/// In the two days before, two pods arrived every ten minutes, and demand rose in the minute after.
 fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
@@ -131,8 +133,9 @@ fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     outlook
 }
 
-/// Pods that just arrived are followed by no further arrivals, which `scenario+arrivals` forecasts. They are followed
-/// by a rise of demand, which `state` forecasts. Past windows after a quiet minute then weigh only e^-2.9 as much.
+/// Pods that just arrived are followed by no further arrivals, which `scenario+arrivals` forecasts.
+/// They are followed by a rise of demand, which `state` forecasts. Past windows after a quiet
+/// minute then weigh only e^-2.9 as much.
 #[test]
 fn a_burst_changes_the_forecast_before_its_tick() {
     let chance = |method, arriving: &[_]| after(method, arriving).buckets[0].new_nodes.chance_of(1);

@@ -1,6 +1,7 @@
 //! The interface of a forecasting method: its inputs, its outlook and the trait [`Forecaster`].
 //!
-//! Every method forecasts D, the new nodes that arrivals need within the lead time, for each bucket.
+//! Every method forecasts D, the new nodes that arrivals need within the lead time, for each
+//! bucket.
 
 use chrono::{DateTime, Utc};
 use embedder::Demand;
@@ -21,7 +22,8 @@ pub struct Outlook {
 /// The forecast of one bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BucketOutlook {
-    /// The distribution of D: the new nodes, beyond present demand, that arrivals need within the lead time.
+    /// The distribution of D: the new nodes, beyond present demand, that arrivals need within the
+    /// lead time.
     pub new_nodes: Distribution,
     /// Whether the history sufficed: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub reason: Reason,
@@ -42,8 +44,8 @@ impl BucketOutlook {
 
     /// Returns the headroom in nodes.
     ///
-    /// The headroom is the quantile of the carrier, or the largest count where the carrier has no quantile. Without a
-    /// carrier it is the quantile of the objective.
+    /// The headroom is the quantile of the carrier, or the largest count where the carrier has no
+    /// quantile. Without a carrier it is the quantile of the objective.
     pub fn headroom(&self, objective: Objective) -> u64 {
         let quantile = self
             .carrier
@@ -52,7 +54,7 @@ impl BucketOutlook {
     }
 }
 
-/// The state at the moment of a forecast, beside the history.
+/// The state at the moment of a forecast, in addition to the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Present<'a> {
     /// The moment of the forecast.
@@ -77,11 +79,12 @@ pub trait Forecaster: Send {
 
     /// Forecasts the new nodes of each bucket at the moment `now`.
     ///
-    /// `history` is the history from which the method has learnt. The forecast uses `history` and `now`, and nothing that
-    /// happens later.
+    /// `history` is the history from which the method has learnt. The forecast uses `history` and
+    /// `now`, and nothing that happens later.
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook;
 
-    /// Returns the faults of the model at the last forecast. Empty where the method has no model or the model works.
+    /// Returns the faults of the model at the last forecast. Empty where the method has no model or
+    /// the model works.
     fn faults(&self) -> Vec<ModelFault> {
         Vec::new()
     }

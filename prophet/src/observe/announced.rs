@@ -1,4 +1,4 @@
-//! Pods to be: what suspended jobs, queued workloads and CronJobs say of the pods that they will have.
+//! Announced pods: the future pods of suspended jobs, queued workloads and CronJobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::schedule::Schedule;
 /// A namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The namespace; empty for what has none.
+    /// The namespace; empty for objects without a namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// That of an object.
+    /// Returns the key of an object.
     pub fn of(metadata: &ObjectMeta) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -33,47 +33,50 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What holds pods to be back.
+/// The reason why announced pods do not exist yet or do not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// Nothing for long: quota is reserved, admission follows.
+    /// Kueue has reserved quota for them, and admission follows soon.
     QuotaReserved,
     /// They wait for quota.
     NoQuota,
-    /// Someone suspended them.
+    /// Their job is suspended.
     Suspended,
-    /// The time: their CronJob has yet to fire.
+    /// Their CronJob has not fired yet.
     Scheduled,
 }
 
-/// Pods that will come together.
+/// Pods that one object announces together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// What holds them.
+    /// The reason why the pods are held.
     pub held: Held,
-    /// The labels of the object that announces them.
+    /// The labels of the object that announces the pods.
     pub labels: BTreeMap<String, String>,
-    /// How many of each class.
+    /// The pods, as (class, number of pods).
     pub pods: Vec<(PodClass, u64)>,
-    /// Whether they start all at once or not at all.
+    /// Whether all pods start at once or not at all.
     pub gang: bool,
-    /// When they come, where it is known.
+    /// The schedule on which the pods are created, if there is one.
     pub schedule: Option<Schedule>,
 }
 
-/// No object announces more pods than this; one that says so is mistaken.
+/// The maximum number of pods per template: a million. A larger number in an object is treated as a
+/// mistake and lowered to this one.
 const PODS_MAX: u64 = 1_000_000;
 
-/// What a reader of announcements needs to know of the cluster.
+/// The context in which objects are read as announcements.
 pub struct Reading<'a> {
-    /// Labels of pods that policies read.
+    /// The labels of pods that policies read.
     pub label_keys: &'a BTreeSet<String>,
-    /// Priorities by their class.
+    /// Priorities by the key of their PriorityClass.
     pub priorities: &'a BTreeMap<Key, i32>,
 }
 
 impl Reading<'_> {
-    /// What a Job announces: its pods, when it is suspended and no queue holds it, which announces them itself.
+    /// Returns the pods that a suspended Job announces.
+    ///
+    /// A Job with a Kueue queue announces none, because its Workload announces them.
     pub fn job(&self, job: &BatchJob) -> Option<Announcement> {
         let BatchJob { metadata, spec } = job;
         let labels = metadata.labels.clone().unwrap_or_default();
@@ -83,7 +86,7 @@ impl Reading<'_> {
         {
             return None;
         }
-        // A JobSet announces its jobs together.
+        // A JobSet announces the pods of all its jobs together.
         if metadata.owner_references.iter().flatten().any(|owner| owner.kind == "JobSet") {
             return None;
         }
@@ -91,7 +94,10 @@ impl Reading<'_> {
         Some(Announcement { held: Held::Suspended, labels, pods, gang: false, schedule: None })
     }
 
-    /// What a CronJob announces: the pods of its next job, unless that will be suspended, or a queue will hold it.
+    /// Returns the pods of the next job of a CronJob.
+    ///
+    /// A CronJob announces none if it, or its next job, is suspended, if a Kueue queue will hold
+    /// the job, or if its concurrency policy is `Forbid` and a job still runs.
     pub fn cron_job(&self, cron: &CronJob) -> Option<Announcement> {
         let CronJob { metadata, spec, status } = cron;
         let job = &spec.job_template;
@@ -112,7 +118,8 @@ impl Reading<'_> {
         })
     }
 
-    /// What a JobSet announces: the pods of all its jobs together.
+    /// Returns the pods of all jobs of a suspended JobSet together. A JobSet with a Kueue queue
+    /// announces none.
     pub fn job_set(&self, metadata: &ObjectMeta, set: &JobSet) -> Option<Announcement> {
         let labels = metadata.labels.clone().unwrap_or_default();
         if !set.spec.suspend
@@ -130,7 +137,7 @@ impl Reading<'_> {
         Some(Announcement { held: Held::Suspended, labels, pods, gang: true, schedule: None })
     }
 
-    /// What a Kueue Workload announces: its pods, until they are admitted.
+    /// Returns the pods of a Kueue Workload that is neither admitted nor finished.
     pub fn workload(
         &self,
         metadata: &ObjectMeta,
@@ -152,7 +159,7 @@ impl Reading<'_> {
         Some(Announcement { held, labels, pods, gang: true, schedule: None })
     }
 
-    /// The pods that a job starts with.
+    /// Returns the pods with which a job starts.
     fn job_pods(&self, spec: &JobSpec, metadata: &ObjectMeta) -> (PodClass, u64) {
         let parallelism = spec.parallelism.unwrap_or(1);
         let count =
@@ -170,5 +177,5 @@ impl Reading<'_> {
     }
 }
 
-/// Kueue manages what carries it.
+/// The label of objects that Kueue manages, with the name of their queue.
 const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";

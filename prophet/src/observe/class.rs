@@ -1,4 +1,4 @@
-//! Classes of pods that are alike for us, each held once however many pods there are.
+//! Classes of identical pods. Each class is stored once, however many pods it has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,44 +10,45 @@ use super::constraints::Constraints;
 use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodTemplate, VOLCANO_GROUP};
 use super::requests::requests;
 
-/// What a pod is to us.
+/// The role of a pod in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// A workload's: batch demand where a policy says so.
+    /// A pod of a workload. It is batch demand if a policy selects it.
     Workload,
-    /// A DaemonSet's.
+    /// A pod of a DaemonSet.
     Daemon,
-    /// The API server's view of a static pod.
+    /// A mirror pod, which is the object of a static pod in the API server.
     Mirror,
-    /// Ours.
+    /// A placeholder of Prophet.
     Placeholder,
 }
 
 /// Pods that are interchangeable for every policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodClass {
-    /// What they are.
+    /// The role of the pods.
     pub role: Role,
-    /// Their namespace.
+    /// The namespace of the pods.
     pub namespace: String,
-    /// Those of their labels that some policy reads.
+    /// The labels of the pods that at least one policy reads.
     pub labels: BTreeMap<String, String>,
-    /// Their priority.
+    /// The priority of the pods.
     pub priority: i32,
-    /// The scheduling gates that hold them.
+    /// The scheduling gates that hold the pods.
     pub gates: Vec<String>,
-    /// The PodGroup of pods that are held: how those start that are not, is for their scheduler.
+    /// The PodGroup of pods that a gate holds. It is `None` for pods without a gate, because their
+    /// scheduler decides how they start.
     pub pod_group: Option<String>,
-    /// What each takes of a node.
+    /// The resources that each pod takes of a node.
     pub requests: Resources,
-    /// The kind of the accelerators among it.
+    /// The kind of the requested accelerators.
     pub accelerator_kind: AcceleratorKind,
-    /// Where they may go.
+    /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
 }
 
 impl PodClass {
-    /// The class of a pod, with the labels that policies read.
+    /// Returns the class of a pod. `label_keys` are the labels that policies read.
     pub fn of(pod: &Pod, label_keys: &BTreeSet<String>) -> Self {
         let Pod { metadata, spec, status: _ } = pod;
         let (requests, accelerator_kind) = requests(spec);
@@ -68,7 +69,7 @@ impl PodClass {
         }
     }
 
-    /// The class of pods to be.
+    /// Returns the class of the pods that a template describes.
     pub fn of_template(
         template: &PodTemplate,
         namespace: &str,
@@ -124,10 +125,11 @@ fn role(pod: &Pod) -> Role {
     }
 }
 
-/// The place of a class among [`Classes`]; used anew once the last pod of it is gone.
+/// The index of a class in [`Classes`]. An index is reused once the last pod of its class is gone.
 pub type ClassId = u32;
 
-/// Classes with the number of their users. Memory grows with the classes that are in use, not with those that were.
+/// Classes with the number of their users. Memory grows with the classes in use, not with those
+/// that were used before.
 #[derive(Clone, Debug, Default)]
 pub struct Classes {
     ids: HashMap<Arc<PodClass>, ClassId>,
@@ -136,7 +138,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The place of a class, with one user more.
+    /// Returns the index of a class and adds one user.
     pub fn take(&mut self, class: PodClass) -> ClassId {
         if let Some(&id) = self.ids.get(&class) {
             self.retain(id);
@@ -152,14 +154,14 @@ impl Classes {
         id
     }
 
-    /// One user more of a class in use.
+    /// Adds one user to a class in use.
     pub fn retain(&mut self, id: ClassId) {
         if let Some(Some((_, users))) = self.slots.get_mut(id as usize) {
             *users += 1;
         }
     }
 
-    /// One user less.
+    /// Removes one user from a class.
     pub fn release(&mut self, id: ClassId) {
         let Some(slot) = self.slots.get_mut(id as usize) else { return };
         let Some((class, users)) = slot else { return };
@@ -171,22 +173,22 @@ impl Classes {
         }
     }
 
-    /// A class in use.
+    /// Returns a class in use.
     pub fn get(&self, id: ClassId) -> Option<&Arc<PodClass>> {
         self.slots.get(id as usize)?.as_ref().map(|(class, _)| class)
     }
 
-    /// How many places there are, used or not.
+    /// The number of indexes, used or not.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether no class was ever used.
+    /// Whether no class was ever added.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// The classes in use.
+    /// Iterates over the classes in use.
     pub fn iter(&self) -> impl Iterator<Item = (ClassId, &Arc<PodClass>)> {
         let used =
             self.slots.iter().enumerate().filter_map(|(id, slot)| Some((id, &slot.as_ref()?.0)));

@@ -1,24 +1,25 @@
-//! Where a pod may go: node selector, required node affinity, tolerations.
+//! The nodes on which a pod may run: node selector, required node affinity, tolerations.
 //!
-//! Not evaluated: preferred affinity, pod affinity and anti-affinity, topology spread, volumes, host ports, and
-//! `matchFields` (a pod that names its node is no demand for another).
+//! Preferred affinity, pod affinity and anti-affinity, topology spread, volumes and host ports are
+//! not evaluated. A term with `matchFields` never holds, because a pod that names its node is no
+//! demand for another node.
 
 use std::collections::BTreeMap;
 
 use super::objects::Taint;
 use super::objects::{NodeSelectorTerm, PodSpec, Requirement, Toleration};
 
-/// What a pod asks of the node it is put on, beside room.
+/// The constraints of a pod on the labels and taints of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraints {
     selector: BTreeMap<String, String>,
-    /// One of them must hold; `None` where there is no required affinity.
+    /// Terms of which one must hold; `None` if the pod has no required node affinity.
     terms: Option<Vec<NodeSelectorTerm>>,
     tolerations: Vec<Toleration>,
 }
 
 impl Constraints {
-    /// Those of a pod.
+    /// Returns the constraints of a pod.
     pub fn of(spec: &PodSpec) -> Self {
         let mut tolerations = spec.tolerations.clone();
         tolerations.sort();
@@ -30,7 +31,10 @@ impl Constraints {
         }
     }
 
-    /// Those of a DaemonSet's pods: its controller lets them bear what befalls nodes.
+    /// Returns the constraints of a DaemonSet's pods.
+    ///
+    /// The DaemonSet controller adds tolerations of the taints that Kubernetes puts on nodes, so
+    /// the constraints tolerate every taint whose key begins with `node.kubernetes.io/`.
     pub fn of_daemon(spec: &PodSpec) -> Self {
         let mut constraints = Self::of(spec);
         constraints.tolerations.push(Toleration {
@@ -41,7 +45,7 @@ impl Constraints {
         constraints
     }
 
-    /// Whether a node with these labels and taints takes the pod.
+    /// Whether a pod with these constraints may run on a node with these labels and taints.
     pub fn admit(&self, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
         let Self { selector, terms, tolerations } = self;
         selector.iter().all(|(key, value)| labels.get(key) == Some(value))
@@ -53,7 +57,8 @@ impl Constraints {
     }
 }
 
-/// Not an operator of Kubernetes: every taint whose key begins so.
+/// An operator that Kubernetes does not have: it matches every taint whose key begins with the
+/// given key.
 const PREFIX: &str = "Prefix";
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -73,7 +78,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// Whether a term holds; an empty one never does.
+/// Whether a term holds. An empty term never holds.
 fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
     let NodeSelectorTerm { match_expressions, match_fields } = term;
     match_fields.is_empty()
@@ -106,7 +111,7 @@ fn compares(left: &str, operator: &str, right: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A spot node with GPUs and their taint.
+    /// Checks a pod against a spot node that has GPUs and their taint.
     #[track_caller]
     fn check(spec: &str, admitted: bool) {
         let labels = [

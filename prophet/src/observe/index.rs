@@ -1,6 +1,8 @@
-//! What the watches have told us, in one synchronous index: events go in, each in a few microseconds, and a turn reads it.
+//! The state of the cluster as one synchronous index of pods, nodes and announced pods.
 //!
-//! Pods are interned: one that is like another costs a map entry. No clock, no client.
+//! Watch events update the index, each in a few microseconds, and a turn reads it. Identical pods
+//! share one class, so a further pod of a known class costs one map entry. The module has no clock
+//! and no client.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,118 +19,120 @@ use super::objects::time;
 use super::objects::{DaemonSet, Node, Pod, is_true, since};
 use super::requests::requests;
 
-/// What is known of pods, nodes, and pods to be.
+/// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// Labels of pods that policies read.
+    /// The labels of pods that policies read.
     label_keys: BTreeSet<String>,
     classes: Classes,
     pods: HashMap<u128, Entry>,
     nodes: Nodes,
-    /// By class: pods that wait, not held by a gate; and those that are.
+    /// The number of waiting pods by class: those without a gate, and those that a gate holds.
     waiting: Vec<[u64; 2]>,
-    /// Our pods, each with the generation in which it was last seen.
+    /// The placeholders, each with the generation in which it was last observed.
     placeholders: BTreeMap<Key, (u8, PlaceholderPod)>,
     daemons: BTreeMap<Key, Daemon>,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
-    /// PodGroups whose pods start together: how many of them at least.
+    /// PodGroups whose pods start together, with the minimum number of pods that start.
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
-    /// Pods of workloads that came since they were last taken.
+    /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
-    /// Placeholders that left a node before they were told to.
+    /// Placeholders that were preempted from a node since they were last taken.
     preempted: Vec<Preempted>,
     generation: u8,
-    /// Whether the first list of pods is in.
+    /// Whether the first list of pods is complete.
     listed: bool,
-    /// Changes with every change that a decision could depend on.
+    /// A number that changes with every change that could affect a decision.
     pub version: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     class: ClassId,
-    /// [`NOWHERE`] while it waits.
+    /// The node of the pod, or [`NOWHERE`] while the pod waits.
     node: NodeId,
     generation: u8,
 }
 
-/// Kinds of PodGroups: of Kubernetes, of the scheduler plugins, of Volcano.
+/// The number of kinds of PodGroups: those of Kubernetes, of the scheduler plugins and of Volcano.
 pub(super) const GANG_KINDS: usize = 3;
 
 const NOWHERE: NodeId = NodeId::MAX;
 
-/// Preempted placeholders that are remembered until a turn asks: more come only when nobody asks.
+/// The maximum number of preempted placeholders that are kept until a turn takes them: 10,000. The
+/// limit is reached only if no turn takes them.
 const PREEMPTED_MAX: usize = 10_000;
 
-/// A DaemonSet's pods.
+/// The pods of a DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
-    /// Where they run.
+    /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
-    /// What each takes.
+    /// The requests of each pod.
     pub requests: Resources,
 }
 
-/// One of our pods.
+/// A placeholder pod of Prophet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceholderPod {
-    /// The version that a write must carry.
+    /// The `resourceVersion` that a write must carry.
     pub resource_version: String,
-    /// Its ReplicaSet.
+    /// The name of its ReplicaSet.
     pub replica_set: String,
-    /// Its policy.
+    /// The name of its policy.
     pub policy: String,
-    /// The gates that hold it.
+    /// The scheduling gates that hold the pod.
     pub gates: Vec<String>,
-    /// The node that it stands on.
+    /// The name of the node to which the pod is bound, if any.
     pub node: Option<String>,
-    /// Whether it is on its way out.
+    /// Whether the pod is being deleted.
     pub deleting: bool,
-    /// When its gate was lifted.
+    /// The time at which its gate was removed.
     pub lifted_at: Option<DateTime<Utc>>,
-    /// When it was put on a node.
+    /// The time at which the pod was bound to a node.
     pub scheduled_at: Option<DateTime<Utc>>,
 }
 
 impl PlaceholderPod {
-    /// Whether our gate holds it.
+    /// Whether Prophet's gate holds the pod.
     pub fn is_held(&self) -> bool {
         self.gates.iter().any(|gate| gate == HOLD_GATE)
     }
 }
 
-/// A placeholder that left a node.
+/// A placeholder that was preempted from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preempted {
-    /// Its namespace and name.
+    /// The namespace and name of the pod.
     pub pod: Key,
-    /// Its policy.
+    /// The name of its policy.
     pub policy: String,
-    /// Its ReplicaSet.
+    /// The name of its ReplicaSet.
     pub replica_set: String,
-    /// The node that it stood on.
+    /// The name of the node from which the pod was preempted.
     pub node: String,
 }
 
 impl Index {
-    /// An index that keeps these labels of pods.
+    /// Creates an index that keeps these labels of pods.
     pub fn new(label_keys: BTreeSet<String>) -> Self {
         Self { label_keys, ..Self::default() }
     }
 
-    /// Keeps these labels, too; whether there are any new ones, so that pods must be listed anew.
+    /// Adds labels of pods to keep. Returns whether any of them is new, in which case all pods must
+    /// be listed again.
     pub fn read_labels(&mut self, keys: impl IntoIterator<Item = String>) -> bool {
         let before = self.label_keys.len();
         self.label_keys.extend(keys);
         self.label_keys.len() != before
     }
 
-    /// A new list of all pods begins.
+    /// Begins a new list of all pods.
     pub fn begin_pods(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The list has ended: what was not in it is gone.
+    /// Ends the list of pods. Pods that were not in it are removed.
     pub fn end_pods(&mut self) {
         let generation = self.generation;
         let gone: Vec<u128> = self
@@ -145,7 +149,7 @@ impl Index {
         self.version += 1;
     }
 
-    /// A pod as it is now.
+    /// Records the current state of a pod.
     pub fn apply_pod(&mut self, pod: &Pod) {
         let phase = pod.status.phase.as_deref().unwrap_or("");
         if phase == "Succeeded" || phase == "Failed" {
@@ -182,7 +186,7 @@ impl Index {
         self.version += 1;
     }
 
-    /// A pod that is gone.
+    /// Removes a pod.
     pub fn delete_pod(&mut self, pod: &Pod) {
         self.forget_placeholder(pod);
         self.remove(key(pod));
@@ -233,31 +237,31 @@ impl Index {
         }
     }
 
-    /// A node as it is now.
+    /// Records the current state of a node.
     pub fn apply_node(&mut self, node: &Node) {
         if self.nodes.apply(node) {
             self.version += 1;
         }
     }
 
-    /// A node that is gone.
+    /// Removes a node.
     pub fn delete_node(&mut self, node: &Node) {
         self.nodes.delete(node.metadata.name.as_deref().unwrap_or_default());
         self.version += 1;
     }
 
-    /// A new list of all nodes begins, and ends.
+    /// Begins a new list of all nodes.
     pub fn begin_nodes(&mut self) {
         self.nodes.begin();
     }
 
-    /// The list has ended: what was not in it is gone.
+    /// Ends the list of nodes. Nodes that were not in it are removed.
     pub fn end_nodes(&mut self) {
         self.nodes.end();
         self.version += 1;
     }
 
-    /// A DaemonSet as it is now.
+    /// Records the current state of a DaemonSet.
     pub fn apply_daemon(&mut self, daemon: &DaemonSet) {
         let spec = &daemon.spec.template.spec;
         let known =
@@ -269,14 +273,15 @@ impl Index {
         }
     }
 
-    /// A DaemonSet that is gone.
+    /// Removes a DaemonSet.
     pub fn delete_daemon(&mut self, key: &Key) {
         if self.daemons.remove(key).is_some() {
             self.version += 1;
         }
     }
 
-    /// Pods to be, as `source` announces them; `None` when it no longer does.
+    /// Records the pods that the object `key` of the kind `source` announces, or removes them if
+    /// `announcement` is `None`.
     pub fn announce(&mut self, source: &'static str, key: Key, announcement: Option<Announcement>) {
         let before = match announcement {
             Some(announcement) => {
@@ -291,19 +296,19 @@ impl Index {
         self.version += 1;
     }
 
-    /// Keeps only these of what one source announces: a list has ended.
+    /// Keeps only these announcements of one source, at the end of a list.
     pub fn retain_announced(&mut self, source: &'static str, keys: &BTreeSet<Key>) {
         self.announcements.retain(|(from, key), _| *from != source || keys.contains(key));
         self.version += 1;
     }
 
-    /// Keeps only these DaemonSets: a list has ended.
+    /// Keeps only these DaemonSets, at the end of a list.
     pub fn retain_daemons(&mut self, keys: &BTreeSet<Key>) {
         self.daemons.retain(|key, _| keys.contains(key));
         self.version += 1;
     }
 
-    /// Pods of workloads that came since the last call, by class.
+    /// Returns the workload pods that arrived since the last call, by class.
     pub fn take_arrivals(&mut self) -> Vec<(PodClass, u64)> {
         let arrivals = std::mem::take(&mut self.arrivals);
         let mut taken = Vec::with_capacity(arrivals.len());
@@ -319,57 +324,59 @@ impl Index {
         taken
     }
 
-    /// Placeholders that were preempted since the last call.
+    /// Returns the placeholders that were preempted since the last call.
     pub fn take_preempted(&mut self) -> Vec<Preempted> {
         std::mem::take(&mut self.preempted)
     }
 
-    /// The classes in use.
+    /// Returns the classes in use.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
-    /// Pods of a class that wait: not held by a gate, and held.
+    /// Returns the number of waiting pods of a class: those without a gate, and those that a gate
+    /// holds.
     pub fn waiting(&self, id: ClassId) -> [u64; 2] {
         self.waiting.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Our pods.
+    /// Iterates over the placeholders.
     pub fn placeholders(&self) -> impl Iterator<Item = (&Key, &PlaceholderPod)> {
         self.placeholders.iter().map(|(key, (_, pod))| (key, pod))
     }
 
-    /// The DaemonSets.
+    /// Iterates over the DaemonSets.
     pub fn daemons(&self) -> impl Iterator<Item = &Daemon> {
         self.daemons.values()
     }
 
-    /// Pods to be.
+    /// Iterates over the announcements.
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
         self.announcements.iter().map(|((_, key), announcement)| (key, announcement))
     }
 
-    /// PodGroups of one kind that are gangs, with the fewest pods that start.
+    /// Returns the PodGroups of one kind that are gangs, with the minimum number of pods that
+    /// start.
     pub(super) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
         &mut self.gangs[kind.min(GANG_KINDS - 1)]
     }
 
-    /// The fewest pods of a PodGroup that start; `None` where it is no gang.
+    /// Returns the minimum number of pods of a PodGroup that start, or `None` if it is no gang.
     pub fn gang_min(&self, group: &Key) -> Option<u64> {
         self.gangs.iter().find_map(|gangs| gangs.get(group).copied())
     }
 
-    /// Labels of pods that are kept.
+    /// Returns the keys of the pod labels that are kept.
     pub fn label_keys(&self) -> &BTreeSet<String> {
         &self.label_keys
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     pub fn pods(&self) -> usize {
         self.pods.len()
     }
@@ -383,7 +390,8 @@ fn label(pod: &Pod, key: &str) -> String {
     pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default()
 }
 
-/// A pod's UID as a number, or a hash of whatever it has instead.
+/// Returns the UID of a pod as a number, or a hash of its UID, namespace and name if the UID is not
+/// hexadecimal.
 fn key(pod: &Pod) -> u128 {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let digits: String = uid.chars().filter(|c| *c != '-').collect();

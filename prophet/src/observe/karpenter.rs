@@ -1,4 +1,5 @@
-//! What is read of Karpenter: pools of nodes, and claims, the nodes that it has asked for.
+//! The fields that Prophet reads of Karpenter: NodePools, and NodeClaims, which are the nodes that
+//! Karpenter has requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,28 +16,28 @@ use super::requests::{kind_in, resources};
 /// A `NodePool` of `karpenter.sh/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePool {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
-    /// The labels that each of its nodes gets.
+    /// The labels of each node of the pool.
     pub labels: BTreeMap<String, String>,
-    /// Their taints.
+    /// The taints of each node of the pool.
     pub taints: Vec<Taint>,
-    /// By label, the values that a node may have: the requirements of the operator `In`.
+    /// The values that a node may have, by label: the requirements with the operator `In`.
     pub choices: BTreeMap<String, BTreeSet<String>>,
-    /// The most CPU of all its nodes together.
+    /// The maximum CPU of all nodes of the pool together, in thousandths of a core.
     pub cpu_millis_max: Option<u64>,
 }
 
 /// A `NodeClaim` of `karpenter.sh/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeClaim {
-    /// The labels of its node.
+    /// The labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// What an instance has.
+    /// The capacity of the instance.
     pub capacity: Resources,
-    /// What Karpenter reckons that pods can have of it.
+    /// The allocatable resources of the node, as Karpenter estimates them.
     pub allocatable: Resources,
-    /// The kind of its accelerators.
+    /// The kind of the accelerators of the node.
     pub accelerator_kind: AcceleratorKind,
 }
 
@@ -75,7 +76,7 @@ struct ClaimStatus {
 }
 
 impl NodePool {
-    /// A pool; `None` for one that is going, or makes no sense.
+    /// Reads a NodePool. Returns `None` if it is being deleted or is invalid.
     pub fn of(object: &DynamicObject) -> Option<Self> {
         if object.metadata.deletion_timestamp.is_some() {
             return None;
@@ -103,7 +104,8 @@ impl NodePool {
 }
 
 impl NodeClaim {
-    /// A claim; `None` for one that says nothing of its node yet.
+    /// Reads a NodeClaim. Returns `None` if its status has no allocatable resources yet or is
+    /// invalid.
     pub fn of(object: &DynamicObject) -> Option<Self> {
         let ClaimStatus { capacity, allocatable } =
             serde_json::from_value(object.data.get("status")?.clone()).ok()?;

@@ -1,18 +1,19 @@
-//! Observe: what a cluster's watches tell, in one synchronous index, and what a policy sees of it.
+//! Observe: keeps the state of a cluster, as its watches report it, in one synchronous index, and
+//! selects the part that a policy covers.
 //!
 //! ```text
-//! objects.rs       what is read of Kubernetes objects
+//! objects.rs       the fields that Prophet reads of Kubernetes objects
 //! quantity.rs      Kubernetes quantities, exact
-//! requests.rs      what a pod takes of a node
-//! constraints.rs   where a pod may go
-//! class.rs         pods that are alike, held once
-//! nodes.rs         nodes, and what runs on each
-//! announced.rs     pods to be
-//! schedule.rs      when a CronJob fires
-//! index.rs         all of it, kept up to date by events
-//! workloads.rs     which of it a policy is about
-//! world.rs         the index, and the few objects that are kept as they are
-//! karpenter.rs     what is read of Karpenter's pools and claims
+//! requests.rs      the resources that a pod takes of a node
+//! constraints.rs   the nodes on which a pod may run
+//! class.rs         classes of identical pods, each stored once
+//! nodes.rs         nodes, and the pods on each
+//! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
+//! schedule.rs      the times at which a CronJob fires
+//! index.rs         the index of pods and nodes, updated by events
+//! workloads.rs     the workloads that a policy selects
+//! world.rs         the index, and the few objects that are stored as they are
+//! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
 //! watch.rs         the watches
 //! ```
 

@@ -1,4 +1,4 @@
-//! Nodes, and what runs on each.
+//! Nodes, and the pods on each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,27 +11,28 @@ use super::objects::Taint;
 use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
 
-/// The place of a node among [`Nodes`]; used anew once the node is gone and nothing is bound to it.
+/// The index of a node in [`Nodes`]. An index is reused once its node is gone and no pod is bound
+/// to it.
 pub type NodeId = u32;
 
-/// A node as we read it.
+/// The properties of a node that Prophet reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its labels.
+    /// The labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// Its taints.
+    /// The taints of the node.
     pub taints: Vec<Taint>,
-    /// What pods can have of it.
+    /// The allocatable resources of the node.
     pub allocatable: Resources,
-    /// The kind of its accelerators, where any are registered.
+    /// The kind of its accelerators, if any are registered.
     pub accelerator_kind: Option<AcceleratorKind>,
-    /// Whether its kubelet says that it is ready.
+    /// Whether the kubelet reports the node as ready.
     pub ready: bool,
-    /// Whether pods may be put on it: ready, not cordoned, not being deleted.
+    /// Whether pods may be bound to the node: it is ready, not cordoned, and not being deleted.
     pub schedulable: bool,
-    /// When it was made.
+    /// The creation time of the node.
     pub created: Option<DateTime<Utc>>,
-    /// Since when its kubelet says that it is ready.
+    /// The time since which the kubelet reports the node as ready.
     pub ready_since: Option<DateTime<Utc>>,
 }
 
@@ -60,54 +61,55 @@ impl NodeFacts {
     }
 }
 
-/// Taints of nodes that an autoscaler is about to take away.
+/// The taints of nodes that an autoscaler is about to remove.
 const GOING: [&str; 3] =
     ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
 
-/// A workload's pods of one class on a node.
+/// The workload pods of one class on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnNode {
-    /// Which.
+    /// The class of the pods.
     pub class: ClassId,
-    /// How many, one at least.
+    /// The number of pods, at least 1.
     pub count: u32,
-    /// When the oldest of those that came since the first one was made.
+    /// The creation time of the oldest of those pods that were bound since the first pod of the
+    /// class came to the node.
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// A node with what runs on it. Pods may be bound before the node is seen.
+/// A node with its pods. Pods may be bound before the node itself is observed.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSlot {
-    /// Its name.
+    /// The name of the node.
     pub name: Arc<str>,
-    /// The node, once seen.
+    /// The properties of the node, once it is observed.
     pub facts: Option<NodeFacts>,
-    /// What all pods but placeholders take of it.
+    /// The resources that all pods except placeholders take of the node.
     pub used: Resources,
-    /// What static pods take of it.
+    /// The resources that static pods take of the node.
     pub static_used: Resources,
-    /// Workloads' pods on it or nominated to it, by class.
+    /// The workload pods that run on the node or are nominated to it, by class.
     pub pods: Vec<OnNode>,
-    /// Placeholders on it.
+    /// The number of placeholders on the node.
     pub placeholders: u32,
-    /// All pods counted above.
+    /// The number of all pods counted above.
     users: u32,
     generation: u8,
 }
 
-/// Nodes by place and name.
+/// Nodes by index and by name.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     ids: HashMap<Arc<str>, NodeId>,
     slots: Vec<NodeSlot>,
     free: Vec<NodeId>,
     generation: u8,
-    /// Changes with every change of a node's facts.
+    /// A number that changes with every change of the properties of a node.
     pub version: u64,
 }
 
 impl Nodes {
-    /// The place of a node by its name.
+    /// Returns the index of the node with this name. An unknown name gets a new index.
     pub fn id(&mut self, name: &str) -> NodeId {
         if let Some(&id) = self.ids.get(name) {
             return id;
@@ -127,7 +129,8 @@ impl Nodes {
         id
     }
 
-    /// A node as it is now; whether anything we read has changed.
+    /// Records the current state of a node. Returns whether any property that Prophet reads has
+    /// changed.
     pub fn apply(&mut self, node: &Node) -> bool {
         let Some(name) = node.metadata.name.as_deref() else { return false };
         let (id, generation) = (self.id(name), self.generation);
@@ -142,23 +145,24 @@ impl Nodes {
         changed
     }
 
-    /// A node that is gone.
+    /// Removes a node.
     pub fn delete(&mut self, name: &str) {
         let Some(&id) = self.ids.get(name) else { return };
         let slot = &mut self.slots[id as usize];
         slot.facts = None;
-        // Should one of its name come again, what is still bound to this one did not wait for that.
+        // If a node of the same name is created later, the pods that are still bound to this one
+        // did not wait for it.
         slot.pods.iter_mut().for_each(|pods| pods.oldest = None);
         self.version += 1;
         self.let_go(id);
     }
 
-    /// A new list of all nodes begins.
+    /// Begins a new list of all nodes.
     pub fn begin(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The list has ended: what was not in it is gone.
+    /// Ends the list. Nodes that were not in it are removed.
     pub fn end(&mut self) {
         let generation = self.generation;
         let gone: Vec<Arc<str>> = self
@@ -172,7 +176,7 @@ impl Nodes {
         }
     }
 
-    /// A pod was bound, which was made then.
+    /// Records that a pod was bound to a node. `created` is the creation time of the pod.
     pub(super) fn bind(
         &mut self,
         id: NodeId,
@@ -201,7 +205,7 @@ impl Nodes {
         }
     }
 
-    /// A pod left.
+    /// Records that a pod left a node.
     pub(super) fn unbind(&mut self, id: NodeId, class_id: ClassId, class: &PodClass) {
         let slot = &mut self.slots[id as usize];
         slot.users = slot.users.saturating_sub(1);
@@ -225,7 +229,7 @@ impl Nodes {
         self.let_go(id);
     }
 
-    /// Frees the place of a node that is gone and on which nothing is counted any more.
+    /// Frees the index of a node that is gone and that no pod uses any more.
     fn let_go(&mut self, id: NodeId) {
         let slot = &self.slots[id as usize];
         if slot.facts.is_none() && slot.users == 0 && self.ids.remove(&slot.name).is_some() {
@@ -233,12 +237,12 @@ impl Nodes {
         }
     }
 
-    /// A node by its place.
+    /// Returns a node by its index.
     pub fn get(&self, id: NodeId) -> &NodeSlot {
         &self.slots[id as usize]
     }
 
-    /// Nodes that were seen, with their places.
+    /// Iterates over the observed nodes, with their indexes.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &NodeSlot, &NodeFacts)> {
         self.slots
             .iter()
@@ -246,23 +250,23 @@ impl Nodes {
             .filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
     }
 
-    /// How many places there are, used or not.
+    /// The number of indexes, used or not.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether no node was ever seen.
+    /// Whether no node was ever observed.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// A node by its name.
+    /// Returns a node by its name.
     pub fn by_name(&self, name: &str) -> Option<&NodeSlot> {
         self.ids.get(name).map(|&id| self.get(id))
     }
 }
 
-/// `have` less `take`, never below nothing.
+/// Returns `have` minus `take`, with each component at least 0.
 pub(crate) fn less(have: Resources, take: Resources) -> Resources {
     let (have, take) = (have.components(), take.components());
     Resources::of(std::array::from_fn(|i| have[i].saturating_sub(take[i])))

@@ -1,6 +1,8 @@
-//! What we read of Kubernetes objects, and no more: a full pod takes 58 KB of memory, one of these a tenth of that.
+//! The fields that Prophet reads of Kubernetes objects, and no others.
 //!
-//! Every field may be absent: what a server sends is never taken on trust.
+//! Other fields are dropped because of their size: a complete pod takes 58 KB of memory, one of
+//! these types a tenth of that. Every field may be absent, because objects from the API server are
+//! not trusted to be complete.
 
 #![allow(missing_docs, reason = "the fields of the Kubernetes API, by their names there")]
 
@@ -13,17 +15,17 @@ use kube::Resource;
 use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
 
-/// Annotations that are kept; the first one ends the initial list of a watch.
+/// Annotations that are kept. The first one marks the end of the initial list of a watch.
 const ANNOTATIONS: [&str; 5] =
     ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
 
-/// The annotation of a mirror pod: the API server's view of a static pod.
+/// The annotation of a mirror pod, which is the object of a static pod in the API server.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The label by which a pod names its PodGroup of the scheduler plugins.
+/// The label of a pod with the name of its PodGroup of the scheduler plugins.
 pub(super) const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 
-/// The annotation by which a pod names its Volcano PodGroup.
+/// The annotation of a pod with the name of its Volcano PodGroup.
 pub(super) const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 
 #[derive(Deserialize)]
@@ -42,7 +44,8 @@ struct Meta {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-/// An object's metadata without what is never read: managed fields, and annotations of others.
+/// Deserializes an object's metadata without the parts that are never read: managed fields, and
+/// annotations other than [`ANNOTATIONS`].
 fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let Meta {
         name,
@@ -75,7 +78,7 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     })
 }
 
-/// Quantities by resource name. Where a custom resource holds them they may be bare numbers.
+/// Deserializes quantities by resource name. In custom resources, a quantity may be a bare number.
 fn quantities<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -93,7 +96,7 @@ fn quantities<'de, D: Deserializer<'de>>(
     Ok(all.into_iter().map(|(name, quantity)| (name, text(quantity))).collect())
 }
 
-/// A slim type as a resource of the API server.
+/// Implements [`Resource`] for one of the reduced types.
 macro_rules! resource {
     ($type:ident, $kind:literal, $group:literal, $version:literal, $plural:literal) => {
         impl Resource for $type {
@@ -124,19 +127,19 @@ macro_rules! resource {
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
-    /// Its metadata, slim.
+    /// The metadata, reduced to the fields that are read.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
-    /// What it asks for.
+    /// The desired state: requests and constraints.
     #[serde(default)]
     pub spec: PodSpec,
-    /// How it is.
+    /// The observed state.
     #[serde(default)]
     pub status: PodStatus,
 }
 resource!(Pod, "Pod", "", "v1", "pods");
 
-/// What a pod asks for, and where it may go.
+/// The requests of a pod, and the constraints on its nodes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
@@ -244,12 +247,12 @@ pub struct Condition {
     pub last_transition_time: Option<Time>,
 }
 
-/// Whether one of the conditions is true.
+/// Whether the condition of this type is true.
 pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Since when one of the conditions is true.
+/// Returns the time since which the condition of this type is true, or `None` if it is not true.
 pub(crate) fn since(conditions: &[Condition], type_: &str) -> Option<DateTime<Utc>> {
     let mut conditions = conditions.iter();
     let found =
@@ -260,13 +263,13 @@ pub(crate) fn since(conditions: &[Condition], type_: &str) -> Option<DateTime<Ut
 /// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Node {
-    /// Its metadata, slim.
+    /// The metadata, reduced to the fields that are read.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
-    /// What is wanted of it.
+    /// The desired state.
     #[serde(default)]
     pub spec: NodeSpec,
-    /// How it is.
+    /// The observed state.
     #[serde(default)]
     pub status: NodeStatus,
 }
@@ -295,7 +298,7 @@ pub struct NodeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Pods to be: what a workload makes pods of.
+/// The template of the pods that a workload creates.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -312,10 +315,10 @@ pub struct TemplateMeta {
 /// A DaemonSet.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct DaemonSet {
-    /// Its metadata, slim.
+    /// The metadata, reduced to the fields that are read.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
-    /// Its pods.
+    /// The desired state, with the template of the pods.
     #[serde(default)]
     pub spec: TemplateSpec,
 }
@@ -330,10 +333,10 @@ pub struct TemplateSpec {
 /// A Job.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct BatchJob {
-    /// Its metadata, slim.
+    /// The metadata, reduced to the fields that are read.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
-    /// Its pods, and how many.
+    /// The desired state, with the template and the number of the pods.
     #[serde(default)]
     pub spec: JobSpec,
 }
@@ -351,13 +354,13 @@ pub struct JobSpec {
 /// A CronJob.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct CronJob {
-    /// Its metadata, slim.
+    /// The metadata, reduced to the fields that are read.
     #[serde(default, deserialize_with = "meta")]
     pub metadata: ObjectMeta,
-    /// When it fires, and what.
+    /// The desired state, with the schedule and the template of the jobs.
     #[serde(default)]
     pub spec: CronJobSpec,
-    /// What runs of it.
+    /// The observed state, with the running jobs.
     #[serde(default)]
     pub status: CronJobStatus,
 }
@@ -382,7 +385,7 @@ pub struct CronJobStatus {
 /// A JobSet.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct JobSet {
-    /// Its jobs.
+    /// The desired state, with the jobs.
     #[serde(default)]
     pub spec: JobSetSpec,
 }
@@ -408,13 +411,13 @@ pub struct JobTemplate {
     pub spec: JobSpec,
 }
 
-/// Kueue's Workload.
+/// A Workload of Kueue.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct KueueWorkload {
-    /// Its pods.
+    /// The desired state, with the sets of pods.
     #[serde(default)]
     pub spec: WorkloadSpec,
-    /// How far it is.
+    /// The observed state, with the conditions of admission.
     #[serde(default)]
     pub status: WorkloadStatus,
 }
@@ -438,7 +441,7 @@ pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A time of the API server.
+/// Converts a time of the API server, or returns `None` if it is out of range.
 pub(crate) fn time(
     time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time,
 ) -> Option<DateTime<Utc>> {

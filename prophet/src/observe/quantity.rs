@@ -1,19 +1,24 @@
-//! Kubernetes quantities (`100m`, `1.5Gi`, `12e6`), parsed exactly and rounded up, as the scheduler does.
+//! Kubernetes quantities (`100m`, `1.5Gi`, `12e6`), parsed exactly and rounded up, as in the
+//! scheduler.
 
-/// Digits beyond this make no sense in a count of anything.
+/// The maximum number of digits of a quantity: 30. No meaningful quantity has more.
 const DIGITS_MAX: usize = 30;
 
-/// A quantity in thousandths of its unit, such as CPU; `None` when it is none, or negative. Saturates.
+/// Parses a quantity into thousandths of its unit, for example CPU in millis.
+///
+/// Returns `None` if the text is not a quantity or is negative. Saturates at `u64::MAX`.
 pub fn millis(text: &str) -> Option<u64> {
     scaled(text, 3)
 }
 
-/// A quantity in whole units, such as bytes; `None` when it is none, or negative. Saturates.
+/// Parses a quantity into whole units, for example bytes.
+///
+/// Returns `None` if the text is not a quantity or is negative. Saturates at `u64::MAX`.
 pub fn units(text: &str) -> Option<u64> {
     scaled(text, 0)
 }
 
-/// `text` times ten to the power of `shift`, rounded up.
+/// Returns `text` times ten to the power of `shift`, rounded up.
 fn scaled(text: &str, shift: i32) -> Option<u64> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -29,16 +34,16 @@ fn scaled(text: &str, shift: i32) -> Option<u64> {
     let Some(scaled) = mantissa.checked_mul(1 << power_of_two) else { return Some(u64::MAX) };
     let ten_to = |power: i32| 10_u128.checked_pow(power.unsigned_abs());
     let exact = if tens >= 0 {
-        // Zero of anything is zero, whatever its power.
+        // Zero times any power of ten is zero.
         if scaled == 0 { Some(0) } else { ten_to(tens).and_then(|by| scaled.checked_mul(by)) }
     } else {
-        // So small that it rounds up to one, or is nothing.
+        // The divisor exceeds `u128`, so the result rounds up to 1, or is 0 for 0.
         Some(ten_to(tens).map_or(u128::from(scaled > 0), |by| scaled.div_ceil(by)))
     };
     Some(exact.and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX))
 }
 
-/// The powers of two and of ten that a suffix stands for.
+/// Returns the powers of two and of ten of a suffix.
 fn suffix_powers(suffix: &str) -> Option<(u32, i32)> {
     Some(match suffix {
         "" => (0, 0),
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_none() {
+    fn invalid_quantities_are_none() {
         for text in ["", "m", ".", "-1", "1 Gi", "1.2.3", "1gi", "1e", "1e100", "1Mb", "Gi", "é"] {
             check(text, None, None);
         }

@@ -1,8 +1,9 @@
-//! What a pod takes of a node, as the scheduler counts it.
+//! The resources that a pod takes of a node, as the scheduler counts them.
 //!
-//! The largest of what its containers and sidecars ask for together and what each init container asks for beside the
-//! sidecars started before it; pod-level resources in place of that sum for CPU and memory; and the overhead on top
-//! (Kubernetes, `resourcehelper.PodRequests`).
+//! The base is the maximum of two sums: the requests of all containers and sidecars together, and,
+//! for each init container, its requests plus those of the sidecars started before it. For CPU and
+//! memory, pod-level requests replace that base. The overhead is added at the end (Kubernetes,
+//! `resourcehelper.PodRequests`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use embedder::{AcceleratorKind, Resources};
 use super::objects::{Container, PodSpec};
 use super::quantity::{millis, units};
 
-/// Resource names that count as accelerators; of several that a pod asks for, the first one here counts.
+/// Resource names that count as accelerators. If a pod requests several, the first one in this list
+/// counts.
 pub(super) const ACCELERATORS: [&str; 5] = [
     AcceleratorKind::NVIDIA,
     AcceleratorKind::AMD,
@@ -20,7 +22,8 @@ pub(super) const ACCELERATORS: [&str; 5] = [
     "habana.ai/gaudi",
 ];
 
-/// What a pod takes of a node, one pod slot among it, and the kind of its accelerators.
+/// Returns the resources that a pod takes of a node, including one pod slot, and the kind of its
+/// accelerators.
 pub fn requests(spec: &PodSpec) -> (Resources, AcceleratorKind) {
     let kind = kind(spec);
     let of = |quantities: &BTreeMap<String, String>| resources(quantities, kind);
@@ -48,8 +51,9 @@ pub fn requests(spec: &PodSpec) -> (Resources, AcceleratorKind) {
     (Resources { pods: 1, ..all }, AcceleratorKind::new(kind))
 }
 
-/// Quantities as a vector, with accelerators of one kind. What is no quantity counts as nothing: the API server lets
-/// none through.
+/// Converts quantities to a vector, with accelerators of one kind.
+///
+/// Invalid quantities count as 0, because the API server accepts none.
 pub fn resources(quantities: &BTreeMap<String, String>, kind: &str) -> Resources {
     let get = |name: &str| quantities.get(name).map_or("0", String::as_str);
     Resources {
@@ -61,7 +65,7 @@ pub fn resources(quantities: &BTreeMap<String, String>, kind: &str) -> Resources
     }
 }
 
-/// The kind of accelerators that quantities have any of, if they have.
+/// Returns the first kind of accelerator of which the quantities contain at least one.
 pub fn kind_in(quantities: &BTreeMap<String, String>) -> Option<&'static str> {
     ACCELERATORS
         .into_iter()
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_init_container_counts() {
+    fn the_maximum_of_init_containers_and_containers_counts() {
         check(
             r#"{"containers": [{"resources": {"requests": {"cpu": "1", "memory": "4Gi"}}}],
                 "initContainers": [{"resources": {"requests": {"cpu": "3"}}}, {"resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}"#,

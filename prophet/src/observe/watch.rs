@@ -1,7 +1,8 @@
-//! The watches: events of the API server into the [`World`], one task each, for as long as the controller runs.
+//! The watches: they apply events of the API server to the [`World`], in one task each, while the
+//! controller runs.
 //!
-//! A watch that fails says so and tries again; what it had told stays. Kinds that a cluster may lack are looked for
-//! once a minute.
+//! A watch that fails records its error and retries; the state that it reported before is kept.
+//! Kinds that a cluster may lack are discovered once a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -27,7 +28,7 @@ use super::objects::{BatchJob, CronJob, DaemonSet, JobSet, KueueWorkload, Node, 
 use super::world::{OwnedObject, World, backing_off};
 use crate::crd::OverprovisioningPolicy;
 
-/// The world as the watches keep it, and a bell that rings when it changes.
+/// The world that the watches update, and a notification of its changes.
 #[derive(Debug, Default)]
 pub struct Shared {
     world: Mutex<World>,
@@ -35,41 +36,42 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The world. Held for a moment only: events wait meanwhile.
+    /// Locks the world. The lock must be held only briefly, because events wait for it.
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when the world has changed since the last call.
+    /// Completes when the world has changed since the last call.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Rings the bell.
+    /// Notifies [`Shared::changed`] of a change.
     pub fn ring(&self) {
         self.changed.notify_one();
     }
 }
 
-/// Where policies count, and who else is asked.
+/// The namespaces of the policies and of the status of cluster-autoscaler.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Namespaces whose policies count.
+    /// The namespaces whose policies count.
     pub namespaces: Vec<String>,
-    /// The namespace of cluster-autoscaler's status.
+    /// The namespace of the status of cluster-autoscaler.
     pub autoscaler_namespace: String,
 }
 
-/// The name of cluster-autoscaler's status.
+/// The name of the ConfigMap with the status of cluster-autoscaler.
 const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
 
-/// How often kinds are looked for that a cluster may lack.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+/// The interval at which kinds that a cluster may lack are discovered: one minute.
+const DISCOVERY_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What decisions rest on in any cluster; to it come policies and what stands, in each namespace.
+/// The watches that decisions need in any cluster. Decisions also need the policies and the
+/// standing placeholders of each namespace.
 const NEEDED: [&str; 4] = ["pods", "nodes", "daemonsets", "priorityclasses"];
 
-/// The running watches; dropped, they end.
+/// The running watches. They end when this value is dropped.
 pub struct Watches {
     client: Client,
     shared: Arc<Shared>,
@@ -78,7 +80,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts them all.
+    /// Starts all watches.
     pub fn start(client: Client, shared: Arc<Shared>, scope: &Scope) -> Self {
         shared.world().need(NEEDED.map(str::to_owned));
         let mut watches = Self { client, shared, tasks: JoinSet::new(), pods: None };
@@ -98,7 +100,7 @@ impl Watches {
         watches
     }
 
-    /// Lists all pods anew: policies read other labels now.
+    /// Lists all pods again, because policies read other labels than before.
     pub fn restart_pods(&mut self) {
         if let Some(old) = self.pods.take() {
             old.abort();
@@ -229,10 +231,10 @@ impl Watches {
     }
 }
 
-/// What carries our mark.
+/// The label selector of the objects that Prophet manages.
 const OURS: &str = "app.kubernetes.io/managed-by=prophet";
 
-/// Applies the events of one watch, for ever.
+/// Applies the events of one watch, until its task is aborted.
 async fn follow<K>(
     name: String,
     api: Api<K>,
@@ -264,8 +266,10 @@ async fn follow<K>(
     }
 }
 
-/// Applies events of a kind whose objects, in one namespace or in all, are kept as they are. What a new list lacks is gone once the list
-/// has ended, and not before: what stands must never look as if it did not.
+/// Returns a function that applies events of a kind whose objects are stored as they are.
+///
+/// `here` is the namespace of the watch, or `None` for all namespaces. Objects that a new list
+/// lacks are removed only when the list has ended, so that existing objects never seem to be gone.
 fn kept<K: Resource, V>(
     here: Option<String>,
     map: impl Fn(&mut World) -> &mut BTreeMap<Key, V>,
@@ -295,7 +299,7 @@ fn kept<K: Resource, V>(
     }
 }
 
-/// Applies events of a kind that announces pods.
+/// Returns a function that applies events of a kind that announces pods.
 fn announcer<K: Resource + Send + 'static>(
     name: &'static str,
     read: impl Fn(&Reading<'_>, &K) -> Option<Announcement> + Send + 'static,
@@ -377,7 +381,7 @@ const OPTIONAL: [OptionalKind; 8] = [
     },
 ];
 
-/// Watches kinds while the cluster has them.
+/// Watches the optional kinds while the cluster has them.
 async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<String>) {
     let mut running: [Option<JoinSet<()>>; OPTIONAL.len()] = [const { None }; OPTIONAL.len()];
     loop {
@@ -402,15 +406,15 @@ async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<Str
                         _ => {}
                     }
                 }
-                // What cannot be asked stays as it is.
+                // If discovery fails, the watch of the kind stays as it is.
                 _ => {}
             }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(DISCOVERY_INTERVAL).await;
     }
 }
 
-/// The resource of a kind, where the cluster has it.
+/// Returns the resource of a kind, or `None` if the cluster does not have the kind.
 async fn served(client: &Client, kind: &OptionalKind) -> kube::Result<Option<ApiResource>> {
     for version in kind.versions {
         let found = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;
@@ -489,14 +493,15 @@ fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement
     reading.job_set(&object.metadata, &set)
 }
 
-/// The kinds of PodGroups, by their place in the index.
+/// The kinds of PodGroups, in the order of their indexes in the index.
 const GANGS: [&str; GANG_KINDS] = [
     "podgroups.scheduling.k8s.io",
     "podgroups.scheduling.x-k8s.io",
     "podgroups.scheduling.volcano.sh",
 ];
 
-/// How many pods of a PodGroup start at once or not at all; `None` where it is no gang.
+/// Returns the number of pods of a PodGroup that start at once or not at all, or `None` if the
+/// PodGroup is no gang.
 fn gang_min(group: &DynamicObject) -> Option<u64> {
     let places = ["/spec/minMember", "/spec/schedulingPolicy/gang/minCount"];
     let least = places.iter().find_map(|place| group.data.pointer(place)?.as_u64())?;

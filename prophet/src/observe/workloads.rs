@@ -1,4 +1,5 @@
-//! Which pods are batch demand, and which pods to be are about to come: what a policy says of workloads.
+//! The workloads that a policy selects: which pods are batch demand, and which announced pods
+//! count.
 
 use std::collections::BTreeMap;
 
@@ -7,49 +8,50 @@ use super::class::{PodClass, Role};
 use super::constraints::meets;
 use super::objects::Requirement;
 
-/// Which workloads a policy is about.
+/// The workloads that a policy covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workloads {
-    /// Namespaces; all but `kube-system` where there is none.
+    /// The namespaces. If empty, all namespaces except `kube-system`.
     pub namespaces: Vec<String>,
-    /// What their pods' labels must meet.
+    /// The requirements on the labels of the pods.
     pub selector: Vec<Requirement>,
-    /// The lowest priority.
+    /// The lowest priority, inclusive.
     pub priority_min: i32,
-    /// The highest priority.
+    /// The highest priority, inclusive.
     pub priority_max: i32,
-    /// Gates that are lifted within the launch latency.
+    /// The scheduling gates that are removed within the launch latency.
     pub released_gates: Vec<String>,
-    /// What the labels of a suspended job that is about to be released meet; `None`: none is.
+    /// The requirements on the labels of suspended jobs that will be released within the launch
+    /// latency. `None` means that no suspended job counts.
     pub released_jobs: Option<Vec<Requirement>>,
 }
 
-/// Where a pod that waits stands.
+/// Whether and how a waiting pod counts as demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitingState {
-    /// Counts now.
+    /// The pod counts as present demand.
     Pending,
-    /// Counts as announced.
+    /// The pod counts as announced demand.
     Announced,
-    /// Is not counted, for this reason.
+    /// The pod does not count, for this reason.
     HeldBack(HeldBack),
 }
 
-/// Why pods that are announced are not counted.
+/// Why waiting or announced pods do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeldBack {
-    /// A gate that the policy does not name.
+    /// A gate holds them that the policy does not name.
     UnknownGate,
-    /// A queue has no quota for them yet.
+    /// Their queue has no quota for them yet.
     NoQuota,
-    /// A suspended job that the policy does not name.
+    /// Their job is suspended, and the policy does not select it.
     Suspended,
-    /// A PodGroup fewer of whose pods are there than start together.
+    /// Their PodGroup has fewer pods than must start together.
     PartOfGang,
 }
 
 impl HeldBack {
-    /// The reason as it is spelled everywhere.
+    /// The spelling of the reason in metrics, events, status and messages.
     pub const fn label(self) -> &'static str {
         match self {
             Self::UnknownGate => "unknown_gate",
@@ -61,7 +63,7 @@ impl HeldBack {
 }
 
 impl Workloads {
-    /// Whether pods of a class are batch demand.
+    /// Whether the policy selects the pods of a class as batch demand.
     pub fn select(&self, class: &PodClass) -> bool {
         let Self { namespaces, selector, priority_min, priority_max, .. } = self;
         class.role == Role::Workload
@@ -74,7 +76,7 @@ impl Workloads {
             && all_met(selector, &class.labels)
     }
 
-    /// Where pods of a class that are held by gates stand.
+    /// Returns how pods of a class that gates hold count.
     pub fn gated(&self, class: &PodClass) -> WaitingState {
         if class.gates.iter().all(|gate| self.released_gates.contains(gate)) {
             WaitingState::Announced
@@ -83,7 +85,7 @@ impl Workloads {
         }
     }
 
-    /// Where pods to be stand.
+    /// Returns how announced pods count.
     pub fn announced(&self, announcement: &Announcement) -> WaitingState {
         match announcement.held {
             Held::QuotaReserved | Held::Scheduled => WaitingState::Announced,
@@ -97,7 +99,7 @@ impl Workloads {
         }
     }
 
-    /// The labels of pods that it reads.
+    /// Iterates over the keys of the pod labels that the policy reads.
     pub fn label_keys(&self) -> impl Iterator<Item = String> {
         self.selector.iter().map(|requirement| requirement.key.clone())
     }

@@ -1,4 +1,5 @@
-//! All that the watches have told us: pods and nodes in the [`Index`], and the few objects that are kept as they are.
+//! The complete observed state: pods and nodes in the [`Index`], and the few objects that are
+//! stored as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,50 +13,50 @@ use super::index::Index;
 use super::karpenter::{NodeClaim, NodePool};
 use crate::crd::OverprovisioningPolicy;
 
-/// All that is known of a cluster.
+/// The observed state of a cluster.
 #[derive(Debug, Default)]
 pub struct World {
-    /// Pods, nodes, DaemonSets, pods to be.
+    /// Pods, nodes, DaemonSets and announced pods.
     pub index: Index,
-    /// Policies, in the namespaces that count.
+    /// The policies in the namespaces that the operator lists.
     pub policies: BTreeMap<Key, OverprovisioningPolicy>,
-    /// Our ReplicaSets.
+    /// The ReplicaSets of Prophet.
     pub sets: BTreeMap<Key, OwnedObject>,
-    /// Our CapacityBuffers; `None` where the cluster has no such kind.
+    /// The CapacityBuffers of Prophet; `None` if the cluster does not have this kind.
     pub buffers: Option<BTreeMap<Key, OwnedObject>>,
-    /// Karpenter's pools.
+    /// The NodePools of Karpenter.
     pub node_pools: BTreeMap<Key, NodePool>,
-    /// The nodes that it has asked for.
+    /// The NodeClaims of Karpenter: nodes that it has requested.
     pub node_claims: BTreeMap<Key, NodeClaim>,
-    /// Priorities by their class, which has no namespace.
+    /// Priorities by the key of their PriorityClass, which has no namespace.
     pub priorities: BTreeMap<Key, i32>,
-    /// Groups that cluster-autoscaler backs off from.
+    /// Names of the groups for which cluster-autoscaler backs off.
     pub backoff: BTreeSet<String>,
-    /// What fails, by what was asked for.
+    /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
-    /// What decisions rest on.
+    /// The names of the watches that decisions need.
     needed: BTreeSet<String>,
-    /// What of it has not been listed yet.
+    /// The names of the needed watches whose first list is not complete yet.
     pub(super) unlisted: BTreeSet<String>,
 }
 
 impl World {
-    /// The priority of a class.
+    /// Returns the priority of a PriorityClass.
     pub fn priority(&self, class: &str) -> Option<i32> {
         self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
     }
 
-    /// Whether all that decisions rest on has been listed once.
+    /// Whether every watch that decisions need has completed its first list.
     pub fn is_listed(&self) -> bool {
         self.unlisted.is_empty()
     }
 
-    /// Whether a watch that decisions rest on fails: what is seen is the past.
+    /// Whether a watch that decisions need is failing, so that the observed state is outdated.
     pub fn is_blind(&self) -> bool {
         self.needed.iter().any(|name| self.failing.contains_key(name))
     }
 
-    /// Decisions rest on these, too.
+    /// Adds watches that decisions need.
     pub(super) fn need(&mut self, names: impl IntoIterator<Item = String>) {
         for name in names {
             self.needed.insert(name.clone());
@@ -63,7 +64,8 @@ impl World {
         }
     }
 
-    /// A kind is served no more: nothing waits for it, and it cannot fail.
+    /// Removes the watches of a kind that the API server no longer serves, so that decisions
+    /// neither wait for them nor treat them as failing.
     pub(super) fn forget(&mut self, kind: &str) {
         let of_kind = |name: &String| name == kind || name.starts_with(&format!("{kind} of "));
         self.failing.retain(|name, _| !of_kind(name));
@@ -72,31 +74,31 @@ impl World {
     }
 }
 
-/// An object that stands for placeholders of one group.
+/// An object that represents the placeholders of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedObject {
-    /// The policy's name.
+    /// The name of the policy.
     pub policy: String,
-    /// The policy's UID.
+    /// The UID of the policy.
     pub owner: String,
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
-    /// The group's name.
+    /// The name of the group.
     pub group: String,
-    /// The version that a write must carry.
+    /// The `resourceVersion` that a write must carry.
     pub resource_version: String,
-    /// Placeholders that it is asked for.
+    /// The number of placeholders in `spec.replicas`.
     pub replicas: u64,
 }
 
 impl OwnedObject {
-    /// A ReplicaSet of ours; `None` for any other.
+    /// Reads a ReplicaSet. Returns `None` if it does not belong to Prophet or is being deleted.
     pub fn of_set(set: &ReplicaSet) -> Option<Self> {
         let replicas = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
         Self::of(set, u64::try_from(replicas).unwrap_or(0))
     }
 
-    /// A CapacityBuffer of ours; `None` for any other.
+    /// Reads a CapacityBuffer. Returns `None` if it does not belong to Prophet or is being deleted.
     pub fn of_buffer(buffer: &DynamicObject) -> Option<Self> {
         let replicas = buffer.data.pointer("/spec/replicas").and_then(serde_json::Value::as_u64);
         Self::of(buffer, replicas.unwrap_or(0))
@@ -121,7 +123,7 @@ impl OwnedObject {
     }
 }
 
-/// The part that is read of cluster-autoscaler's status, a ConfigMap.
+/// The part of cluster-autoscaler's status, a ConfigMap, that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AutoscalerStatus {
@@ -141,7 +143,8 @@ struct ScaleUp {
     status: String,
 }
 
-/// The groups that cluster-autoscaler backs off from, by its status; none where it cannot be read.
+/// Returns the groups for which cluster-autoscaler backs off, from its status. The set is empty if
+/// the status cannot be parsed.
 pub(super) fn backing_off(status: &str) -> BTreeSet<String> {
     let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
     let groups = parsed.map(|status| status.node_groups).unwrap_or_default();
@@ -157,7 +160,7 @@ mod tests {
     use super::backing_off;
 
     #[test]
-    fn backoff_is_read_from_the_autoscalers_status() {
+    fn backoff_is_read_from_the_status_of_cluster_autoscaler() {
         let status = "time: 2026-08-01\nautoscalerStatus: Running\nclusterWide: {health: {status: Healthy}}\nnodeGroups:\n\
             - {name: a, health: {status: Healthy, minSize: 0}, scaleUp: {status: Backoff, backoffInfo: {errorCode: x}}}\n\
             - {name: b, scaleUp: {status: NoActivity}, scaleDown: {status: NoCandidates}}\n";

@@ -28,8 +28,8 @@ impl History {
         &self.shapes
     }
 
-    /// Adds a tick. A tick that is not later than the last one is dropped, because it is a repetition
-    /// or the clock went back.
+    /// Adds a tick. A tick that is not later than the last one is dropped, because it is a
+    /// repetition or the clock went back.
     pub fn record(&mut self, tick: Tick) {
         if self.ticks.back().is_some_and(|last| last.time >= tick.time) {
             return;

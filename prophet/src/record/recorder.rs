@@ -1,7 +1,7 @@
 //! Collects the observations since the last tick and makes a [`Tick`] from them.
 //!
-//! The recorder neither forecasts nor reads a clock. The controller, the simulator and the export of
-//! ticks for training all record through it, so that all of them make the same ticks.
+//! The recorder neither forecasts nor reads a clock. The controller, the simulator and the export
+//! of ticks for training all record through it, so that all of them make the same ticks.
 
 use std::sync::Arc;
 
@@ -116,8 +116,8 @@ impl Recorder {
         room.collect()
     }
 
-    /// Whether a tick is due. Ticks are at multiples of `tick_seconds` in Unix time, and their times
-    /// only ascend.
+    /// Whether a tick is due. Ticks are at multiples of `tick_seconds` in Unix time, and their
+    /// times only ascend.
     pub fn is_due(&self, now: DateTime<Utc>) -> bool {
         let tick = |time: DateTime<Utc>| time.timestamp().div_euclid(self.tick_seconds);
         self.last_tick.is_none_or(|last| tick(last) < tick(now))

@@ -70,8 +70,8 @@ impl ShapeTable {
             .sum()
     }
 
-    /// The number of pods for which a new instance has this bucket, and the number of instances that
-    /// they fill.
+    /// The number of pods for which a new instance has this bucket, and the number of instances
+    /// that they fill.
     pub(crate) fn pods(&self, arrivals: &[(ShapeId, u64)], bucket: BucketId) -> (f64, f64) {
         let known = arrivals.iter().filter_map(|(id, count)| Some((self.get(*id)?, *count as f64)));
         let ours = known

@@ -1,7 +1,7 @@
 //! The shapes of pods, by number.
 //!
-//! A [`ShapeId`] identifies a shape within one process only, because shapes are numbered in the order
-//! of their first use.
+//! A [`ShapeId`] identifies a shape within one process only, because shapes are numbered in the
+//! order of their first use.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use embedder::{AcceleratorKind, Shape};
 use super::tick::ShapeId;
 
 /// The most shapes in one process: five times the number observed in a cluster of a million pods.
-/// The limit exists because a job that requests a slightly different amount each time would otherwise
-/// fill the memory.
+/// The limit exists because a job that requests a slightly different amount each time would
+/// otherwise fill the memory.
 const SHAPES_MAX: usize = 10_000;
 
 /// The shapes of one process, each with its [`ShapeId`].
@@ -27,8 +27,8 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The number of a shape, and whether the shape is new. `None` when the shape is new and the limit
-    /// of 10,000 shapes is reached.
+    /// The number of a shape, and whether the shape is new. `None` when the shape is new and the
+    /// limit of 10,000 shapes is reached.
     pub fn intern(&mut self, shape: &Shape) -> Option<(ShapeId, bool)> {
         let shape = canonical(shape);
         if let Some(id) = self.ids.get(&shape) {
@@ -41,8 +41,8 @@ impl Shapes {
         Some((id, true))
     }
 
-    /// Like [`Shapes::intern`], for a key that always denotes the same shape. `parse` is called only
-    /// for a new key.
+    /// Like [`Shapes::intern`], for a key that always denotes the same shape. `parse` is called
+    /// only for a new key.
     ///
     /// Also returns `None` when `parse` does.
     pub fn intern_key(

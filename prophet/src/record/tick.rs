@@ -32,7 +32,8 @@ pub struct BucketTick {
     pub announced: u64,
     /// Placeholders on nodes.
     pub ready: u64,
-    /// Launches since the last tick that no pod waited for: each ended with a placeholder on the node.
+    /// Launches since the last tick that no pod waited for: each ended with a placeholder on the
+    /// node.
     pub hidden: u64,
     /// Launches since the last tick for which a pod waited.
     pub waited_for: u64,

@@ -1,7 +1,8 @@
 //! Nodes, their free room, and the placeholders on them.
 //!
-//! A placeholder fills a node. It is placed on an empty node as soon as one of its group is there, and preempted by the
-//! first pod that needs the node. Free room is indexed in the order in which the scheduler prefers it.
+//! A placeholder fills a node. It is placed on an empty node of its group as soon as there is one,
+//! and the first pod that needs the node preempts it. An index holds the free room of nodes in the
+//! order of the scheduler's preference.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,13 @@ use placeholders::{GroupStanding, Standing};
 use super::days::{add_by_day, days, within};
 use super::scheduler_kind::SchedulerKind;
 
-/// The place of a node among all that were ever requested.
+/// The index of a node among all nodes requested so far, in the order of their requests.
 pub(crate) type SimulatedNodeId = usize;
 
-/// A moment that does not come.
+/// A time that is never reached.
 pub(crate) const NEVER: i64 = i64::MAX;
 
-/// An instance from its request on.
+/// A node, from its request on. Times are in the log's seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulatedNode {
     pub(crate) bucket: BucketId,
@@ -35,7 +36,8 @@ pub(crate) struct SimulatedNode {
     free: Resources,
     pods: u64,
     placeholder: bool,
-    /// Counts the times at which it became empty or ceased to be: what was scheduled for an older count is void.
+    /// How often the node became empty or ceased to be empty. A scheduled removal with an older
+    /// count is void.
     pub(crate) idle_count: u64,
 }
 
@@ -44,7 +46,7 @@ impl SimulatedNode {
         self.ready != NEVER && self.gone == NEVER
     }
 
-    /// Ready, without pods and placeholder.
+    /// Whether the node is ready and has neither pods nor a placeholder.
     pub(crate) fn is_unneeded(&self) -> bool {
         self.is_ready() && self.pods == 0 && !self.placeholder
     }
@@ -64,43 +66,44 @@ impl SimulatedNode {
     }
 }
 
-/// What the scheduler prefers first comes first.
+/// The position of a node in the index. The scheduler prefers the smallest key.
 type Key = (u64, Resources, SimulatedNodeId);
 
-/// A group of a bucket: what is in it, and what is wanted.
+/// The nodes and placeholders of a group of a bucket.
 #[derive(Clone, Debug, Default)]
 struct GroupState {
-    /// Nodes launching or ready.
+    /// Nodes that are launching or ready.
     nodes: u64,
     launching: BTreeSet<SimulatedNodeId>,
     occupied: u64,
-    /// Nodes that are ready, without pods and placeholder.
+    /// Nodes that are ready and have neither pods nor a placeholder.
     unneeded: BTreeSet<SimulatedNodeId>,
-    /// Placeholders that stand or wait.
+    /// Placeholders, both on nodes and pending.
     wanted: u64,
+    /// Placeholders on nodes.
     placed: u64,
 }
 
 pub(crate) struct SimulatedCluster<'a> {
     pub(crate) catalog: &'a Catalog,
     scheduler: SchedulerKind,
-    /// Hours and busy time count within this window.
+    /// The window, as (first second, first second after it), within which busy time counts.
     window: (i64, i64),
     pub(crate) nodes: Vec<SimulatedNode>,
     /// Ready nodes without a placeholder.
     index: BTreeSet<Key>,
     groups: Vec<Vec<GroupState>>,
-    /// Per bucket, the nodes that hold placeholders.
+    /// Nodes with a placeholder, per bucket.
     placeholders: Vec<BTreeSet<SimulatedNodeId>>,
-    /// Buckets, the cheapest first.
+    /// Buckets, cheapest first.
     by_price: Vec<BucketId>,
-    /// Seconds in which pods ran on nodes, by day of the window.
+    /// Node-seconds with pods, by day of the window.
     busy_by_day: Vec<i64>,
-    /// How many nodes are ready.
+    /// The number of ready nodes.
     pub(crate) ready: u64,
-    /// Changes whenever what pods occupy changes.
+    /// A counter that increases whenever a pod is placed or removed.
     pub(crate) changes: u64,
-    /// Nodes that became unneeded since the caller last looked.
+    /// Nodes that became unneeded since the caller last took them.
     pub(crate) newly_unneeded: Vec<SimulatedNodeId>,
 }
 
@@ -155,7 +158,7 @@ impl<'a> SimulatedCluster<'a> {
         id
     }
 
-    /// A launching node is ready now.
+    /// Marks a launching node as ready.
     pub(crate) fn make_ready(&mut self, id: SimulatedNodeId, now: i64) {
         self.nodes[id].ready = now;
         self.ready += 1;
@@ -165,7 +168,7 @@ impl<'a> SimulatedCluster<'a> {
         self.became_unneeded(id);
     }
 
-    /// A launching node will never be ready.
+    /// Marks the launch of a node as failed.
     pub(crate) fn fail(&mut self, id: SimulatedNodeId, now: i64) {
         self.nodes[id].gone = now;
         let (bucket, group) = self.home(id);
@@ -192,7 +195,8 @@ impl<'a> SimulatedCluster<'a> {
         fits: &BucketSet,
     ) -> Option<SimulatedNodeId> {
         let from = match self.scheduler {
-            // A node that has less of the dearest resource than is asked for cannot fit.
+            // Keys compare the most expensive resource first, and a node with less of it than the
+            // pod requests cannot fit, so the search skips such nodes.
             SchedulerKind::Pack => (0, requests, 0),
             SchedulerKind::Spread => (0, Resources::default(), 0),
         };
@@ -202,7 +206,7 @@ impl<'a> SimulatedCluster<'a> {
         fitting.map(|&(_, _, id)| id).next()
     }
 
-    /// Puts a pod on a node that has room for it.
+    /// Places a pod on a node that has room for it.
     pub(crate) fn place(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
         self.index.remove(&self.key(id));
         let (bucket, group) = self.home(id);
@@ -220,7 +224,7 @@ impl<'a> SimulatedCluster<'a> {
         self.changes += 1;
     }
 
-    /// Takes a pod off a node.
+    /// Removes a pod from a node.
     pub(crate) fn release(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
         self.index.remove(&self.key(id));
         let (bucket, group) = self.home(id);
@@ -239,7 +243,8 @@ impl<'a> SimulatedCluster<'a> {
         self.changes += 1;
     }
 
-    /// Takes back a placement of this very second, as if it had not been: a node that was unneeded is so since before.
+    /// Undoes a placement of the same second. A node that was unneeded before the placement regains
+    /// its idle count, so it remains unneeded since the earlier time.
     pub(crate) fn take_back(
         &mut self,
         id: SimulatedNodeId,
@@ -254,8 +259,10 @@ impl<'a> SimulatedCluster<'a> {
         }
     }
 
-    /// Preempts a placeholder of the cheapest bucket on which a pod fits, on the node that was requested first; the node is
-    /// then unneeded.
+    /// Preempts a placeholder and returns its node, which is then unneeded.
+    ///
+    /// The node is of the cheapest bucket that has placeholders and fits the pod; within the bucket
+    /// it is the node that was requested first.
     pub(crate) fn preempt(
         &mut self,
         requests: Resources,
@@ -270,21 +277,22 @@ impl<'a> SimulatedCluster<'a> {
         let bucket = *self.by_price.iter().find(allows)?;
         let id = self.placeholders[bucket].pop_first()?;
         let state = &mut self.groups[bucket][self.nodes[id].group];
-        // The replacement stays gated until the next decision.
+        // In a cluster, the scheduling gate holds the replacement until the next decision, so it
+        // does not count here.
         state.wanted -= 1;
         self.vacate(id);
         Some(id)
     }
 
-    /// Undoes a preemption whose node is unneeded again.
+    /// Undoes a preemption. The node must be unneeded again.
     pub(crate) fn restore(&mut self, id: SimulatedNodeId) {
         let (bucket, group) = self.home(id);
         self.groups[bucket][group].wanted += 1;
         self.occupy(id);
     }
 
-    /// Sets how many placeholders stand or wait in a group. Waiting ones go first, then those on the
-    /// nodes that were requested last.
+    /// Sets the number of placeholders of a group. A decrease removes pending placeholders first,
+    /// then those on the nodes that were requested last.
     pub(crate) fn want(&mut self, bucket: BucketId, group: usize, wanted: u64) {
         self.groups[bucket][group].wanted = wanted;
         while self.groups[bucket][group].placed > wanted {
@@ -295,7 +303,7 @@ impl<'a> SimulatedCluster<'a> {
         }
     }
 
-    /// Puts waiting placeholders on unneeded nodes of their group.
+    /// Places pending placeholders on unneeded nodes of their group.
     pub(crate) fn settle_placeholders(&mut self) {
         for bucket in 0..self.groups.len() {
             for group in 0..self.groups[bucket].len() {
@@ -307,10 +315,15 @@ impl<'a> SimulatedCluster<'a> {
         }
     }
 
-    /// Placeholders of a group that have no node.
+    /// The number of placeholders of a group that have no node.
     pub(crate) fn waiting(&self, bucket: BucketId, group: usize) -> u64 {
         let GroupState { wanted, placed, .. } = &self.groups[bucket][group];
         wanted.saturating_sub(*placed)
+    }
+
+    /// The placeholders of a group that stand or wait.
+    pub(crate) fn wanted(&self, bucket: BucketId, group: usize) -> u64 {
+        self.groups[bucket][group].wanted
     }
 
     /// Whether any placeholder has no node.
@@ -318,17 +331,17 @@ impl<'a> SimulatedCluster<'a> {
         self.groups.iter().flatten().any(|GroupState { wanted, placed, .. }| wanted > placed)
     }
 
-    /// Nodes of a bucket that pods occupy.
+    /// The number of nodes that pods occupy, per bucket.
     pub(crate) fn occupied(&self) -> Vec<u64> {
         self.groups.iter().map(|groups| groups.iter().map(|group| group.occupied).sum()).collect()
     }
 
-    /// Nodes of a group that are launching or ready.
+    /// The number of nodes of a group that are launching or ready.
     pub(crate) fn nodes_in(&self, bucket: BucketId, group: usize) -> u64 {
         self.groups[bucket][group].nodes
     }
 
-    /// Launching nodes of a group, in the order of their requests.
+    /// The launching nodes of a group, in the order of their requests.
     pub(crate) fn launching(
         &self,
         bucket: BucketId,
@@ -353,12 +366,13 @@ impl<'a> SimulatedCluster<'a> {
         )
     }
 
-    /// What stands, as a decision sees it.
+    /// The standing placeholders and occupied nodes, in the form that a decision takes.
     pub(crate) fn standing(&self, backoff: impl Fn(BucketId, usize) -> bool) -> Standing {
-        let group = |bucket, at, state: &GroupState| GroupStanding {
-            placeholders: state.wanted,
-            occupied: state.occupied,
-            backoff: backoff(bucket, at),
+        let group = |bucket, at, state: &GroupState| {
+            let backoff = backoff(bucket, at);
+            // A placeholder that waits for a node of a group that fails is no headroom.
+            let placeholders = if backoff { state.placed } else { state.wanted };
+            GroupStanding { placeholders, occupied: state.occupied, backoff }
         };
         let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()
@@ -366,18 +380,19 @@ impl<'a> SimulatedCluster<'a> {
         Standing { buckets: self.groups.iter().enumerate().map(bucket).collect() }
     }
 
-    /// The free room of occupied nodes, alike and adjacent ones together.
+    /// The free room of occupied nodes. Adjacent nodes with equal free room are merged.
     pub(crate) fn occupied_rooms(&self) -> Vec<Room> {
         let occupied = self.index.iter().filter(|(_, _, id)| self.nodes[*id].pods > 0);
         rooms(occupied.map(|&(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
-    /// The free room of all ready nodes that no placeholder holds, in the scheduler's order.
+    /// The free room of all ready nodes without a placeholder, in the scheduler's order.
     pub(crate) fn ready_rooms(&self) -> Vec<Room> {
         rooms(self.index.iter().map(|&(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
-    /// Counts what still runs as if it ended now; the seconds in which pods ran on nodes, by day of the window.
+    /// Ends the busy time of all nodes and returns the node-seconds with pods, by day of the
+    /// window.
     pub(crate) fn close(&mut self, now: i64) -> Vec<i64> {
         let busy = |id: &SimulatedNodeId| self.nodes[*id].busy_since != NEVER;
         let busy: Vec<SimulatedNodeId> = (0..self.nodes.len()).filter(busy).collect();
@@ -387,7 +402,7 @@ impl<'a> SimulatedCluster<'a> {
         std::mem::take(&mut self.busy_by_day)
     }
 
-    /// The last pod leaves a node.
+    /// Adds the busy time of a node that its last pod leaves.
     fn count_busy(&mut self, id: SimulatedNodeId, now: i64) {
         let node = &mut self.nodes[id];
         let since = std::mem::replace(&mut node.busy_since, NEVER);
@@ -406,7 +421,7 @@ impl<'a> SimulatedCluster<'a> {
         self.newly_unneeded.push(id);
     }
 
-    /// A placeholder leaves a node.
+    /// Removes the placeholder from a node.
     fn vacate(&mut self, id: SimulatedNodeId) {
         let (bucket, group) = self.home(id);
         self.nodes[id].placeholder = false;
@@ -415,7 +430,7 @@ impl<'a> SimulatedCluster<'a> {
         self.became_unneeded(id);
     }
 
-    /// A placeholder takes an unneeded node.
+    /// Places a placeholder on an unneeded node.
     fn occupy(&mut self, id: SimulatedNodeId) {
         let (bucket, group) = self.home(id);
         self.index.remove(&self.key(id));
@@ -440,8 +455,10 @@ impl<'a> SimulatedCluster<'a> {
     }
 }
 
-/// How full a node is, in thousandths: the mean over its limited resources of the share in use, as Kubernetes'
-/// `LeastAllocated` scores, with accelerators counted like CPU and memory.
+/// The utilization of a node, in thousandths.
+///
+/// It is the mean share in use of accelerators, CPU and memory, as far as they are limited. This is
+/// the score of Kubernetes' `LeastAllocated`, with accelerators counted like CPU and memory.
 fn fullness(free: Resources, allocatable: Resources) -> u64 {
     let dims = free.components().into_iter().zip(allocatable.components()).take(3);
     let shares = dims.filter(|&(_, have)| have != UNLIMITED && have > 0);

@@ -1,20 +1,23 @@
-//! Seconds of a window of time, by day.
+//! Splits the seconds of a time window by day.
+//!
+//! A window is (first second, first second after it).
 
-/// How many days of a window have begun at its end; of one that ends in no foreseeable time, those of a thousand years.
+/// The number of days that begin within a window, at most [`DAYS_MAX`].
 pub(crate) fn days((from, until): (i64, i64)) -> usize {
     let days =
         until.saturating_sub(from).max(0).unsigned_abs().div_ceil(DAY_SECONDS.unsigned_abs());
     usize::try_from(days).map_or(DAYS_MAX, |days| days.min(DAYS_MAX))
 }
 
+/// The most days of a window: a thousand years, for windows without an end.
 pub(crate) const DAYS_MAX: usize = 365_000;
 
-/// How many of the seconds from `since` to `now` are within a window.
+/// The number of seconds from `since` to `now` that are within a window.
 pub(crate) fn within((from, until): (i64, i64), since: i64, now: i64) -> i64 {
     (now.min(until) - since.max(from)).max(0)
 }
 
-/// Adds those seconds, by day of the window.
+/// Adds the seconds from `since` to `now` that are within a window to `days`, by day of the window.
 pub(crate) fn add_by_day(days: &mut [i64], (from, until): (i64, i64), since: i64, now: i64) {
     let (mut at, end) = (since.max(from), now.min(until));
     while at < end {
@@ -28,5 +31,5 @@ pub(crate) fn add_by_day(days: &mut [i64], (from, until): (i64, i64), since: i64
     }
 }
 
-/// Seconds of a day. A day of a window begins where the window does.
+/// The seconds of a day. The first day of a window begins with the window, not at midnight.
 pub(crate) const DAY_SECONDS: i64 = 86_400;

@@ -1,13 +1,14 @@
-//! The world that a log is replayed in: jobs, a queue, a scheduler and nodes.
+//! The simulated cluster that a job log is replayed on: jobs, a queue, a scheduler and nodes.
 //!
 //! ```text
-//! workload.rs   jobs of a log as pods of shapes on a catalog's buckets
-//! cluster.rs    nodes, their free room, placeholders on them
-//! queue.rs      pods that wait
-//! scheduler.rs  jobs onto nodes, gangs whole, placeholders preempted
-//! offered.rs    demand without launch latency, and a look ahead at it
-//! ticks.rs      offered demand as the ticks that a controller records
-//! days.rs       seconds of a window of time, by day
+//! workload.rs        converts the jobs of a log to pods for the buckets of a catalog
+//! cluster.rs         nodes, their free room and the placeholders on them
+//! queue.rs           pending pods
+//! scheduler.rs       places jobs on nodes and preempts placeholders
+//! scheduler_kind.rs  how the scheduler chooses a node
+//! offered.rs         demand without launch latency, and its maximum in a future window
+//! ticks.rs           the ticks that a controller would record from offered demand
+//! days.rs            splits the seconds of a window by day
 //! ```
 
 mod cluster;

@@ -1,4 +1,6 @@
-//! Offered demand: what jobs would occupy without launch latency, each from its submission to submission + runtime.
+//! Offered demand: the nodes that the jobs would occupy without launch latency.
+//!
+//! Each job runs from its submission to submission + runtime.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,30 +14,31 @@ use super::scheduler::Placements;
 use super::scheduler_kind::SchedulerKind;
 use super::workload::{JobClassId, Workload};
 
-/// Nodes in demand over time, per bucket: steps of (second, nodes), rising in time.
+/// The occupied nodes over time, per bucket, as steps of (second, nodes) in ascending time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    /// Per bucket of the catalog.
+    /// The steps of each bucket of the catalog.
     pub buckets: Vec<Vec<(i64, u64)>>,
 }
 
-/// Runs the jobs on nodes that appear when they are needed and vanish when they are empty.
+/// Runs the jobs on nodes that are ready at once when needed and removed as soon as they are empty.
 pub fn offered(workload: &Workload, catalog: &Catalog, scheduler: SchedulerKind) -> Series {
     let mut series = Series { buckets: vec![Vec::new(); catalog.len()] };
     run(workload, catalog, scheduler, &mut series);
     series
 }
 
-/// Looks on while jobs run.
+/// An observer of the events of [`run`].
 pub(crate) trait Onlooker {
-    /// Something is about to happen at `time`.
+    /// Called before the event at `time` changes the cluster.
     fn before(&mut self, _time: i64, _cluster: &SimulatedCluster<'_>) {}
 
-    /// It happened: a job of this class arrived, or one ended.
+    /// Called after the event at `time`: a job of class `arrived` started, or, if `None`, a job
+    /// ended.
     fn after(&mut self, time: i64, cluster: &SimulatedCluster<'_>, arrived: Option<JobClassId>);
 }
 
-/// Runs the jobs before an onlooker, as [`offered`] does.
+/// Runs the jobs like [`offered`], and calls an observer for every event.
 pub(crate) fn run(
     workload: &Workload,
     catalog: &Catalog,
@@ -81,7 +84,7 @@ pub(crate) fn run(
     }
 }
 
-/// Makes the nodes ready that a job needs beyond the free room.
+/// Adds the ready nodes that a job needs beyond the free room.
 fn open(waiting: Waiting, cluster: &mut SimulatedCluster<'_>, workload: &Workload, now: i64) {
     let requests: Vec<PodRequest> = scheduler::requests(waiting.class, 1, workload).collect();
     let packing = pack(&requests, &cluster.ready_rooms(), cluster.catalog, Order::Given);
@@ -102,7 +105,7 @@ impl Onlooker for Series {
 impl Series {
     fn note(&mut self, time: i64, nodes: &[u64]) {
         for (steps, &nodes) in self.buckets.iter_mut().zip(nodes) {
-            // Of a second, only what it ends with counts.
+            // Only the last value of a second counts.
             if steps.last().is_some_and(|last| last.0 == time) {
                 steps.pop();
             }
@@ -113,14 +116,15 @@ impl Series {
     }
 }
 
-/// By how much a series rises within a window that moves forward.
+/// The rise of a series above its present value within a window that moves forward in time.
 pub(crate) struct LookAhead {
     steps: Box<[(i64, u64)]>,
-    /// The first step after the window's start.
+    /// The index of the first step after the window's start.
     start: usize,
-    /// The first step after the window's end.
+    /// The index of the first step after the window's end.
     end: usize,
-    /// Steps of the window that can be its maximum, falling in value, by their place.
+    /// The indices of the steps in the window that may be its maximum now or later, in descending
+    /// value.
     highs: VecDeque<usize>,
 }
 
@@ -129,8 +133,8 @@ impl LookAhead {
         Self { steps: steps.into(), start: 0, end: 0, highs: VecDeque::new() }
     }
 
-    /// The largest value within `(now, now + seconds]`, less the value at `now`; at least 0. Calls must not go back in
-    /// time.
+    /// The largest value within `(now, now + seconds]` minus the value at `now`, at least 0. `now`
+    /// must not decrease between calls.
     pub(crate) fn rise(&mut self, now: i64, seconds: i64) -> u64 {
         while self.end < self.steps.len() && self.steps[self.end].0 <= now.saturating_add(seconds) {
             let value = self.steps[self.end].1;
@@ -156,7 +160,7 @@ mod tests {
     use super::LookAhead;
 
     #[test]
-    fn a_rise_is_the_maximum_ahead_less_the_present() {
+    fn a_rise_is_the_future_maximum_minus_the_present_value() {
         let steps = [(10, 2), (20, 5), (30, 1), (40, 3)];
         let mut ahead = LookAhead::new(&steps);
         let rises = [0, 5, 10, 15, 20, 25, 30, 35, 40, 99].map(|now| ahead.rise(now, 10));

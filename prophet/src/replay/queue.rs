@@ -1,26 +1,27 @@
-//! Pods that wait: higher priority first, then oldest. Jobs of one class are interchangeable, so that a pass of the
-//! scheduler tries each class once.
+//! The queue of pending pods: higher priority first, then oldest.
+//!
+//! Jobs of one class are interchangeable, so a pass of the scheduler tries each class once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use super::workload::JobClassId;
 
-/// Something that waits: a job, or a pod of one.
+/// A pending job, or a pending pod of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// The place of the job in the workload.
+    /// The index of the job in the workload.
     pub(crate) job: usize,
-    /// What is to be placed.
+    /// The class to place.
     pub(crate) class: JobClassId,
 }
 
-/// A class's oldest: priority, then order of submission.
+/// The oldest entry of a class: its priority, its number in the order of submission, and the class.
 pub(crate) type Head = (Reverse<i32>, u64, JobClassId);
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Per class, oldest first, with the order of submission.
+    /// The entries of each class, oldest first, as (number in the order of submission, job).
     classes: Vec<VecDeque<(u64, usize)>>,
     priorities: Vec<i32>,
     heads: BTreeSet<Head>,
@@ -37,6 +38,14 @@ impl Queue {
         self.len == 0
     }
 
+    /// Each job that waits, with its class.
+    #[cfg(test)]
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, JobClassId)> {
+        let classes = self.classes.iter().enumerate();
+        classes.flat_map(|(class, jobs)| jobs.iter().map(move |(_, job)| (*job, class)))
+    }
+
     pub(crate) fn push(&mut self, Waiting { job, class }: Waiting) {
         let order = self.next;
         self.next += 1;
@@ -47,7 +56,7 @@ impl Queue {
         self.len += 1;
     }
 
-    /// The first head after `cursor`, and what waits there.
+    /// The first head after `cursor`, and its entry.
     pub(crate) fn after(&self, cursor: Option<Head>) -> Option<(Head, Waiting)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let head = match cursor {
@@ -59,7 +68,7 @@ impl Queue {
         Some((head, Waiting { job, class: head.2 }))
     }
 
-    /// Takes a head out; the next of its class takes its place.
+    /// Removes a head. The next entry of its class becomes the head of the class.
     pub(crate) fn pop(&mut self, head: Head) {
         self.heads.remove(&head);
         let class = &mut self.classes[head.2];
@@ -70,12 +79,12 @@ impl Queue {
         }
     }
 
-    /// How many wait per class, in the order of the classes' oldest.
+    /// The number of entries per class, in the order of the classes' heads.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (JobClassId, u64)> {
         self.heads.iter().map(|&(_, _, class)| (class, self.classes[class].len() as u64))
     }
 
-    /// Everything that waits, in order, in runs of one class.
+    /// All entries in order, as (class, number of consecutive entries of the class).
     pub(crate) fn runs(&self) -> Vec<(JobClassId, u64)> {
         let mut all: Vec<(Reverse<i32>, u64, JobClassId)> = Vec::with_capacity(self.len);
         for (class, waiting) in self.classes.iter().enumerate() {

@@ -1,4 +1,6 @@
-//! Jobs onto nodes: gangs whole, real pods before placeholders.
+//! Places jobs on nodes.
+//!
+//! All pods of a gang are placed at once or not at all. Real pods preempt placeholders.
 
 use std::collections::HashMap;
 
@@ -7,7 +9,7 @@ use super::queue::{Queue, Waiting};
 use super::workload::{JobClassId, Workload};
 use crate::record::ShapeId;
 
-/// Where the pods of jobs run.
+/// The nodes that the pods of each job run on.
 #[derive(Default)]
 pub(crate) struct Placements {
     by_job: HashMap<usize, Vec<(SimulatedNodeId, ShapeId)>>,
@@ -20,17 +22,18 @@ impl Placements {
     }
 }
 
-/// One step of placing a gang, to be undone when a later one fails.
+/// One placed pod of a gang, with the state to undo the placement if a later pod does not fit.
 struct Taken {
     node: SimulatedNodeId,
     shape: ShapeId,
     preempted: bool,
-    /// The node's idle count before.
+    /// The node's idle count before the placement.
     idle_count: u64,
 }
 
-/// Places everything that can be placed, in order; each class is tried once, for nothing is freed in between.
-/// Calls `placed` for what was.
+/// Places all pending jobs that fit, in the order of the queue, and calls `placed` for each.
+///
+/// Each class is tried again only after a success, because a pass frees no room.
 pub(crate) fn pass(
     queue: &mut Queue,
     cluster: &mut SimulatedCluster<'_>,
@@ -57,7 +60,7 @@ pub(crate) fn place(
     workload: &Workload,
     now: i64,
 ) -> bool {
-    // A gang that needs more nodes than there are need not be tried pod by pod.
+    // A gang that needs more nodes than the cluster has cannot fit.
     if cluster.ready < workload.classes[class].nodes_min {
         return false;
     }
@@ -100,7 +103,7 @@ fn undo(taken: Vec<Taken>, cluster: &mut SimulatedCluster<'_>, workload: &Worklo
     }
 }
 
-/// Takes the pods of a job off their nodes.
+/// Removes the pods of a job from their nodes.
 pub(crate) fn finish(
     job: usize,
     cluster: &mut SimulatedCluster<'_>,
@@ -113,7 +116,7 @@ pub(crate) fn finish(
     }
 }
 
-/// How many nodes the pods of a job are on.
+/// The number of nodes that the pods of a job run on.
 pub(crate) fn instances(job: usize, placements: &Placements) -> usize {
     let Some(pods) = placements.by_job.get(&job) else { return 0 };
     let mut nodes: Vec<SimulatedNodeId> = pods.iter().map(|(node, _)| *node).collect();
@@ -122,7 +125,7 @@ pub(crate) fn instances(job: usize, placements: &Placements) -> usize {
     nodes.len()
 }
 
-/// The pods of a class as asks.
+/// The pods of `jobs` jobs of a class, as requests to the embedder.
 pub(crate) fn requests(
     class: JobClassId,
     jobs: u64,

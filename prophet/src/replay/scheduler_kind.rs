@@ -1,4 +1,4 @@
-//! How the scheduler chooses among nodes that fit.
+//! The scoring of the simulated scheduler.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum SchedulerKind {
     /// The node with the least free room that fits, accelerators first.
     Pack,
-    /// The node with the smallest share in use (Kubernetes' default, `LeastAllocated`).
+    /// The node with the smallest share of its resources in use (Kubernetes' default,
+    /// `LeastAllocated`).
     Spread,
 }

@@ -1,4 +1,6 @@
-//! Offered demand as the ticks that a controller would have recorded: what networks are trained with.
+//! The ticks that a controller would have recorded from offered demand.
+//!
+//! The models are trained with these ticks.
 
 use std::sync::Arc;
 
@@ -11,8 +13,9 @@ use super::scheduler_kind::SchedulerKind;
 use super::workload::{JobClassId, Workload};
 use crate::record::{BucketState, Recorder, ShapeId, Tick};
 
-/// Calls `each` with the ticks of the jobs, every `tick_seconds`, from the first submission to the last,
-/// and with the free room on occupied nodes.
+/// Calls `each` with every tick of the jobs and the free room on occupied nodes.
+///
+/// Ticks are `tick_seconds` apart (at least 1), from the first submission to the last.
 pub fn ticks(
     workload: &Workload,
     catalog: &Catalog,
@@ -39,7 +42,7 @@ pub fn ticks(
 
 struct Ticker<'a> {
     workload: &'a Workload,
-    /// By shape of the workload: its number in the recorder.
+    /// The number in the recorder of each shape of the workload. `None` if the recorder is full.
     shapes: Vec<Option<ShapeId>>,
     tick_seconds: i64,
     next: i64,
@@ -51,15 +54,16 @@ struct Ticker<'a> {
 
 /// Free room on occupied nodes.
 struct Free {
-    /// [`Cluster::changes`] when the room was read.
+    /// The value of [`SimulatedCluster::changes`] when the free room was read.
     changes: Option<u64>,
     rooms: Arc<[Room]>,
-    /// By shape.
+    /// How many more pods of each frequent shape fit.
     room: Arc<[(ShapeId, u64)]>,
 }
 
 impl Onlooker for Ticker<'_> {
-    /// A tick sees all that happens in its second, so those before `time` are due.
+    /// Emits the ticks before `time`. A tick includes all events of its second, so the tick at
+    /// `time` itself is not due yet.
     fn before(&mut self, time: i64, cluster: &SimulatedCluster<'_>) {
         while self.next < time.min(self.until) {
             let tick = self.tick(cluster);
@@ -100,7 +104,7 @@ mod tests {
     use crate::replay::offered;
     use crate::trace::{Recipe, generate};
 
-    /// Each tick agrees with the series of offered demand, of which it is a sample.
+    /// The demand of each tick equals the value of the series of offered demand at its time.
     #[test]
     fn ticks_are_samples_of_offered_demand() {
         let jobs = generate(&Recipe { days: 2, ..Recipe::default() });

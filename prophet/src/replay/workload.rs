@@ -1,4 +1,4 @@
-//! Jobs of a log as pods of shapes on a catalog's buckets.
+//! Converts the jobs of a log to pods for the buckets of a catalog.
 
 use std::collections::HashMap;
 
@@ -9,27 +9,27 @@ use rand_pcg::Pcg64Mcg;
 use crate::record::ShapeId;
 use crate::trace::{Job, Work};
 
-/// The place of a class in [`Workload::classes`].
+/// The index of a class in [`Workload::classes`].
 pub(crate) type JobClassId = usize;
 
-/// A log made ready for a catalog: what does not depend on a policy.
+/// The jobs of a log, prepared for a catalog. It does not depend on a policy.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// By submission, then by place in the log.
+    /// The jobs that fit, by submission, then by their order in the log.
     pub(crate) jobs: Vec<WorkloadJob>,
-    /// Jobs of one class are interchangeable.
+    /// The classes of jobs. Jobs of one class are interchangeable.
     pub(crate) classes: Vec<JobClass>,
-    /// The shapes of pods, in the order in which they were first seen.
+    /// The shapes of pods, in the order of first use.
     pub(crate) shapes: Vec<Shape>,
-    /// The buckets that each shape fits on.
+    /// The buckets that each shape fits.
     pub(crate) fits: Vec<BucketSet>,
-    /// Jobs that no bucket takes.
+    /// Jobs that fit no bucket, by reason.
     pub unplaceable: Vec<Unplaceable>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct WorkloadJob {
-    /// Its place in the log's jobs.
+    /// The index of the job in the log.
     pub(crate) index: usize,
     pub(crate) submit: i64,
     pub(crate) runtime: i64,
@@ -41,22 +41,23 @@ pub(crate) struct WorkloadJob {
 pub(crate) struct JobClass {
     pub(crate) pods: Vec<(ShapeId, u64)>,
     pub(crate) priority: i32,
-    /// No fewer nodes than this hold all of them.
+    /// A lower bound of the number of nodes that hold all pods.
     pub(crate) nodes_min: u64,
 }
 
-/// Jobs of one kind that fit nowhere.
+/// Jobs that fit no bucket for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaceable {
-    /// The first of them by name.
+    /// The name of the first job in the log.
     pub first: String,
-    /// How many.
+    /// The number of jobs.
     pub jobs: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A job of more pods than this is no job of a cluster that can be simulated.
+/// The most pods of a job. A job with more pods is left out, because the simulation places each pod
+/// one by one.
 const PODS_MAX: u64 = 100_000;
 
 #[derive(Default)]
@@ -69,7 +70,8 @@ struct Builder {
 }
 
 impl Workload {
-    /// Cuts jobs into pods for a catalog. Jobs that no bucket takes are left out and listed.
+    /// Splits jobs into pods for a catalog. Jobs that fit no bucket are omitted and listed in
+    /// [`Self::unplaceable`].
     pub fn new(jobs: &[Job], catalog: &Catalog) -> Self {
         let mut builder = Builder::default();
         let mut kept = Vec::with_capacity(jobs.len());
@@ -103,12 +105,12 @@ impl Workload {
         Self { jobs: kept, classes, shapes, fits, unplaceable }
     }
 
-    /// How many jobs are submitted within a window.
+    /// The number of jobs submitted within a window.
     pub fn jobs_within(&self, (from, until): (i64, i64)) -> usize {
         self.jobs.iter().filter(|job| (from..until).contains(&job.submit)).count()
     }
 
-    /// Adds a class for a single pod of each shape of each class; returns them by priority and shape.
+    /// Adds a class of one pod for each priority and shape, and returns these classes.
     pub(crate) fn single_pods(&mut self) -> HashMap<(i32, ShapeId), JobClassId> {
         let mut single = HashMap::new();
         for JobClass { pods, priority, .. } in self.classes.clone() {
@@ -122,7 +124,7 @@ impl Workload {
         single
     }
 
-    /// The same with every submission moved by up to `jitter` seconds either way.
+    /// The same workload with every submission moved by up to `jitter` seconds in either direction.
     #[must_use]
     pub(crate) fn jittered(&self, jitter: i64, seed: u64) -> Self {
         let mut workload = self.clone();
@@ -181,7 +183,10 @@ impl Builder {
     }
 }
 
-/// Nodes with accelerators are kept for pods that ask for some, as clusters taint them, unless no others take a pod.
+/// The shape of a pod, and the buckets that admit it.
+///
+/// Clusters usually taint nodes with accelerators, so a pod that requests none is admitted only to
+/// buckets without accelerators, unless it fits no such bucket.
 fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shape {
     let shape = Shape::new(requests, kind.clone());
     let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
@@ -190,7 +195,8 @@ fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shap
     if catalog.buckets_for(&without).is_ok() { without } else { shape }
 }
 
-/// The pods of a job, largest first: one for each unit, or cut to the bucket that holds the most units.
+/// The pods of a job as (requests, count), largest first: one pod per unit, or, if the work has a
+/// split, pods of as many units as the bucket that holds the most.
 fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String> {
     let Work { units, unit, accelerator_kind, split: how } = work;
     let one = shape(*unit, accelerator_kind, catalog);
@@ -201,7 +207,7 @@ fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String>
         .enumerate()
         .filter(|&(id, _)| fits.contains(id))
         .map(|(_, bucket)| bucket);
-    // Of those that hold as many units, the smallest.
+    // Among buckets that hold the same number of units, the smallest one is chosen.
     let largest = buckets.rev().max_by_key(|bucket| bucket.allocatable.holds(*unit));
     let pods = match (how, largest) {
         (Some(how), Some(bucket)) => split(*units, *unit, bucket, *how).unwrap_or_default(),

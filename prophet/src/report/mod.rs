@@ -1,8 +1,8 @@
-//! What reports of the simulator and of the backtest share.
+//! The page frame and the plots that the reports of the simulator and of the backtest share.
 //!
 //! ```text
 //! page.rs  the frame of an HTML page
-//! plot.rs  pictures, as SVG
+//! plot.rs  plots, as SVG
 //! ```
 
 mod page;

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::plot::escape;
 
-/// How pages and pictures look.
+/// The style sheet of pages and plots.
 pub(crate) const STYLE: &str = include_str!("report.css");
 
-/// A page of what it shows, with the options that repeat it.
+/// Returns a whole page with this body, followed by the options that repeat the run.
 pub(crate) fn whole(mut body: String, options: &impl Serialize, source: &str) -> String {
     let text = serde_json::to_string_pretty(options).unwrap_or_default();
     let _ = write!(
@@ -23,6 +23,7 @@ pub(crate) fn whole(mut body: String, options: &impl Serialize, source: &str) ->
     )
 }
 
+/// Appends a section. `title` is escaped; `note` and `content` are HTML.
 pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
 }

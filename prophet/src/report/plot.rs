@@ -1,33 +1,34 @@
-//! Plots as SVG that takes its colours from the page, so that one picture reads well in light and dark.
+//! Plots as SVG.
 //!
-//! Ours, because the plotting crates bake colours into the picture.
+//! A plot takes its colours from the CSS of the page, so it is readable in light and in dark mode.
+//! This module exists because the plotting crates write fixed colours into the picture.
 
 use std::fmt::Write as _;
 
 /// A plot with its axes.
 pub(crate) struct Plot {
-    /// What the axes show, with units.
+    /// The labels of the axes, with units.
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) x: Axis,
-    /// Whether y begins at 0, whatever is drawn.
+    /// Whether the y axis begins at 0 even when all values are larger.
     pub(crate) y_from_zero: bool,
     pub(crate) layers: Vec<Layer>,
 }
 
-/// How values of x are written.
+/// The format of the values of x.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Number,
-    /// Seconds, Unix time where the log has it.
+    /// Seconds: Unix time, or time from the start of a log without dates.
     Time,
 }
 
-/// Something drawn, later ones on top.
+/// One drawn element. Later layers are drawn on top of earlier ones.
 pub(crate) struct Layer {
-    /// For the legend.
+    /// The name in the legend; empty for a layer without an entry.
     pub(crate) name: String,
-    /// The CSS class, which gives it its colour.
+    /// The CSS class, which sets the colour.
     pub(crate) class: String,
     pub(crate) mark: Mark,
 }
@@ -35,14 +36,16 @@ pub(crate) struct Layer {
 pub(crate) enum Mark {
     /// A line through (x, y).
     Line(Vec<(f64, f64)>),
-    /// A line that holds each y until the next x.
+    /// A step line: each y continues until the next x.
     Steps(Vec<(f64, f64)>),
-    /// What lies between (x, low, high), in steps.
+    /// The area between (x, low) and (x, high), in steps.
     Band(Vec<(f64, f64, f64)>),
-    /// Points with labels.
+    /// Points (x, y, label).
     Points(Vec<(f64, f64, String)>),
 }
 
+/// The size of a plot and its margins, in SVG units. The left and the bottom margin hold the axis
+/// labels.
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 64.0;
@@ -50,7 +53,8 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 
-/// The room that a label takes: one that would fall onto another is left out.
+/// The width and the height of a label, in SVG units. A label that would overlap another is left
+/// out.
 const LABEL: (f64, f64) = (34.0, 11.0);
 
 impl Mark {
@@ -65,7 +69,7 @@ impl Mark {
     }
 }
 
-/// From values to pixels.
+/// The mapping from values to SVG coordinates.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
@@ -83,9 +87,9 @@ impl Scale {
 }
 
 impl Plot {
-    /// The picture, described by `alt` for those who cannot see it.
+    /// Returns the plot as an SVG element with a legend. `alt` describes it for screen readers.
     pub(crate) fn svg(&self, alt: &str) -> String {
-        let Some(drawn) = self.drawn() else { return "<p>Nothing to draw.</p>".into() };
+        let Some(drawn) = self.drawn() else { return "<p>There is no data to draw.</p>".into() };
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{drawn}</svg>{}",
             escape(alt),
@@ -93,7 +97,8 @@ impl Plot {
         )
     }
 
-    /// The picture as a file of its own, in this style.
+    /// Returns the plot as a separate SVG file with this style sheet, or `None` when there is
+    /// nothing to draw.
     pub(crate) fn file(&self, style: &str) -> Option<String> {
         let mut drawn = self.drawn()?;
         for (at, layer) in self.layers.iter().filter(|layer| !layer.name.is_empty()).enumerate() {
@@ -111,7 +116,7 @@ impl Plot {
         ))
     }
 
-    /// What is within the picture; `None` where there is nothing to draw.
+    /// Returns the content of the SVG element, or `None` when there is nothing to draw.
     fn drawn(&self) -> Option<String> {
         let points: Vec<(f64, f64)> =
             self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
@@ -227,7 +232,7 @@ impl Layer {
             }
             Mark::Points(points) => points.iter().try_for_each(|(x, y, label)| {
                 let (x, y) = scale.at(*x, *y);
-                // A label near the right edge stands on the other side of its point.
+                // A label near the right edge is placed to the left of its point.
                 let (anchor, beside) = if x > WIDTH - 140.0 { ("end", x - 7.0) } else { ("start", x + 7.0) };
                 write!(svg, "<circle class=\"point {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")?;
                 if labels.iter().any(|(lx, ly)| (lx - x).abs() < LABEL.0 && (ly - y).abs() < LABEL.1) {
@@ -262,7 +267,7 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     corners
 }
 
-/// About `n` round values within a range.
+/// Returns about `n` round values within a range.
 fn ticks((low, high): (f64, f64), n: u32) -> Vec<f64> {
     let rough = (high - low) / f64::from(n);
     if rough.is_nan() || rough <= 0.0 {
@@ -278,7 +283,8 @@ fn ticks((low, high): (f64, f64), n: u32) -> Vec<f64> {
     (0..50).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
 }
 
-/// Midnights, or so many days apart that at most nine fit; hours where the range is short.
+/// Returns the ticks of a time axis, in seconds: multiples of hours, days or weeks. The step is the
+/// shortest that gives at most about nine ticks.
 fn time_ticks((low, high): (f64, f64)) -> Vec<f64> {
     let steps = [
         3_600.0,
@@ -299,7 +305,7 @@ fn time_ticks((low, high): (f64, f64)) -> Vec<f64> {
 fn date(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "times of a log")]
     let time = chrono::DateTime::from_timestamp(seconds as i64, 0).unwrap_or_default();
-    // A log without a calendar counts from 1970.
+    // A log without dates counts seconds from 0, so times in the first ten years are day numbers.
     if seconds < 10.0 * 366.0 * 86_400.0 {
         return format!("day {:.1}", seconds / 86_400.0).replace(".0", "");
     }
@@ -319,7 +325,7 @@ fn trim(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// For text and attributes of a page.
+/// Escapes a string for the text and the attributes of an HTML page.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_log_becomes_markup() {
+    fn labels_and_names_are_escaped() {
         let plot = Plot {
             x_label: "<x>".into(),
             y_label: String::new(),

@@ -270,6 +270,8 @@ proptest! {
     ) {
         const NOW: i64 = 6_000;
         // The catalog is fixed, because one derived from the log would depend on future jobs.
+        // Shapes are numbered in the order of their first arrival, so future jobs do not renumber
+        // them.
         let catalog = two_types(12, 1);
         let later = |jobs: Vec<Job>| jobs.into_iter().map(|job| Job { submit: job.submit + NOW, ..job });
         let world = |future: Vec<Job>| {

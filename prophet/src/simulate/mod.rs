@@ -33,6 +33,9 @@ mod forecasters;
 mod input;
 mod log;
 mod oracle;
+#[cfg(feature = "kubernetes")]
+#[cfg(test)]
+mod paths;
 mod policy_run;
 mod rates;
 pub(crate) mod report;

@@ -23,7 +23,7 @@ use super::settings::GangMode;
 use crate::record::ShapeId;
 use crate::replay::{
     JobClass, JobClassId, NEVER, Placements, Queue, Series, SimulatedCluster, SimulatedNodeId,
-    Waiting, Workload, finish, instances, pass, place, requests,
+    Waiting, Workload, finish, instances, pass, place,
 };
 
 /// A scheduled event.
@@ -62,7 +62,7 @@ pub fn simulate(
 pub(super) struct Simulation<'a> {
     pub(super) world: SimulationInput<'a>,
     pub(super) cluster: SimulatedCluster<'a>,
-    queue: Queue,
+    pub(super) queue: Queue,
     pub(super) placements: Placements,
     autoscaler: Autoscaler,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
@@ -83,7 +83,14 @@ pub(super) struct Simulation<'a> {
     waiting: u64,
     policy: PolicyRun,
     steps: u64,
+    /// Sees each turn, before it is actuated.
+    #[cfg(test)]
+    pub(super) witness: Option<Box<Witness<'a>>>,
 }
+
+#[cfg(test)]
+pub(super) type Witness<'a> =
+    dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + 'a;
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(world: SimulationInput<'a>, contender: NamedPolicy, series: &Series) -> Self {
@@ -118,6 +125,8 @@ impl<'a> Simulation<'a> {
             counted: Vec::new(),
             waiting: 0,
             steps: 0,
+            #[cfg(test)]
+            witness: None,
         }
     }
 
@@ -137,7 +146,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Returns the next second that has a submission, an event or a tick. Returns `None` when the
-    /// window and all jobs that count are over.
+    /// window is over and all jobs that count have started, or can no longer start.
     pub(super) fn next_moment(&self) -> Option<i64> {
         let submit = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         let event = self.events.peek().map(|Reverse((time, ..))| *time);
@@ -372,6 +381,8 @@ impl<'a> Simulation<'a> {
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         let observed = self.policy.observe(time, seen, ready, standing);
         let turn = self.policy.turn(&observed);
+        #[cfg(test)]
+        self.show(&observed, turn.as_ref());
         if let Some(turn) = &turn {
             self.actuate(&turn.plan, within);
             self.fill(now);
@@ -383,25 +394,42 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    #[cfg(test)]
+    fn show(&mut self, observed: &crate::control::Observed, turn: Option<&crate::control::Turn>) {
+        if let (Some(mut witness), Some(turn)) = (self.witness.take(), turn) {
+            witness(self, observed, turn);
+            self.witness = Some(witness);
+        }
+    }
+
     fn observe(&self) -> embedder::Cluster {
         let (occupied, rooms) = (self.cluster.occupied(), self.cluster.occupied_rooms());
         let mut cluster = embedder::Cluster { occupied, rooms, ..Default::default() };
-        if !self.queue.is_empty() {
-            let waiting =
-                self.queue.counts().flat_map(|(class, jobs)| requests(class, jobs, &self.workload));
-            cluster.pending = waiting.collect::<Vec<PodRequest>>();
+        // One request for each shape, in the order of shapes, as the controller counts pods.
+        let mut waiting: BTreeMap<ShapeId, u64> = BTreeMap::new();
+        for (class, jobs) in self.queue.counts() {
+            for &(shape, count) in &self.workload.classes[class].pods {
+                let sum = waiting.entry(shape).or_default();
+                *sum = sum.saturating_add(count.saturating_mul(jobs));
+            }
         }
+        let request = |(shape, count): (ShapeId, u64)| PodRequest {
+            shape: self.workload.shapes[shape as usize].clone(),
+            count,
+        };
+        cluster.pending = waiting.into_iter().map(request).collect();
+        cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
         cluster
     }
 
     fn actuate(&mut self, plan: &Plan, counts: bool) {
         for bucket in &plan.buckets {
-            for (group, change) in
-                bucket.groups.iter().enumerate().filter(|(_, group)| group.have != group.want)
-            {
-                self.cluster.want(bucket.bucket, group, change.want);
-                self.stirred = true;
-                self.policy.writes += u64::from(counts);
+            for (group, change) in bucket.groups.iter().enumerate() {
+                if self.cluster.wanted(bucket.bucket, group) != change.want {
+                    self.cluster.want(bucket.bucket, group, change.want);
+                    self.stirred = true;
+                    self.policy.writes += u64::from(counts);
+                }
             }
         }
     }

@@ -1,10 +1,13 @@
-//! Google's clusterdata-2019 (Tirmazi et al., "Borg: the Next Generation"): `instance_events`, with or without
-//! `collection_events` among them, as JSON lines in the order of time.
+//! Reads Google's clusterdata-2019 (Tirmazi et al., "Borg: the Next Generation").
 //!
-//! Written from the published format, version 3, and tried on rows made by hand; no real rows were to be had. A task is a
-//! job of one pod. Its demand runs from SUBMIT (ENABLE, where it was queued) to FINISH, KILL, FAIL or LOST; an evicted task is
-//! resubmitted and not new. Tasks inside an alloc use the alloc's room and are left out. Requests are normalised to the
-//! largest machine, taken here as [`CPU_MILLIS`] and [`MEMORY_BYTES`].
+//! The input is `instance_events`, with or without `collection_events` among them, as JSON lines in
+//! the order of time. The reader follows the published format, version 3. It was tested with
+//! hand-written rows only, because no real rows were available.
+//!
+//! A task is a job of one pod. Its demand lasts from SUBMIT (ENABLE, if it was queued) to FINISH,
+//! KILL, FAIL or LOST. An evicted task is resubmitted and does not count as a new job. Tasks inside
+//! an alloc use the resources of the alloc, so they are omitted. The trace normalises requests to
+//! the largest machine, which this reader assumes to have [`CPU_MILLIS`] and [`MEMORY_BYTES`].
 
 use std::collections::HashMap;
 
@@ -15,13 +18,15 @@ use serde_json::Value;
 use super::job::{Job, Work};
 use super::reader::{Notes, Reader, Row, TraceFault};
 
-/// A request of 1.0 processors: the trace hides the true size.
+/// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
+/// the trace does not disclose the true size.
 const CPU_MILLIS: f64 = 96_000.0;
-/// A request of 1.0 memory.
+/// A request of 1.0 memory, in bytes: 384 GiB, an assumption for the same reason.
 const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
-/// The trace has a month; a thousand years make no sense.
+/// The greatest valid time, in microseconds: a thousand years. The trace covers a month, so a
+/// greater time is an error in the log.
 const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
-/// After the end of the trace.
+/// The time of events after the end of the trace.
 const AFTER: i64 = i64::MAX;
 
 #[derive(Deserialize)]
@@ -54,7 +59,7 @@ struct Open {
     submit: i64,
     priority: i32,
     unit: Resources,
-    /// An ENABLE after it is that of a task which was evicted: it is not new.
+    /// Whether the task was scheduled. A later ENABLE is that of an evicted task, which is not new.
     scheduled: bool,
 }
 
@@ -72,7 +77,7 @@ impl Reader for Borg {
         let event: Event = serde_json::from_str(line)
             .map_err(|_| TraceFault::new("(line)", "expected an event as a JSON object", line))?;
         let Some(index) = integer("instance_index", &event.instance_index)? else {
-            // A row of collection_events: it carries no request.
+            // A row of collection_events has no request.
             return Ok(Row::NotAJob);
         };
         if integer("alloc_collection_id", &event.alloc_collection_id)?.is_some_and(|id| id != 0) {
@@ -172,7 +177,7 @@ fn kind(value: &Value) -> Result<Kind, TraceFault> {
     }
 }
 
-/// Integers are numbers or, being 64 bits wide, strings.
+/// Parses an integer. The trace writes 64-bit integers as numbers or as strings.
 fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFault> {
     let parsed = match value {
         Value::Null => return Ok(None),

@@ -1,79 +1,87 @@
-//! What a log is like: demand, arrivals, autocorrelation, and the tail as "Borg: the Next Generation" measures it.
+//! Statistics of a log: demand, arrivals, autocorrelation, and the tail.
+//!
+//! The tail is measured as in "Borg: the Next Generation".
 
 use serde::Serialize;
 
 use super::job::Job;
 use super::read::Trace;
 
-/// What a log is like.
+/// The statistics of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// What it was read from.
+    /// The path of the log, or a description of a synthetic one.
     pub trace: String,
-    /// Its format.
+    /// The name of the format.
     pub format: String,
-    /// Jobs that ran.
+    /// The number of jobs that ran.
     pub jobs: usize,
     /// The first submission, in the log's seconds.
     pub first_submit: i64,
     /// Days from the first submission to the last.
     pub days: f64,
-    /// What was left out or changed.
+    /// The counts of rows that the reader omitted or changed.
     pub notes: String,
-    /// Pods whose share of an accelerator was counted as a whole one.
+    /// Pods that request a share of an accelerator, which counts as a whole accelerator.
     pub accelerators_rounded_up: u64,
     /// Offered demand per bucket, in instances.
     pub demand: Vec<BucketDemand>,
-    /// Jobs submitted in each hour of the day, from midnight of the log's clock.
+    /// The number of jobs submitted in each hour of the day, from midnight of the log's clock.
     pub arrivals_by_hour: [u64; 24],
-    /// Of offered demand in accelerators, or in cores where the log has none.
+    /// The autocorrelation of offered demand in accelerators, or in cores if the log has none.
     pub autocorrelation: Autocorrelation,
-    /// Of the same resource's hours over jobs.
+    /// The tail of the hours of the same resource over jobs.
     pub tail: Tail,
 }
 
 /// Offered demand of one bucket at ticks, in instances.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketDemand {
-    /// Its name.
+    /// The name of the bucket.
     pub bucket: String,
-    /// The mean.
+    /// The mean over ticks.
     pub mean: f64,
-    /// Exceeded in one tick of twenty.
+    /// The 95th percentile over ticks.
     pub p95: u64,
-    /// The maximum.
+    /// The maximum over ticks.
     pub peak: u64,
 }
 
-/// How much demand resembles itself a while ago; NaN where the log is too short.
+/// The autocorrelation of demand, in [-1, 1]. It is NaN if the log is too short or the lag is
+/// shorter than a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Autocorrelation {
-    /// After a tick.
+    /// At a lag of one tick.
     pub tick: f64,
-    /// After an hour.
+    /// At a lag of one hour.
     pub hour: f64,
-    /// After a day.
+    /// At a lag of one day.
     pub day: f64,
 }
 
-/// How heavy the tail of resource-hours is.
+/// The tail of the distribution of resource-hours over jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tail {
-    /// Variance over the mean squared.
+    /// The variance divided by the squared mean.
     pub squared_coefficient_of_variation: f64,
-    /// The share of all resource-hours that the largest 1 % of jobs take.
+    /// The share of all resource-hours that the largest 1 % of jobs take, in [0, 1].
     pub top_1_percent_share: f64,
-    /// The index of the Pareto law that fits best: the slope of log P(X > x) over log x.
+    /// The index of the best-fitting Pareto distribution: the negative slope of log P(X > x) over
+    /// log x.
     pub pareto_index: f64,
-    /// The resource-hours that the fit covers: from 1 to the 99.99th percentile, as in the Borg paper.
+    /// The lower end of the fitted range, in resource-hours: 1, as in the Borg paper.
     pub pareto_from: f64,
-    /// See `pareto_from`.
+    /// The upper end of the fitted range, in resource-hours: the 99.99th percentile, as in the Borg
+    /// paper.
     pub pareto_to: f64,
-    /// How well it fits: the share of variance explained.
+    /// The coefficient of determination of the fit: the share of variance explained, in [0, 1].
     pub pareto_r2: f64,
 }
 
-/// Describes a log. `offered` is its demand in instances, per bucket, as steps of (second, instances).
+/// Computes the statistics of a log.
+///
+/// `offered` is the offered demand per bucket (name, steps of (second, instances)). `tick_seconds`
+/// is the distance of the ticks at which demand is sampled, above 0.
 pub fn describe(
     trace: &Trace,
     offered: &[(String, Vec<(i64, u64)>)],
@@ -96,7 +104,7 @@ pub fn describe(
             * if accelerators { unit.accelerators as f64 } else { unit.cpu_millis as f64 / 1_000.0 }
     };
     let usage = usage(jobs, size, first, last, tick_seconds);
-    // A lag shorter than a tick cannot be told.
+    // The autocorrelation at a lag shorter than a tick is unknown.
     let lag = |seconds: i64| match usize::try_from(seconds / tick_seconds) {
         Ok(ticks) if ticks > 0 => autocorrelation(&usage, ticks),
         _ => f64::NAN,
@@ -138,7 +146,7 @@ fn ticks(first: i64, last: i64, tick: i64) -> impl Iterator<Item = i64> {
     (0..=(last - first) / tick).map(move |i| first + i * tick)
 }
 
-/// The values of steps at ticks.
+/// The value of a step function at each tick.
 fn sample(steps: &[(i64, u64)], first: i64, last: i64, tick: i64) -> Vec<u64> {
     let (mut at, mut now) = (0, 0);
     let value = |time| {
@@ -151,7 +159,7 @@ fn sample(steps: &[(i64, u64)], first: i64, last: i64, tick: i64) -> Vec<u64> {
     ticks(first, last, tick).map(value).collect()
 }
 
-/// The resource in use at ticks, each job from its submission to submission + runtime.
+/// The resource in use at each tick, if each job runs from its submission to submission + runtime.
 fn usage(jobs: &[Job], size: impl Fn(&Job) -> f64, first: i64, last: i64, tick: i64) -> Vec<f64> {
     let mut steps: Vec<(i64, f64)> = Vec::with_capacity(2 * jobs.len());
     for job in jobs {
@@ -215,7 +223,7 @@ impl Tail {
     }
 }
 
-/// Least squares: slope and the share of variance explained.
+/// Fits a line by least squares, and returns its slope and the share of variance explained.
 fn fit(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (sx, sy) = points.iter().fold((0.0, 0.0), |(sx, sy), (x, y)| (sx + x, sy + y));
@@ -230,9 +238,9 @@ fn fit(points: &[(f64, f64)]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// A Pareto law of index 1.5, by its quantiles.
+    /// The sample consists of the quantiles of a Pareto distribution of index 1.5.
     #[test]
-    fn the_tail_of_a_pareto_law_is_its_index() {
+    fn the_fit_recovers_the_index_of_a_pareto_distribution() {
         let n = 200_000;
         let hours =
             (0..n).map(|i| (1.0 - (f64::from(i) + 0.5) / f64::from(n)).powf(-1.0 / 1.5)).collect();
@@ -249,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daily_wave_resembles_itself_after_a_day() {
+    fn a_daily_wave_has_a_high_autocorrelation_after_a_day_and_a_low_one_after_half_a_day() {
         let wave: Vec<f64> = (0..24 * 60)
             .map(|hour| (f64::from(hour) / 24.0 * std::f64::consts::TAU).sin())
             .collect();

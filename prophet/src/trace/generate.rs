@@ -1,7 +1,9 @@
-//! A seeded synthetic log: daily and weekly season, batch arrivals, heavy-tailed durations, gangs, CPU and GPU shapes.
+//! Generates a seeded synthetic log.
 //!
-//! Users come in sessions; a session submits a batch of jobs of one kind within minutes of each other, as people and
-//! workflows do. Session starts follow the working hours of weekdays.
+//! The log has a daily and a weekly season, batch arrivals, heavy-tailed runtimes, gangs, and CPU
+//! and GPU shapes. Jobs arrive in sessions: a session submits a batch of jobs of one kind within
+//! minutes of each other, like a user or a workflow does. The starts of sessions follow the working
+//! hours of weekdays.
 
 use embedder::{AcceleratorKind, Resources, Split};
 use rand::{RngExt, SeedableRng};
@@ -12,16 +14,16 @@ use super::job::{Job, Work};
 use super::read::{Format, Trace};
 use super::reader::Notes;
 
-/// What to generate.
+/// The parameters of a synthetic log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recipe {
-    /// How many days.
+    /// The length of the log, in days.
     pub days: u32,
-    /// Jobs a day on average, about.
+    /// The approximate mean number of jobs per day.
     pub jobs_per_day: f64,
     /// The share of sessions that submit GPU jobs, in [0, 1].
     pub gpu_share: f64,
-    /// What all randomness derives from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -31,18 +33,22 @@ impl Default for Recipe {
     }
 }
 
-/// Monday, 2024-01-01, midnight UTC.
+/// The first second of the log: Monday, 2024-01-01, midnight UTC, because [`season`] begins on a
+/// Monday.
 const START: i64 = 1_704_067_200;
 
-/// Jobs in a session: a Pareto law from 2 on, cut at 200; so many on average.
+/// The index of the Pareto distribution of the jobs in a session, which begins at 2.
 const BATCH_SHAPE: f64 = 1.3;
+/// The most jobs in a session. The distribution is cut here.
 const BATCH_MAX: f64 = 200.0;
+/// The mean number of jobs in a session of this distribution.
 const BATCH_MEAN: f64 = 6.6;
 
-/// No job runs longer than a week.
+/// The longest runtime, in seconds: a week.
 const RUNTIME_MAX: f64 = 7.0 * 86_400.0;
 
-/// How busy an hour is, Monday at midnight first: 1 on average over a week.
+/// The relative rate of session starts, `seconds` after Monday at midnight. Its mean over a week is
+/// 1.
 fn season(seconds: f64) -> f64 {
     let hours = seconds / 3_600.0;
     let day = (hours / 24.0) % 7.0;
@@ -51,11 +57,11 @@ fn season(seconds: f64) -> f64 {
     weekday * (1.0 - 0.75 * ((hours - 2.0) / 24.0 * std::f64::consts::TAU).cos())
 }
 
-/// The busiest that an hour gets.
+/// The maximum of [`season`]: a weekday at 14:00.
 const SEASON_MAX: f64 = 1.25 * 1.75;
 
 impl Recipe {
-    /// As a log that was read.
+    /// The generated jobs as a trace.
     pub fn trace(&self) -> Trace {
         let source = format!("synthetic, {} days, seed {}", self.days, self.seed);
         Trace { source, format: Format::Table, jobs: generate(self), notes: Notes::default() }
@@ -76,7 +82,8 @@ pub fn generate(recipe: &Recipe) -> Vec<Job> {
         if now >= end {
             break;
         }
-        // Thinning: of the busiest hour's sessions, as many as this hour has.
+        // Thinning: sessions are drawn at the maximal rate, and each is kept with the probability
+        // that the rate at its time has relative to the maximum.
         if random.random::<f64>() * SEASON_MAX <= season(now) {
             let gpu = random.random_bool(gpu_share.clamp(0.0, 1.0));
             session(now, end, gpu, &mut random, &mut jobs);
@@ -124,7 +131,7 @@ fn pick(choices: &[u64], random: &mut Pcg64Mcg) -> u64 {
     choices[random.random_range(0..choices.len())]
 }
 
-/// Training: mostly one GPU, some of eight, now and then a gang of several nodes.
+/// A training job: mostly one GPU, some with eight, and few that span several nodes.
 fn gpu_work(random: &mut Pcg64Mcg) -> Work {
     let units = pick(&[1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32], random);
     let unit = Resources {
@@ -136,7 +143,7 @@ fn gpu_work(random: &mut Pcg64Mcg) -> Work {
     Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) }
 }
 
-/// Batch: pods of a few cores each, one or many.
+/// A batch job: one or many pods of a few cores each.
 fn cpu_work(random: &mut Pcg64Mcg) -> Work {
     let cores = pick(&[1, 1, 1, 2, 2, 4, 8], random);
     let units = pick(&[1, 1, 1, 1, 2, 4, 10], random);

@@ -5,27 +5,29 @@ use embedder::{AcceleratorKind, Resources, Split};
 /// A job of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its name in the log, or its row.
+    /// The name in the log, or the number of the row.
     pub name: Box<str>,
-    /// When it was submitted, in seconds: Unix time where the log has it, else since the log's zero.
+    /// The time of submission, in seconds: Unix time if the log has it, otherwise since the log's
+    /// zero.
     pub submit: i64,
-    /// How long it ran, in seconds, above 0.
+    /// The runtime in seconds, above 0.
     pub runtime: i64,
-    /// Higher is placed first.
+    /// The priority. Jobs with a higher number are placed first.
     pub priority: i32,
-    /// What it asks for.
+    /// The requests.
     pub work: Work,
 }
 
-/// What a job asks for.
+/// The requests of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
-    /// How many units; above 0.
+    /// The number of units, above 0.
     pub units: u64,
-    /// What each asks for.
+    /// The requests of each unit.
     pub unit: Resources,
-    /// The kind of the accelerators, where it asks for any.
+    /// The kind of the accelerators. It has no meaning if the unit requests none.
     pub accelerator_kind: AcceleratorKind,
-    /// How units become pods: `None` makes each unit a pod; else as many units as an instance holds share one.
+    /// How units are grouped into pods. `None` makes each unit a pod; otherwise, as many units as
+    /// an instance holds share a pod.
     pub split: Option<Split>,
 }

@@ -1,4 +1,4 @@
-//! Lines of a file, plain or gzip, of bounded length.
+//! Reads the lines of a file, plain or gzip, of bounded length.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-/// A line longer than this is no line of a job log; it would only fill memory.
+/// The longest line, in bytes: 1 MiB. A longer line is not part of a job log, and the limit bounds
+/// the memory.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) struct Lines {
@@ -27,7 +28,7 @@ impl Lines {
         Ok(Self { source, number: 0, bytes: Vec::new() })
     }
 
-    /// Reads the next line without its end; false when there is none.
+    /// Reads the next line without its line end. Returns false at the end of the file.
     pub(super) fn next(&mut self, line: &mut String) -> io::Result<bool> {
         line.clear();
         self.bytes.clear();
@@ -44,7 +45,7 @@ impl Lines {
         Ok(true)
     }
 
-    /// The number of the line that was read last, from 1.
+    /// The number of the last line read, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

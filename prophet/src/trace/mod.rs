@@ -1,16 +1,17 @@
-//! Job logs: readers of public formats, a generator of synthetic ones, and what a log is like.
+//! Job logs: readers of public formats, a generator of synthetic logs, and statistics of a log.
 //!
-//! A reader streams lines and yields jobs; the format is told from the content. What counts is submit and runtime: the
-//! wait that a log recorded belongs to the machine that it came from. A bad line is an error that names file, line, column
-//! and value, unless the caller is lenient.
+//! A reader streams lines and returns jobs; the content of the file determines the format. Of each
+//! job, only the submission, the runtime and the requests count. The recorded wait is ignored,
+//! because it depends on the machine that the log comes from. A malformed line is an error that
+//! names file, line, column and value, unless the caller is lenient.
 //!
 //! ```text
-//! job.rs       a job, and what it asks for
-//! read.rs      reads a log of any format (reader.rs: what the readers share)
+//! job.rs        a job and its requests
+//! read.rs       reads a log of any format (reader.rs: shared by the readers)
 //! lines.rs      lines of a file, plain or gzip, of bounded length
 //! philly.rs  swf.rs  openb.rs  borg.rs  table.rs    one file per format
 //! generate.rs   a seeded synthetic log
-//! describe.rs   demand, arrivals, autocorrelation, tail
+//! describe.rs   statistics: demand, arrivals, autocorrelation, tail
 //! ```
 
 mod borg;

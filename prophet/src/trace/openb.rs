@@ -1,6 +1,7 @@
-//! Alibaba's cluster-trace-gpu-v2023 ("openb") pods: shapes with CPU, memory and GPUs, relative seconds.
+//! Reads the pods of Alibaba's cluster-trace-gpu-v2023 ("openb").
 //!
-//! A pod that asks for a share of a GPU is counted as asking for a whole one.
+//! The pods request CPU, memory and GPUs; times are relative seconds. A pod that requests a share
+//! of a GPU counts as a pod that requests a whole one.
 
 use embedder::{AcceleratorKind, Resources};
 

@@ -1,4 +1,4 @@
-//! Microsoft Philly (Jeon et al., ATC '19): `timestamp,duration,num_gpus,gpu_time,cluster`.
+//! Reads Microsoft Philly (Jeon et al., ATC '19): `timestamp,duration,num_gpus,gpu_time,cluster`.
 
 use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};

@@ -1,4 +1,4 @@
-//! Reads a log, whatever its format.
+//! Reads a log of any supported format.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::lines::Lines;
 use super::reader::{Notes, Reader, Row, TraceFault};
 use super::{borg, openb, philly, swf, table};
 
-/// The formats that are read.
+/// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Microsoft Philly: `timestamp,duration,num_gpus,gpu_time,cluster`.
@@ -18,12 +18,12 @@ pub enum Format {
     Openb,
     /// Google's clusterdata-2019 event tables as JSON lines.
     Borg,
-    /// Our own: see `docs/trace-format.md`.
+    /// Prophet's job table. `docs/trace-format.md` specifies it.
     Table,
 }
 
 impl Format {
-    /// Its name.
+    /// The name of the format in reports.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Philly => "Philly CSV",
@@ -35,16 +35,16 @@ impl Format {
     }
 }
 
-/// A log as it was read, jobs in the order of their submission.
+/// A job log.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What it was read from.
+    /// The path of the log, or a description of a synthetic one.
     pub source: String,
-    /// Its format.
+    /// The format.
     pub format: Format,
-    /// The jobs, by submission, then by place in the log.
+    /// The jobs, by submission, then by their order in the log.
     pub jobs: Vec<Job>,
-    /// What was left out or changed on the way.
+    /// The counts of omitted and changed rows.
     pub notes: Notes,
 }
 
@@ -56,41 +56,42 @@ pub enum TraceError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A line does not make sense.
+    /// A line is malformed.
     #[error("{}:{line}: {fault}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
-        /// Column and value.
+        /// The column, the problem and the value.
         fault: TraceFault,
     },
-    /// The content is of no format that is read.
-    #[error("{}: not a known format; the first line is {first:?}. Known are Philly CSV, SWF, Alibaba openb pods, Borg 2019 events (JSON lines) and our own job table (docs/trace-format.md)", path.display())]
+    /// The format of the content is not supported.
+    #[error("{}: not a known format; the first line is {first:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Borg 2019 events (JSON lines) and the job table (docs/trace-format.md)", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
         /// The start of its first line.
         first: String,
     },
-    /// There is no job in it.
+    /// The log has no job that ran.
     #[error("{}: no job that ran ({notes})", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// What was left out.
+        /// The counts of omitted rows.
         notes: String,
     },
 }
 
-/// Reads a log; `.gz` is read as it is.
+/// Reads a log. A gzip file is decompressed.
 ///
 /// # Errors
-/// The file cannot be read, its format is unknown, it holds no job, or, unless `lenient`, a line is bad.
+/// Returns an error if the file cannot be read, its format is unknown, it has no job that ran, or,
+/// unless `lenient`, a line is malformed.
 pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     let failed = |source| TraceError::Read { path: path.into(), source };
     let mut lines = Lines::open(path).map_err(failed)?;
@@ -100,7 +101,7 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
         || TraceError::Unknown { path: path.into(), first: first.chars().take(80).collect() };
     let line_1 = |fault| TraceError::Line { path: path.into(), line: 1, fault };
     let (format, mut reader, header) =
-        tell(&first).map_err(line_1)?.filter(|_| found).ok_or_else(unknown)?;
+        detect(&first).map_err(line_1)?.filter(|_| found).ok_or_else(unknown)?;
     let (mut jobs, mut notes) = (Vec::new(), Notes::default());
     let mut line = first.clone();
     let mut pending = !header;
@@ -133,11 +134,11 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })
 }
 
-/// A format, its reader, and whether the line that told it is a header.
+/// A format, its reader, and whether the first line is a header.
 type Detected = (Format, Box<dyn Reader>, bool);
 
-/// The format of a log by its first line.
-fn tell(first: &str) -> Result<Option<Detected>, TraceFault> {
+/// Detects the format of a log from its first line. `None` if it is unknown.
+fn detect(first: &str) -> Result<Option<Detected>, TraceFault> {
     let columns: Vec<&str> = first.split(',').map(str::trim).collect();
     let has = |names: &[&str]| names.iter().all(|name| columns.contains(name));
     if has(&["timestamp", "duration", "num_gpus"]) {

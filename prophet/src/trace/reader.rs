@@ -1,33 +1,33 @@
-//! What readers of logs share.
+//! The trait of log readers, their faults, and the parsing of fields.
 
 use super::job::Job;
 
-/// What a reader left out or changed.
+/// The counts of rows that a reader omitted or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Jobs that never ran: cancelled, or with a runtime that is unknown or 0.
     pub never_ran: u64,
     /// Jobs whose size is unknown or 0.
     pub no_size: u64,
-    /// Rows that are no job of their own: parts of a job, allocations, events without a request.
+    /// Rows that are not separate jobs: parts of a job, allocations, events without a request.
     pub not_jobs: u64,
-    /// Pods whose share of an accelerator was counted as a whole one.
+    /// Pods that request a share of an accelerator, which counts as a whole accelerator.
     pub rounded_up: u64,
-    /// Bad lines that were passed over, being lenient.
+    /// Malformed lines that were skipped because the caller is lenient.
     pub bad_lines: u64,
-    /// The first of them.
+    /// The message of the first malformed line.
     pub first_bad: Option<String>,
 }
 
-/// What is wrong with a line.
+/// The problem of a malformed line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {problem}, got {value:?}")]
 pub struct TraceFault {
-    /// The column's name.
+    /// The name of the column.
     pub column: &'static str,
-    /// What was expected.
+    /// The problem, often the expected value.
     pub problem: &'static str,
-    /// What is there, shortened.
+    /// The value found, at most 80 characters of it.
     pub value: String,
 }
 
@@ -37,7 +37,7 @@ impl TraceFault {
     }
 }
 
-/// What a reader makes of a line.
+/// The result of reading a line.
 pub(super) enum Row {
     Job(Job),
     NeverRan,
@@ -46,11 +46,12 @@ pub(super) enum Row {
     Blank,
 }
 
-/// A format's reader: fed line by line, without the header that told the format.
+/// A reader of one format.
 pub(super) trait Reader {
+    /// Reads one line, with its number from 1. The header is not passed.
     fn row(&mut self, line: &str, number: u64, notes: &mut Notes) -> Result<Row, TraceFault>;
 
-    /// What was still open when the log ended.
+    /// The jobs that had not ended at the end of the log.
     fn finish(&mut self) -> Vec<Job> {
         Vec::new()
     }
@@ -66,34 +67,39 @@ impl std::fmt::Display for Notes {
             (*rounded_up, "shares of an accelerator counted as whole ones"),
             (*bad_lines, "bad lines"),
         ];
-        let said: Vec<String> = counts
+        let parts: Vec<String> = counts
             .into_iter()
             .filter(|(n, _)| *n > 0)
             .map(|(n, what)| format!("{n} {what}"))
             .collect();
-        f.write_str(if said.is_empty() { "nothing left out" } else { "" })?;
-        f.write_str(&said.join(", "))?;
+        f.write_str(if parts.is_empty() { "nothing left out" } else { "" })?;
+        f.write_str(&parts.join(", "))?;
         first_bad.iter().try_for_each(|bad| write!(f, " (the first: {bad})"))
     }
 }
 
-/// The latest time and the longest runtime that make sense: the year 5138, and three thousand years.
+/// The greatest valid time and runtime, in seconds: the year 5138, and three thousand years. A
+/// greater value is certainly an error in the log.
 pub(super) const SECONDS_MAX: f64 = 1e11;
 
-/// The most units of one job: more than any machine has.
+/// The most units of one job. No machine has as many, so a greater value is an error in the log.
 pub(super) const UNITS_MAX: f64 = 1e6;
 
-/// The most of one resource that one unit may ask for: an exbibyte of memory, and more of the others than exists.
+/// The most of one resource that one unit may request, in the resource's unit: 2^60, an exbibyte of
+/// memory.
+///
+/// No machine has as much, so a greater value is an error in the log.
 pub(super) const AMOUNT_MAX: f64 = (1_u64 << 60) as f64;
 
-/// A number of seconds, rounded to whole ones.
+/// Parses a number of seconds and rounds it to the nearest whole second.
 pub(super) fn seconds(column: &'static str, text: &str) -> Result<i64, TraceFault> {
     let value = number(column, text, SECONDS_MAX)?;
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     Ok(value.round() as i64)
 }
 
-/// A count, rounded up to a whole one; below 0 is 0, as logs write -1 for unknown.
+/// Parses a count and rounds it up to a whole number. A negative number is 0, because logs write -1
+/// for an unknown count.
 pub(super) fn count(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault> {
     let value = number(column, text, most)?;
     #[expect(
@@ -104,18 +110,19 @@ pub(super) fn count(column: &'static str, text: &str, most: f64) -> Result<u64, 
     Ok(value.max(0.0).ceil() as u64)
 }
 
+/// Parses a number whose absolute value is at most `most`.
 pub(super) fn number(column: &'static str, text: &str, most: f64) -> Result<f64, TraceFault> {
     let value: f64 =
         text.trim().parse().map_err(|_| TraceFault::new(column, "expected a number", text))?;
     if value.abs() <= most { Ok(value) } else { Err(TraceFault::new(column, "out of range", text)) }
 }
 
-/// The place of a column in a header.
+/// The index of a column in a header, or [`usize::MAX`] if the header does not have it.
 pub(super) fn place(columns: &[&str], name: &str) -> usize {
     columns.iter().position(|column| *column == name).unwrap_or(usize::MAX)
 }
 
-/// The field of a row at a place.
+/// The field of a row at an index.
 pub(super) fn field<'a>(
     fields: &[&'a str],
     at: usize,

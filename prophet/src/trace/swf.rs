@@ -1,15 +1,15 @@
-//! The Standard Workload Format, version 2.2, of the Parallel Workloads Archive: 18 columns, `;` before header lines,
-//! -1 for unknown.
+//! Reads the Standard Workload Format, version 2.2, of the Parallel Workloads Archive.
 //!
-//! A processor is a core of its own; a job asks for the processors that it requested, or, where that is not recorded,
-//! for those that it was given, and for the memory that it requested for each.
+//! The format has 18 columns, `;` before header lines, and -1 for unknown values. Each processor
+//! counts as one core. The size of a job is its requested processors, or, if they are unknown, its
+//! allocated processors, with the requested memory for each.
 
 use embedder::{AcceleratorKind, Resources, Split};
 
 use super::job::{Job, Work};
 use super::reader::{AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, seconds};
 
-/// The columns that are read, from 0.
+// The indices of the columns that are read, from 0.
 const SUBMIT: usize = 1;
 const RUNTIME: usize = 3;
 const ALLOCATED: usize = 4;
@@ -19,7 +19,7 @@ const STATUS: usize = 10;
 
 #[derive(Default)]
 pub(super) struct Swf {
-    /// Unix time of the log's zero, from the header.
+    /// The Unix time of the log's zero, from the header.
     start: i64,
 }
 
@@ -49,7 +49,8 @@ impl Reader for Swf {
             AMOUNT_MAX / 1024.0,
         )?;
         let status = seconds("11 (status)", field(&fields, STATUS, "11 (status)")?)?;
-        // 2, 3 and 4 are parts of a job that was swapped out; its whole has a line of its own.
+        // The statuses 2, 3 and 4 are parts of a job that was swapped out. Another line has the
+        // whole job.
         if (2..=4).contains(&status) {
             return Ok(Row::NotAJob);
         }

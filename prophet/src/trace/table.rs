@@ -1,4 +1,6 @@
-//! Our own job table: CSV with a header, columns in any order. `docs/trace-format.md` is its specification.
+//! Reads and writes Prophet's job table: CSV with a header and columns in any order.
+//!
+//! `docs/trace-format.md` is its specification.
 
 use std::io::{self, Write};
 
@@ -28,14 +30,14 @@ const COLUMNS: [&str; 12] = [
 ];
 
 pub(super) struct Table {
-    /// For each of [`COLUMNS`], its place in the file.
+    /// The index in the file of each of [`COLUMNS`].
     places: [Option<usize>; COLUMNS.len()],
-    /// How many columns there are.
+    /// The number of columns in the file.
     width: usize,
 }
 
 impl Table {
-    /// Fails when the header has a column that is not known, or one twice.
+    /// A reader for a file with this header. Fails if a column is unknown or repeated.
     pub(super) fn new(header: &[&str]) -> Result<Self, TraceFault> {
         for (at, name) in header.iter().enumerate() {
             if !COLUMNS.contains(name) {
@@ -46,14 +48,14 @@ impl Table {
                 ));
             }
             if header[..at].contains(name) {
-                return Err(TraceFault::new("(header)", "the column is there twice", name));
+                return Err(TraceFault::new("(header)", "the column occurs twice", name));
             }
         }
         let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
         Ok(Self { places, width: header.len() })
     }
 
-    /// A field that is there and not blank.
+    /// The field of a column, or `None` if the file does not have the column or the field is blank.
     fn get<'a>(
         &self,
         fields: &[&'a str],
@@ -125,7 +127,7 @@ impl Reader for Table {
     }
 }
 
-/// A whole number, 0 or more.
+/// Parses a whole number from 0 to `most`.
 fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault> {
     let value = number(column, text, most)?;
     if value < 0.0 || value.fract() != 0.0 {
@@ -134,7 +136,7 @@ fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault>
     count(column, text, most)
 }
 
-/// Seconds, or a time with or without its zone.
+/// Parses a number of seconds, or a time with or without its zone. A time without a zone is UTC.
 fn time(text: &str) -> Result<i64, TraceFault> {
     let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
     let plain = || {
@@ -163,10 +165,10 @@ fn split(text: Option<&str>) -> Result<Split, TraceFault> {
     }
 }
 
-/// Writes jobs as a table.
+/// Writes jobs as a job table.
 ///
 /// # Errors
-/// Whatever the writer fails with.
+/// Returns the errors of the writer.
 pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", COLUMNS.join(","))?;
     for Job { name, submit, runtime, priority, work } in jobs {

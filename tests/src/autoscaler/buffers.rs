@@ -1,4 +1,4 @@
-//! `CapacityBuffers`: room that is kept free, as pods that exist in the autoscaler's mind only.
+//! `CapacityBuffers`: the autoscaler keeps room free for virtual pods, which are not in the API server.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use super::fit::{Ask, requests};
 use crate::quantity::thousandths;
 
-/// The only strategy that it knows.
+/// The only supported provisioning strategy, and the default.
 const STRATEGY: &str = "buffer.x-k8s.io/active-capacity";
 
-/// The virtual pods of all buffers that name a template; their status says what was understood.
+/// The virtual pods of all buffers that refer to a template. Writes the resolved spec of each buffer into
+/// its status.
 pub(super) async fn virtual_pods(client: &Client) -> Result<Vec<Ask>> {
     let kind = GroupVersionKind::gvk("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
     let resource = ApiResource::from_gvk(&kind);
@@ -26,7 +27,7 @@ pub(super) async fn virtual_pods(client: &Client) -> Result<Vec<Ask>> {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
         found => found.context("failed to list CapacityBuffers")?,
     };
-    let mut asks = Vec::new();
+    let mut virtual_pods = Vec::new();
     for buffer in found {
         let spec = &buffer.data["spec"];
         let strategy = spec["provisioningStrategy"].as_str().unwrap_or(STRATEGY);
@@ -40,25 +41,25 @@ pub(super) async fn virtual_pods(client: &Client) -> Result<Vec<Ask>> {
             None => status(&buffer, "False", "TemplateNotFound", json!({})),
             Some(template) => {
                 let pods = pods(&buffer, &template)?;
-                let understood = json!({
+                let resolved = json!({
                     "replicas": pods.len(),
                     "podTemplateRef": {"name": name},
                     "podTemplateGeneration": template.metadata.generation.unwrap_or_default(),
                     "provisioningStrategy": strategy,
                 });
-                asks.extend(pods);
-                status(&buffer, "True", "AttributesSet", understood)
+                virtual_pods.extend(pods);
+                status(&buffer, "True", "AttributesSet", resolved)
             }
         };
         write(client, &resource, &buffer, status).await?;
     }
-    Ok(asks)
+    Ok(virtual_pods)
 }
 
-/// As many as `replicas` says, and no more than fit in `limits`.
+/// The virtual pods of a buffer: `replicas` of them, but no more than fit within `limits`.
 fn pods(buffer: &DynamicObject, template: &PodTemplate) -> Result<Vec<Ask>> {
     let spec = template.template.as_ref().and_then(|template| template.spec.clone());
-    let spec = spec.context("a PodTemplate without a spec")?;
+    let spec = spec.context("the PodTemplate has no spec")?;
     let wanted = &buffer.data["spec"];
     let requests = requests(&spec)?;
     let limits: BTreeMap<String, Quantity> =
@@ -72,26 +73,26 @@ fn pods(buffer: &DynamicObject, template: &PodTemplate) -> Result<Vec<Ask>> {
         }
     }
     let name = format!("{}/{}", buffer.namespace().unwrap_or_default(), buffer.name_any());
-    // After all real pods, whatever their priorities.
+    // The lowest priority places virtual pods after all real pods.
     (0..most.unwrap_or_default())
         .map(|n| Ask::new(format!("{name}-{n}"), i32::MIN, spec.clone()))
         .collect()
 }
 
-fn status(buffer: &DynamicObject, ready: &str, reason: &str, mut understood: Value) -> Value {
-    // The time of the last change stays while nothing changes.
+fn status(buffer: &DynamicObject, ready: &str, reason: &str, mut resolved: Value) -> Value {
+    // The transition time stays the same while the status of the condition does not change.
     let conditions = buffer.data["status"]["conditions"].as_array();
     let old = conditions.into_iter().flatten().find(|old| old["type"] == "ReadyForProvisioning");
     let since =
         old.filter(|old| old["status"] == ready).map(|old| old["lastTransitionTime"].clone());
-    understood["conditions"] = json!([{
+    resolved["conditions"] = json!([{
         "type": "ReadyForProvisioning",
         "status": ready,
         "reason": reason,
         "message": "",
         "lastTransitionTime": since.unwrap_or_else(|| json!(Timestamp::now().strftime("%FT%TZ").to_string())),
     }]);
-    understood
+    resolved
 }
 
 async fn write(

@@ -1,53 +1,53 @@
-//! Everything that the autoscaler has done so far.
+//! A record of the autoscaler's actions, for assertions of tests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-/// A group was told to grow.
+/// A scale-up of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaleUp {
     /// The group.
     pub group: String,
-    /// By how many nodes.
+    /// The number of new nodes.
     pub by: usize,
-    /// When.
+    /// The time of the scale-up.
     pub at: Instant,
 }
 
-/// A node was taken away, or an instance that never became one.
+/// The removal of a node, or of an instance that never became a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// Its group.
+    /// The group.
     pub group: String,
-    /// The instance, by whose id its node is named.
+    /// The ID of the instance, which is also the name of its node.
     pub instance: String,
-    /// When.
+    /// The time of the removal.
     pub at: Instant,
 }
 
-/// All that it did so far.
+/// All actions of the autoscaler so far.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
-    /// Scans that came to their end.
+    /// The number of completed scans.
     pub scans: u64,
-    /// Each time a group was told to grow.
+    /// All scale-ups, in order.
     pub scale_ups: Vec<ScaleUp>,
-    /// Each node that it removed because nothing needed it.
+    /// The removed nodes, which no pod needed.
     pub removed: Vec<Removal>,
-    /// Each instance that it gave up.
+    /// The instances that were terminated because they did not become nodes in time.
     pub given_up: Vec<Removal>,
-    /// What went wrong and was tried again.
+    /// The errors so far. The next scan retries after each of them.
     pub errors: Vec<String>,
 }
 
 impl Counters {
-    /// The nodes asked for, over all groups.
+    /// The number of requested nodes, over all groups.
     pub fn launched(&self) -> usize {
         self.scale_ups.iter().map(|up| up.by).sum()
     }
 
-    /// The nodes asked for, of one group.
+    /// The number of requested nodes of one group.
     pub fn launched_in(&self, group: &str) -> usize {
         self.scale_ups.iter().filter(|up| up.group == group).map(|up| up.by).sum()
     }

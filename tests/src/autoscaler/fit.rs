@@ -1,4 +1,4 @@
-//! Whether a pod fits on a node: resources, selectors, required affinity, taints.
+//! Checks whether a pod fits on a node: resources, selectors, required node affinity and taints.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use k8s_openapi::api::core::v1::{
 
 use crate::quantity::{Amounts, add, amounts, raise};
 
-/// A node, or one that will be: what it is and what is free on it.
+/// A present or future node and its free resources.
 #[derive(Debug, Clone)]
 pub(super) struct Room {
     pub(super) node: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) free: Amounts,
-    /// Something on it keeps it from being removed.
+    /// Whether a pod on the node keeps it from being removed.
     pub(super) held: bool,
 }
 
-/// A pod that looks for a place.
+/// A pod without a node, and its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     pub(super) name: String,
@@ -54,7 +54,7 @@ impl Room {
             .all(|(name, amount)| *amount <= self.free.get(name).copied().unwrap_or_default())
     }
 
-    /// Whether such a pod may be there, however full it is.
+    /// Whether the node's labels and taints admit the pod, regardless of free resources.
     pub(super) fn admits(&self, spec: &PodSpec) -> bool {
         let selected = spec
             .node_selector
@@ -70,7 +70,7 @@ impl Room {
         selected && wanted && self.taints.iter().all(|taint| tolerates(tolerations, taint))
     }
 
-    /// An empty term matches nothing.
+    /// Whether the node matches all requirements of a term. An empty term matches no node.
     fn matches(&self, term: &NodeSelectorTerm) -> bool {
         let expressions = term.match_expressions.as_deref().unwrap_or_default();
         let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -113,7 +113,7 @@ fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     taint.effect == "PreferNoSchedule" || tolerations.iter().any(tolerated)
 }
 
-/// What the scheduler counts for a pod, itself included.
+/// The requests that the scheduler counts for a pod. The resource `pods` has an amount of one pod.
 pub(super) fn requests(spec: &PodSpec) -> Result<Amounts> {
     let of = |resources: &Option<ResourceRequirements>| {
         amounts(resources.as_ref().and_then(|resources| resources.requests.as_ref()))
@@ -122,7 +122,7 @@ pub(super) fn requests(spec: &PodSpec) -> Result<Amounts> {
     for container in &spec.containers {
         add(&mut total, &of(&container.resources)?);
     }
-    // Sidecars start in the order of the init containers and stay.
+    // Sidecars start in the order of the init containers and keep running.
     let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
     for container in spec.init_containers.iter().flatten() {
         let mut at_once = of(&container.resources)?;
@@ -136,7 +136,7 @@ pub(super) fn requests(spec: &PodSpec) -> Result<Amounts> {
     }
     add(&mut total, &sidecars);
     raise(&mut total, &peak);
-    // What is said of the whole pod stands in place of the sum.
+    // Requests of the pod as a whole replace the sums of its containers.
     total.extend(of(&spec.resources)?);
     add(&mut total, &amounts(spec.overhead.as_ref())?);
     total.insert("pods".to_owned(), 1_000);

@@ -1,9 +1,10 @@
-//! A small stand-in for cluster-autoscaler over the real API server and the Auto Scaling API, faithful in what matters to
-//! placeholders. It shares no code with the simulator of the project.
+//! A small stand-in for cluster-autoscaler over the real API server and the Auto Scaling API.
 //!
-//! A scan reads the cluster and the groups ([`observe`]), places what is placed or fits ([`place`]), scales up
-//! ([`scale_up`]) and down ([`scale_down`]), and writes its status ([`status`]). Left out: anti-affinity between pods,
-//! topology spread, volumes, moving pods to empty a node, and balancing of similar groups.
+//! It has the behaviour of cluster-autoscaler that affects placeholders. It shares no code with the
+//! project's simulator. A scan reads the cluster and the groups ([`observe`]), places bound and pending
+//! pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and writes the status
+//! ([`status`]). It does not implement anti-affinity between pods, topology spread, volumes, the eviction
+//! of pods to empty a node, or the balancing of similar groups.
 
 mod buffers;
 mod counters;
@@ -29,7 +30,7 @@ use crate::control_plane::{ControlPlane, connect};
 use crate::moto::{self, Moto};
 use crate::wait;
 
-/// Works until it is dropped.
+/// A running autoscaler, stopped on drop.
 #[derive(Debug)]
 pub struct Autoscaler {
     counters: Arc<Mutex<Counters>>,
@@ -38,10 +39,10 @@ pub struct Autoscaler {
 }
 
 impl Autoscaler {
-    /// Starts it over all groups that [`NodeGroup`](crate::node_group::NodeGroup) tagged.
+    /// Starts an autoscaler over all groups that [`NodeGroup`](crate::node_group::NodeGroup) created.
     ///
     /// # Errors
-    /// Where there is no thread for it.
+    /// The thread cannot be created.
     pub fn start(plane: &ControlPlane, moto: &Moto, settings: Settings) -> Result<Self> {
         let counters = Arc::new(Mutex::new(Counters::default()));
         let (kubeconfig, endpoint, shared) =
@@ -57,17 +58,18 @@ impl Autoscaler {
         Ok(Self { counters, scan_interval, _background: Background::start("autoscaler", work)? })
     }
 
-    /// All that it did so far.
+    /// All actions so far.
     pub fn counters(&self) -> Counters {
         lock(&self.counters).clone()
     }
 
-    /// Waits for that many whole scans from now: what they do not do, a change before now does not cause.
+    /// Waits for this number of complete scans from now. Afterwards, a test can check that an earlier
+    /// change caused no action.
     ///
     /// # Errors
-    /// Where they do not come.
+    /// The scans do not complete in time.
     pub async fn wait_for_scans(&self, scans: u32) -> Result<()> {
-        // The scan that runs now may have looked before.
+        // The current scan may have read the cluster before the change, so one more is needed.
         let wanted = self.counters().scans + u64::from(scans) + 1;
         let deadline = (self.scan_interval + Duration::from_secs(5)) * (scans + 1);
         let what = format!("{scans} scans of the autoscaler");

@@ -1,4 +1,4 @@
-//! What a scan sees: nodes, pods and `DaemonSets` of the API server, and the Auto Scaling groups.
+//! The inputs of a scan: nodes, pods and `DaemonSets` of the API server, and the Auto Scaling groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ use crate::node_group::{CLUSTER_TAG, ENABLED_TAG};
 use crate::node_template;
 use crate::quantity::{amounts, thousandths};
 
-/// Put on a node before it is removed, so that nothing is bound to it meanwhile.
+/// The taint of a node that is about to be removed, so that no further pod is bound to it.
 pub(super) const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
-/// AWS's label of GPU nodes: where it is set, a node without its GPUs is not ready yet.
+/// The label of GPU nodes on AWS. A node with this label is not ready until its GPUs are registered.
 const ACCELERATOR_LABEL: &str = "k8s.amazonaws.com/accelerator";
 
-/// The cluster at one moment.
+/// The objects of the cluster at one time.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
-    /// Those that have not ended.
+    /// The pods that have not ended.
     pub(super) pods: Vec<Pod>,
     pub(super) daemon_sets: Vec<DaemonSet>,
 }
@@ -35,7 +35,7 @@ impl Cluster {
             ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
         let (nodes, pods, sets): (Api<Node>, Api<Pod>, Api<DaemonSet>) =
             (Api::all(client.clone()), Api::all(client.clone()), Api::all(client.clone()));
-        // Pods first: a pod that is bound to a node unseen looks placed nowhere, not the other way round.
+        // Pods are listed before nodes, so that the list of nodes has the node of every bound pod.
         let pods = pods.list(&unfinished).await.context("failed to list pods")?.items;
         let nodes = nodes.list(&all).await.context("failed to list nodes")?.items;
         let daemon_sets = sets.list(&all).await.context("failed to list DaemonSets")?.items;
@@ -43,7 +43,7 @@ impl Cluster {
     }
 }
 
-/// A group, with its instances sorted by what became of them.
+/// A group, with its instances by state.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: String,
@@ -51,26 +51,26 @@ pub(super) struct Group {
     pub(super) max: usize,
     /// The desired capacity.
     pub(super) target: usize,
-    /// A node as it will be, with the `DaemonSets` that it will run.
+    /// A future node, with the requests of its `DaemonSets` taken.
     pub(super) template: Room,
-    /// How many of its instances have a node, ready or not.
+    /// The number of instances that have a node, ready or not.
     pub(super) registered: usize,
     /// Instances whose node is ready.
     pub(super) ready: Vec<String>,
     /// Instances without a node.
     pub(super) unregistered: Vec<String>,
-    /// Instances whose node was ready and is so no more.
+    /// Instances whose node was ready before and is not ready now.
     pub(super) unready: Vec<String>,
 }
 
 impl Group {
-    /// How many nodes are still to come.
+    /// The number of requested nodes that have never been ready.
     pub(super) fn upcoming(&self) -> usize {
         self.target.saturating_sub(self.ready.len() + self.unready.len())
     }
 }
 
-/// Reads the groups, the types of their instances once.
+/// Reads the groups. The instance type of each group is read once and cached.
 pub(super) struct Groups {
     pub(super) autoscaling: aws_sdk_autoscaling::Client,
     pub(super) ec2: aws_sdk_ec2::Client,
@@ -99,14 +99,15 @@ impl Groups {
     }
 
     async fn group(&mut self, group: &AutoScalingGroup, cluster: &Cluster) -> Result<Group> {
-        let name = group.auto_scaling_group_name().context("a group without a name")?.to_owned();
+        let name = group.auto_scaling_group_name().context("a group has no name")?.to_owned();
         let count = |size: Option<i32>| {
             size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default()
         };
         let node = format!("template-of-{name}");
         let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
         let (labels, taints) = (template.labels, template.taints);
-        // Allocatable is taken for the capacity, as cluster-autoscaler does.
+        // The free room of a template is its capacity: cluster-autoscaler does not subtract the kubelet's
+        // reservations either.
         let free = amounts(Some(&template.capacity))?;
         let mut template = Room { node, labels, taints, free, held: false };
         force_daemon_sets(&mut template, &cluster.daemon_sets)?;
@@ -135,7 +136,8 @@ impl Groups {
         Ok(Group { name, min, max, target, template, registered, ready, unregistered, unready })
     }
 
-    /// The first override of mixed instances, else the launch template's.
+    /// The instance type of a group: the first override of a mixed instances policy, else that of the
+    /// launch template.
     async fn instance_type(&mut self, name: &str, group: &AutoScalingGroup) -> Result<String> {
         if let Some(known) = self.types.get(name) {
             return Ok(known.clone());
@@ -148,15 +150,15 @@ impl Groups {
             let specified = mixed.and_then(|template| template.launch_template_specification());
             let template = specified
                 .or(group.launch_template())
-                .context("a group without a launch template")?;
+                .context("the group has no launch template")?;
             let request = self.ec2.describe_launch_template_versions().versions("$Latest");
             let request =
                 request.set_launch_template_id(template.launch_template_id().map(str::to_owned));
             let answer = request.send().await.context("failed to describe a launch template")?;
             let version = answer.launch_template_versions().first().context("no version")?;
-            let data = version.launch_template_data().context("an empty launch template")?;
+            let data = version.launch_template_data().context("the launch template is empty")?;
             data.instance_type()
-                .context("a launch template without an instance type")?
+                .context("the launch template has no instance type")?
                 .as_str()
                 .to_owned()
         };
@@ -165,7 +167,7 @@ impl Groups {
     }
 }
 
-/// All that would run there take their share.
+/// Takes the requests of all `DaemonSets` that would run on the node.
 fn force_daemon_sets(template: &mut Room, sets: &[DaemonSet]) -> Result<()> {
     for set in sets {
         let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()) else {
@@ -178,12 +180,12 @@ fn force_daemon_sets(template: &mut Room, sets: &[DaemonSet]) -> Result<()> {
     Ok(())
 }
 
-/// The instance that a node runs on.
+/// The ID of a node's instance.
 pub(super) fn instance_of(node: &Node) -> Option<&str> {
     node.spec.as_ref()?.provider_id.as_deref()?.rsplit('/').next()
 }
 
-/// Whether pods may be placed there.
+/// Whether a node is ready for pods: its GPUs are registered, and it is not about to be removed.
 pub(super) fn is_ready(node: &Node) -> bool {
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     let tainted = |key: &str| taints.clone().any(|taint| taint.key == key);
@@ -197,7 +199,7 @@ pub(super) fn is_ready(node: &Node) -> bool {
     ready && whole && !tainted("node.kubernetes.io/not-ready") && !tainted(TO_BE_DELETED)
 }
 
-/// A node as it is, before anything is placed on it; `None` where nothing may be.
+/// A present node without any pods; `None` if it is cordoned or not ready.
 pub(super) fn room(node: &Node) -> Result<Option<Room>> {
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
     if cordoned || !is_ready(node) {
@@ -214,20 +216,20 @@ pub(super) fn room(node: &Node) -> Result<Option<Room>> {
     }))
 }
 
-/// The pod as it looks for a place.
+/// The placement input of a pod.
 pub(super) fn ask(pod: &Pod) -> Result<Ask> {
-    let spec = pod.spec.clone().context("a pod without a spec")?;
+    let spec = pod.spec.clone().context("the pod has no spec")?;
     let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
     Ask::new(name, spec.priority.unwrap_or_default(), spec)
 }
 
-/// Pods that are on their node because of the node.
+/// Whether a pod belongs to its node: a pod of a `DaemonSet`, or a mirror pod.
 pub(super) fn is_of_node(pod: &Pod) -> bool {
     pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet")
         || pod.annotations().contains_key("kubernetes.io/config.mirror")
 }
 
-/// Whether the scheduler tried and found no place; a gated pod was not tried.
+/// Whether the scheduler tried to place the pod and failed. The scheduler does not try gated pods.
 pub(super) fn is_unschedulable(pod: &Pod) -> bool {
     let gated = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());

@@ -1,4 +1,4 @@
-//! Where everything is or would be: pods on their nodes, those that wait on what is free or coming.
+//! Places pods: bound pods on their nodes, and pending pods on free room of present and upcoming nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::Pod;
 use super::fit::{Ask, Room, requests};
 use super::observe::{Cluster, Group, ask, is_of_node, is_unschedulable, room};
 
-/// All rooms with what is in them, and the pods that have none.
+/// The nodes with their placed pods, and the pods that fit on none.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) rooms: BTreeMap<String, Room>,
-    /// The more important first.
+    /// The pods that fit on no node, the highest priority first.
     pub(super) left: Vec<Ask>,
-    /// With those that are to come.
+    /// The number of nodes, upcoming nodes included.
     pub(super) nodes_total: usize,
 }
 
-/// Places bound and nominated pods, then each that waits, where it fits; then the virtual ones.
+/// Places bound and nominated pods, then pending pods where they fit, then virtual pods.
 pub(super) fn place(
     cluster: &Cluster,
     groups: &[Group],
@@ -71,7 +71,7 @@ pub(super) fn place(
     Ok(Placed { rooms, left, nodes_total })
 }
 
-/// How many pods there are that hold that node.
+/// The number of pods that keep their node from being removed.
 pub(super) fn holders(pods: &[Pod], cutoff: i32) -> usize {
     let holds = |pod: &&Pod| {
         let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which nodes are removed: those that nothing held for the whole of the unneeded time.
+//! Removes nodes that no pod has kept for the whole unneeded time.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::Settings;
 use super::observe::{Cluster, Group, TO_BE_DELETED, instance_of};
 use super::place::{Placed, holders};
 
-/// Since when each node is not needed.
+/// The time since which each node is unneeded, by node name.
 pub(super) type Unneeded = BTreeMap<String, Instant>;
 
-/// A node that is to go.
+/// A node to remove.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) group: String,
@@ -24,10 +24,11 @@ pub(super) struct Candidate {
     pub(super) instance: String,
 }
 
-/// Whose operators do not want it removed.
+/// The annotation with which an operator excludes a node from removal.
 const DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 
-/// Counts on while a scale-up delays the removal, as cluster-autoscaler does.
+/// Updates the unneeded nodes. Their time also runs while a scale-up delays removals, as in
+/// cluster-autoscaler.
 pub(super) fn update(unneeded: &mut Unneeded, cluster: &Cluster, placed: &Placed, now: Instant) {
     let free = |node: &&Node| {
         let name = node.name_any();
@@ -41,7 +42,7 @@ pub(super) fn update(unneeded: &mut Unneeded, cluster: &Cluster, placed: &Placed
     }
 }
 
-/// The nodes that may go now, none below the least size of their group.
+/// The nodes to remove now. No group shrinks below its smallest size.
 pub(super) fn candidates(
     unneeded: &Unneeded,
     cluster: &Cluster,
@@ -73,7 +74,8 @@ pub(super) fn candidates(
     chosen
 }
 
-/// Taints the node, looks once more whether something holds it, and terminates its instance; says whether it went.
+/// Taints a node, checks once more that no pod keeps it, and terminates its instance. Returns whether the
+/// node was removed.
 pub(super) async fn remove(
     client: &Client,
     autoscaling: &aws_sdk_autoscaling::Client,
@@ -98,7 +100,7 @@ pub(super) async fn remove(
     }
     terminate(autoscaling, &candidate.instance).await?;
     let deleted = nodes.delete(node, &DeleteParams::default()).await;
-    // The kubelet's side may have been quicker.
+    // The joiner may have deleted the node first.
     match deleted {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
         other => Ok(other.map(|_| true)?),
@@ -112,7 +114,7 @@ async fn taint(nodes: &Api<Node>, node: &str, taints: &[Taint]) -> Result<()> {
     Ok(())
 }
 
-/// Ends an instance, and its group wants one less.
+/// Terminates an instance, and lowers the desired capacity of its group by one.
 pub(super) async fn terminate(
     autoscaling: &aws_sdk_autoscaling::Client,
     instance: &str,

@@ -1,17 +1,19 @@
-//! Which groups grow by how much, so that the pods without a place get one.
+//! Chooses the groups that grow, and by how many nodes, for the pods that fit on no node.
 
 use super::fit::{Ask, Room};
 use super::observe::Group;
 
-/// A group and by how much it is to grow.
+/// A group and its number of new nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Growth {
     pub(super) group: String,
     pub(super) by: usize,
 }
 
-/// The groups in the order in which they are chosen: each time the one that wastes least. `nodes_max` is how many nodes
-/// the cluster may still get; groups that back off are not among `groups`.
+/// Chooses groups until all pods fit or no group helps. Each step chooses the group with the least waste.
+///
+/// `nodes_max` is the number of nodes that the cluster may still add. `groups` must not have groups that
+/// back off.
 pub(super) fn plan(groups: &[&Group], mut left: Vec<Ask>, mut nodes_max: usize) -> Vec<Growth> {
     let mut plan: Vec<Growth> = Vec::new();
     while !left.is_empty() {
@@ -32,15 +34,15 @@ pub(super) fn plan(groups: &[&Group], mut left: Vec<Ask>, mut nodes_max: usize) 
     plan
 }
 
-/// What a group could take.
+/// The result of packing pods onto new nodes of one group.
 struct Packed {
     nodes: usize,
     left: Vec<Ask>,
-    /// The unused shares of CPU and memory.
+    /// The mean unused fraction of CPU and memory on the new nodes, from 0 to 1.
     waste: f64,
 }
 
-/// First fit, the larger pods first, on at most that many new nodes; `None` where no pod fits.
+/// Packs pods first fit, larger pods first, onto at most `most` new nodes; `None` if no pod fits.
 fn pack(template: &Room, asks: &[Ask], most: usize) -> Option<Packed> {
     let share = |ask: &Ask, name: &str| {
         let amount = |amounts: &crate::quantity::Amounts| {

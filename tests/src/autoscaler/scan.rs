@@ -1,4 +1,4 @@
-//! One scan after the other: observe, give up what did not come, place, scale up or down, report.
+//! The loop of scans: observe, terminate overdue instances, place, scale up and down, report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use super::scale_down::{self, Unneeded};
 use super::status::{self, GroupStatus};
 use super::{Counters, Removal, ScaleUp, Settings, buffers, lock, scale_up};
 
-/// A group that failed is left alone for a time.
+/// The backoff of a group after a failure: the group does not grow until it ends.
 #[derive(Debug)]
 struct Backoff {
     until: Instant,
@@ -23,13 +23,13 @@ struct Backoff {
     reason: String,
 }
 
-/// What a scan remembers for the next.
+/// The state that is kept between scans.
 pub(super) struct Scanner {
     client: Client,
     groups: Groups,
     settings: Settings,
     counters: Arc<Mutex<Counters>>,
-    /// Since when an instance is without a node.
+    /// The time since which an instance has no node, by instance ID.
     unregistered: BTreeMap<String, Instant>,
     backoffs: BTreeMap<String, Backoff>,
     last_scale_up: BTreeMap<String, Instant>,
@@ -90,7 +90,8 @@ impl Scanner {
         self.report(&groups, &grown).await
     }
 
-    /// Instances that did not become nodes in time go, and their group backs off.
+    /// Terminates instances that did not become nodes in time, and makes their groups back off. Returns
+    /// whether an instance was terminated.
     async fn give_up(&mut self, groups: &[Group], now: Instant) -> Result<bool> {
         let mut given_up = false;
         let waiting: BTreeSet<&String> =
@@ -127,7 +128,7 @@ impl Scanner {
         self.backoffs.insert(group.to_owned(), backoff);
     }
 
-    /// A group that got all its nodes after its pause starts anew.
+    /// Forgets the backoffs of groups that have grown after their backoff and have all their nodes.
     fn end_backoffs(&mut self, groups: &[Group], now: Instant) {
         self.backoffs.retain(|name, backoff| {
             let group = groups.iter().find(|group| group.name == *name);
@@ -137,7 +138,7 @@ impl Scanner {
         });
     }
 
-    /// Grows the groups; the groups that were told to are returned.
+    /// Grows the chosen groups; returns their names.
     async fn scale_up(
         &mut self,
         groups: &[Group],

@@ -2,26 +2,29 @@
 
 use std::time::Duration;
 
-/// The flags of cluster-autoscaler that tests turn; the defaults are quicker than its own.
+/// The flags of cluster-autoscaler that tests set. The default times are shorter than those of
+/// cluster-autoscaler.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `--scan-interval`, there 10 s.
+    /// `--scan-interval`, in cluster-autoscaler 10 s.
     pub scan_interval: Duration,
-    /// `--expendable-pods-priority-cutoff`: pods below trigger nothing and hold nothing.
+    /// `--expendable-pods-priority-cutoff`: pods of a lower priority trigger no scale-up and keep no node.
     pub expendable_cutoff: i32,
-    /// `--max-nodes-total`, of the whole cluster.
+    /// `--max-nodes-total`: the largest number of nodes of the whole cluster.
     pub max_nodes_total: Option<usize>,
-    /// `--max-node-provision-time`, there 15 m: an instance that is no node by then is given up.
+    /// `--max-node-provision-time`, in cluster-autoscaler 15 min. An instance without a node after this
+    /// time is terminated.
     pub max_node_provision_time: Duration,
-    /// `--initial-node-group-backoff-duration`, there 5 m; doubled by each further failure.
+    /// `--initial-node-group-backoff-duration`, in cluster-autoscaler 5 min. Each further failure doubles
+    /// the backoff.
     pub backoff: Duration,
-    /// `--max-node-group-backoff-duration`, there 30 m.
+    /// `--max-node-group-backoff-duration`, in cluster-autoscaler 30 min.
     pub backoff_max: Duration,
-    /// `--scale-down-unneeded-time`, there 10 m.
+    /// `--scale-down-unneeded-time`, in cluster-autoscaler 10 min.
     pub unneeded_time: Duration,
-    /// `--scale-down-delay-after-add`, there 10 m.
+    /// `--scale-down-delay-after-add`, in cluster-autoscaler 10 min.
     pub delay_after_add: Duration,
-    /// `--scale-down-delay-type-local`: a scale-up delays the removal of its own group's nodes only.
+    /// `--scale-down-delay-type-local`: a scale-up delays the removal of nodes only in its own group.
     pub delay_type_local: bool,
     /// `--capacity-buffer-controller-enabled` and `--capacity-buffer-pod-injection-enabled`.
     pub capacity_buffers: bool,

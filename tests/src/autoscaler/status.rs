@@ -1,4 +1,4 @@
-//! The `ConfigMap` in which cluster-autoscaler tells how its groups are, since its release 1.30 as YAML.
+//! The `ConfigMap` with cluster-autoscaler's status of its groups, in YAML as since its release 1.30.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-/// Its name, in the namespace `kube-system`.
+/// The name of the `ConfigMap`, in the namespace `kube-system`.
 const NAME: &str = "cluster-autoscaler-status";
 
-/// What it says of one group.
+/// The status of one group.
 #[derive(Debug)]
 pub(super) struct GroupStatus {
     pub(super) name: String,
@@ -22,10 +22,10 @@ pub(super) struct GroupStatus {
     pub(super) registered: usize,
     pub(super) ready: usize,
     pub(super) unregistered: usize,
-    /// Why it backs off.
+    /// The reason of the backoff, if the group backs off.
     pub(super) backoff: Option<String>,
     pub(super) in_progress: bool,
-    /// Nodes that may go.
+    /// The number of unneeded nodes.
     pub(super) candidates: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A proxy in front of the emulator: it notes the IAM action of each call, and first answers some as AWS does when it
-//! throttles, which the emulator cannot.
+//! A proxy in front of the emulator. It records the IAM action of each call, and can throttle the first
+//! calls, which the emulator does not support.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 const THROTTLED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Throttling</Code>\
     <Message>Rate exceeded</Message></Error><RequestId>1</RequestId></ErrorResponse>";
 
-/// A running proxy, gone when dropped.
+/// A running proxy, stopped on drop.
 pub(crate) struct Proxy {
     endpoint: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -19,7 +19,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Passes calls on to the endpoint, but for the first `throttled`.
+    /// Starts a proxy to the endpoint. It throttles the first `throttled` calls.
     pub(crate) async fn start(endpoint: &str, throttled: usize) -> Result<Self> {
         let upstream = endpoint.strip_prefix("http://").context("not an http endpoint")?.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -33,7 +33,7 @@ impl Proxy {
         &self.endpoint
     }
 
-    /// The actions of the calls since this was last asked, in their order.
+    /// Takes the actions of the calls since the last call of this function, in order.
     pub(crate) fn take_seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
@@ -55,13 +55,13 @@ async fn serve(
         let Ok((mut client, _)) = listener.accept().await else { return };
         let (upstream, seen) = (upstream.clone(), Arc::clone(&seen));
         tokio::spawn(async move {
-            // A client that has gone away is no matter of ours.
+            // An error means that the client has closed its connection, which no test checks.
             let _ = answer(&mut client, &upstream, index < throttled, &seen).await;
         });
     }
 }
 
-/// One request on each connection.
+/// Serves one request, the only one of its connection.
 async fn answer(
     client: &mut TcpStream,
     upstream: &str,
@@ -85,7 +85,7 @@ async fn answer(
     Ok(())
 }
 
-/// A request's head, with the empty line, and its body.
+/// Reads a request: its head with the final empty line, and its body.
 async fn request(client: &mut TcpStream) -> Result<(String, String)> {
     let (mut text, mut part) = (String::new(), [0; 8_192]);
     loop {
@@ -99,14 +99,14 @@ async fn request(client: &mut TcpStream) -> Result<(String, String)> {
             }
         }
         let read = client.read(&mut part).await?;
-        anyhow::ensure!(read > 0, "the client has gone away");
+        anyhow::ensure!(read > 0, "the client closed the connection");
         text += std::str::from_utf8(&part[..read])?;
     }
 }
 
-/// As a policy names it: the service is in the scope of the signature, the call in the form.
+/// The IAM action of a request. The service is in the scope of the signature, the call in the form data.
 fn action(head: &str, body: &str) -> Result<String> {
-    let scope = head.split_once("/aws4_request").context("an unsigned call")?.0;
+    let scope = head.split_once("/aws4_request").context("the call is not signed")?.0;
     let service = scope.rsplit('/').next().context("no service")?;
     let call =
         body.split('&').find_map(|field| field.strip_prefix("Action=")).context("no action")?;

@@ -1,4 +1,4 @@
-//! Groups in the emulated AWS.
+//! Creates groups, launch templates and launch configurations in the emulated AWS.
 
 use aws_sdk_autoscaling::operation::create_auto_scaling_group::builders::CreateAutoScalingGroupFluentBuilder;
 use aws_sdk_autoscaling::types::{
@@ -19,7 +19,8 @@ pub(crate) fn node_template(rest: &str, value: &str) -> Tag {
     tag(&format!("{NODE_TEMPLATE}/{rest}"), value)
 }
 
-/// A group of 0 to 10 instances in one zone that has the tags of the discovery, and launches nothing yet.
+/// The request for a group of 0 to 10 instances in one zone, with the tags of the discovery. The caller
+/// adds a launch template or configuration, and sends it.
 pub(crate) fn group(moto: &Moto, name: &str) -> CreateAutoScalingGroupFluentBuilder {
     let call = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name(name);
     let call = call.min_size(0).max_size(10).availability_zones("us-east-1a");
@@ -44,7 +45,8 @@ pub(crate) async fn template(moto: &Moto, name: &str, data: RequestLaunchTemplat
     made.launch_template().and_then(|made| made.launch_template_id()).unwrap().to_owned()
 }
 
-/// A mixed policy over `template`: override types, instances on demand at least, percent on demand above.
+/// A mixed instances policy of `template`, with overrides of instance `types`. `base` is the least number
+/// of on-demand instances, `percent` the percentage of on-demand instances above it.
 pub(crate) fn mixed(
     template: &str,
     types: &[&str],
@@ -73,7 +75,7 @@ pub(crate) fn mixed_of(
         .build()
 }
 
-/// One group of each kind, so that every call is made.
+/// Creates one group of each kind, so that the catalog makes every kind of call.
 pub(crate) async fn one_of_each(moto: &Moto) {
     let id = template(moto, "base", data("m5.large").build()).await;
     let fixed = LaunchTemplateSpecification::builder().launch_template_id(id).version("1").build();
@@ -83,7 +85,7 @@ pub(crate) async fn one_of_each(moto: &Moto) {
     group(moto, "old").launch_configuration_name("old").send().await.unwrap();
 }
 
-/// A launch configuration, at a price on the spot market where one is given.
+/// Creates a launch configuration; for spot instances if there is a spot price.
 pub(crate) async fn configuration(
     moto: &Moto,
     name: &str,

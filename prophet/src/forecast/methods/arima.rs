@@ -1,15 +1,17 @@
-//! ARIMA(7, 1, 7) with a constant, the paper's baseline (Box and Jenkins, 1970), with the fit of Hannan and Rissanen (1982).
+//! ARIMA(7, 1, 7) with a constant, the paper's baseline (Box and Jenkins, 1970), with the fit of
+//! Hannan and Rissanen (1982).
 //!
-//! The change of demand from tick to tick, w(t) = y(t) - y(t-1), depends on the last seven changes and the last seven
-//! shocks e. A shock is the observed change less the forecast change:
+//! The change of demand from tick to tick, w(t) = y(t) - y(t-1), depends on the last seven changes
+//! and the last seven shocks e. A shock is the observed change less the forecast change:
 //!
 //! ```text
 //! w(t) = c + φ₁ w(t-1) + ... + φ₇ w(t-7) + θ₁ e(t-1) + ... + θ₇ e(t-7) + e(t)
 //! ```
 //!
-//! The model is fitted once a day to the last week. First a long autoregression, by least squares, estimates the shocks.
-//! Then w is regressed on past changes and shocks. A fit with a root inside the unit circle is rejected, because its
-//! forecasts would diverge or its shocks could not be recovered from demand. Without a fit, the forecast is the last value.
+//! The model is fitted once a day to the last week. First a long autoregression, by least squares,
+//! estimates the shocks. Then w is regressed on past changes and shocks. A fit with a root inside
+//! the unit circle is rejected, because its forecasts would diverge or its shocks could not be
+//! recovered from demand. Without a fit, the forecast is the last value.
 
 use embedder::BucketId;
 
@@ -119,7 +121,8 @@ impl Fit {
     }
 }
 
-/// Fits the coefficients with both steps of Hannan and Rissanen. `None` where a regression has no solution.
+/// Fits the coefficients with both steps of Hannan and Rissanen. `None` where a regression has no
+/// solution.
 fn fit(changes: &[f64]) -> Option<Fit> {
     let shocks = shocks(changes)?;
     let mut sums = LeastSquares::new(1 + 2 * LAGS);
@@ -131,7 +134,8 @@ fn fit(changes: &[f64]) -> Option<Fit> {
     Some(Fit { constant: solved[0], changes: part(1)?, shocks: part(1 + LAGS)? })
 }
 
-/// Returns the regressors of the change at `now`: 1, the changes and the shocks before it, latest first.
+/// Returns the regressors of the change at `now`: 1, the changes and the shocks before it, latest
+/// first.
 fn row(changes: &[f64], shocks: &[f64], now: usize) -> [f64; 1 + 2 * LAGS] {
     let mut row = [1.0; 1 + 2 * LAGS];
     for lag in 1..=LAGS {
@@ -157,8 +161,8 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
 
 /// Returns whether all roots of 1 - φ₁ z - ... - φₚ zᵖ lie outside the unit circle.
 ///
-/// The recursion of Durbin and Levinson steps down through the orders. At each order the partial autocorrelation
-/// k = φₚ must have |k| < 1. Then φᵢ becomes (φᵢ + k φₚ₋ᵢ) / (1 - k²).
+/// The recursion of Durbin and Levinson steps down through the orders. At each order the partial
+/// autocorrelation k = φₚ must have |k| < 1. Then φᵢ becomes (φᵢ + k φₚ₋ᵢ) / (1 - k²).
 fn is_stable(phi: &[f64]) -> bool {
     let Some((&last, rest)) = phi.split_last() else { return true };
     if last.is_nan() || last.abs() >= 1.0 {
@@ -180,8 +184,9 @@ mod tests {
         lags
     }
 
-    /// Let c = .5, φ = (.5, .25) and θ = (.5). After the changes 1 and 2 and the shock 1, the next change is
-    /// .5 + 1 + .25 + .5 = 2.25. The one after is .5 + 1.125 + .5 = 2.125, because future shocks are 0.
+    /// Let c = .5, φ = (.5, .25) and θ = (.5). After the changes 1 and 2 and the shock 1, the next
+    /// change is .5 + 1 + .25 + .5 = 2.25. The one after is .5 + 1.125 + .5 = 2.125, because future
+    /// shocks are 0.
     #[test]
     fn a_path_adds_the_forecast_changes_to_demand() {
         let fit = Fit { constant: 0.5, changes: lags(&[0.5, 0.25]), shocks: lags(&[0.5]) };
@@ -195,7 +200,8 @@ mod tests {
         assert_eq!(is_stable(phi), expected, "{phi:?}");
     }
 
-    /// (1 - .7 z)(1 - .8 z) = 1 - 1.5 z + .56 z² is stable. Where φ₁ + φ₂ is at least 1, one root is at most 1.
+    /// (1 - .7 z)(1 - .8 z) = 1 - 1.5 z + .56 z² is stable. Where φ₁ + φ₂ is at least 1, one root
+    /// is at most 1.
     #[test]
     fn a_fit_is_stable_where_all_roots_lie_outside_the_unit_circle() {
         check_stable(&[0.5], true);
@@ -224,13 +230,15 @@ mod tests {
             before = e;
         }
         let fit = fit(&changes).filter(Fit::is_stable).unwrap();
-        // Different coefficients can describe the same process, so the test compares the forecast after a shock of 1.
+        // Different coefficients can describe the same process, so the test compares the forecast
+        // after a shock of 1.
         let after = Recent { changes: lags(&[1.0]), shocks: lags(&[1.0]) };
         let next = fit.next(&after);
         assert!((next - 0.9).abs() < 0.08, "{next}");
     }
 
-    /// Demand is 9 in every fourth minute and 5 otherwise. After the fit, the forecast repeats the pattern.
+    /// Demand is 9 in every fourth minute and 5 otherwise. After the fit, the forecast repeats the
+    /// pattern.
     #[test]
     fn a_repeating_pattern_is_forecast() {
         let (mut arima, mut history) = (Arima::new(sample::LEAD), History::new(&sample::catalog()));

@@ -1,13 +1,15 @@
-//! Autopilot's machine-learning recommender over demand (Rzadca et al., Autopilot, 2020, section 3.2.3).
+//! Autopilot's machine-learning recommender over demand (Rzadca et al., Autopilot, 2020, section
+//! 3.2.3).
 //!
-//! Numbers in parentheses are the paper's equations. Each model m has a decay rate d and a margin M. For every limit L the
-//! model smooths the fraction of samples above L, o(L) (4), and below L, u(L) (5). Its limit L' minimises
-//! `w_o` o + `w_u` u, plus `w_L` where the limit changes (6), and the margin M is added (7). The cost c of a model is its
-//! smoothed cost on the last sample (8). The chosen model minimises c, plus `w_m` where the model changes and `w_L` where
-//! the limit changes (9).
+//! Numbers in parentheses are the paper's equations. Each model m has a decay rate d and a margin
+//! M. For every limit L the model smooths the fraction of samples above L, o(L) (4), and below L,
+//! u(L) (5). Its limit L' minimises `w_o` o + `w_u` u, plus `w_L` where the limit changes (6), and
+//! the margin M is added (7). The cost c of a model is its smoothed cost on the last sample (8).
+//! The chosen model minimises c, plus `w_m` where the model changes and `w_L` where the limit
+//! changes (9).
 //!
-//! A sample is the largest demand of a tick. The headroom is the limit less present demand. It is a single count, so a
-//! quantile in the policy has no effect.
+//! A sample is the largest demand of a tick. The headroom is the limit less present demand. It is a
+//! single count, so a quantile in the policy has no effect.
 
 use crate::forecast::hyperparameters::{
     MODEL_CHANGE, MODEL_COST_DECAY, MODEL_DECAYS, MODEL_LIMIT_CHANGE, MODEL_MARGINS, MODEL_OVERRUN,
@@ -146,14 +148,15 @@ impl DemandForecaster for AutopilotMl {
 mod tests {
     use super::*;
 
-    /// With d = 1/2 and the samples 2 and 0, limit 0 has o = .25 and u = 0. Limit 1 has o = .25 and u = .5, and limit 2 has
-    /// o = 0 and u = .5.
+    /// With d = 1/2 and the samples 2 and 0, limit 0 has o = .25 and u = 0. Limit 1 has o = .25 and
+    /// u = .5, and limit 2 has o = 0 and u = .5.
     #[test]
     fn overruns_and_underruns_are_smoothed() {
         let mut model =
             Model { decay: 0.5, margin: 1, runs: vec![(0.0, 0.0); 4], at: 0, limit: 1, cost: 0.0 };
         model.learn(2, &[0, 1, 2, 3]);
-        // An overrun costs far more than a change, so the limit moves to the sample plus the margin.
+        // An overrun costs far more than a change, so the limit moves to the sample plus the
+        // margin.
         assert_eq!((model.at, model.limit), (2, 3));
         model.learn(0, &[0, 1, 2, 3]);
         assert_eq!(model.runs, [(0.25, 0.0), (0.25, 0.5), (0.0, 0.5), (0.0, 0.75)]);

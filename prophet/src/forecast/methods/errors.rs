@@ -1,20 +1,21 @@
 //! A histogram of past errors, which turns a forecast of one number into a distribution.
 //!
-//! An error has the weight w = 2^(-age / half-life). Around a forecast c, a count n has the total weight of the errors e
-//! with round(c + e) = n, where negative counts become 0. If present errors are distributed like past errors, each quantile
-//! is exceeded with its nominal probability.
+//! An error has the weight w = 2^(-age / half-life). Around a forecast c, a count n has the total
+//! weight of the errors e with round(c + e) = n, where negative counts become 0. If present errors
+//! are distributed like past errors, each quantile is exceeded with its nominal probability.
 
 use std::collections::BTreeMap;
 
 use crate::forecast::hyperparameters::HALF_LIFE_SECONDS;
 use crate::forecast::{distribution::Distribution, lead::Lead};
 
-/// Resolution of the histogram, in bins per node. Bins are quarters of a node because errors are added to forecasts that
-/// are not whole.
+/// Resolution of the histogram, in bins per node. Bins are quarters of a node because errors are
+/// added to forecasts that are not whole.
 const PARTS: f64 = 4.0;
 
-/// Weight of a new error at which all weights are rescaled. New weights grow instead of old ones decaying, and 1e12 is well
-/// below the precision of an `f64` (about 1e16).
+/// Weight of a new error, without a unit, at which all weights are rescaled. New weights grow
+/// instead of old ones decaying, and 1e12 is well below 2^53 (9e15), where an `f64` loses the units
+/// of a sum.
 const WEIGHT_MAX: f64 = 1e12;
 
 /// A decayed histogram of forecast errors.
@@ -111,8 +112,8 @@ mod tests {
         assert_eq!(errors(&[]).around(7.0).most(), 0);
     }
 
-    /// After one week of ticks the weight of an error has halved. It is 1, and the later 10,080 errors have the weights
-    /// 2^(n/10080).
+    /// After one week of ticks the relative weight of an error has halved. The first error has the
+    /// weight 1, and the 10,080 later errors have the weights 2^(n/10080).
     #[test]
     fn errors_have_a_half_life_of_one_week() {
         let mut errors = errors(&[5.0]);

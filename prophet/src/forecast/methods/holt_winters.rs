@@ -1,15 +1,21 @@
-//! Exponential smoothing with a damped trend, a season of a day and a deviation that fades (Holt, 1957; Winters, 1960; damped
-//! as Gardner, 1985; the deviation is Taylor's, 2003: minutes are far too short for the level to follow).
+//! Exponential smoothing with a damped trend, a daily season and a fading deviation.
 //!
-//! With the error e = y - (l + φ b + s), the level, the trend and the season follow demand y, slowly:
+//! The level and the season follow Holt (1957) and Winters (1960), and the damped trend follows
+//! Gardner (1985). The deviation follows Taylor (2003). It is needed because the level is too slow
+//! to follow demand within minutes.
+//!
+//! With the error e = y - (l + φ b + s), the level l, the trend b and the season s follow demand y
+//! slowly:
 //!
 //! ```text
 //! l = l + φ b + α e        b = φ b + α β e        s = s + γ e        r = y - (l + s)
 //! ŷ(h) = l + (φ + φ² + ... + φ^h) b + s(t + h) + λ^h r
 //! ```
 //!
-//! The season is a line through 96 points of the day: e moves the two points about it by their nearness. Of a few (γ, λ) the
-//! pair with the least decayed squared error, one tick ahead, is followed.
+//! Here r is the deviation, and ŷ(h) is the forecast h ticks ahead. The season is interpolated
+//! linearly between 96 points of the day, and e moves the two nearest points in proportion to their
+//! nearness. The forecast uses the candidate pair (γ, λ) with the least decayed squared error one
+//! tick ahead.
 
 use embedder::BucketId;
 
@@ -21,32 +27,33 @@ use crate::forecast::hyperparameters::{
 use crate::forecast::lead::Lead;
 use crate::record::History;
 
-/// See the module.
+/// Holt-Winters smoothing of the demand of one bucket, with one model for each pair (γ, λ).
 pub struct HoltWinters {
     speed: Speed,
     models: Vec<Model>,
+    /// The time of the last tick in Unix seconds.
     now: Option<i64>,
 }
 
-/// What is the same for all models, a tick.
+/// The parameters that all models share.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     tick_seconds: i64,
-    /// φ; the level keeps as much of itself, 1 - α.
+    /// φ and 1 - α, which are equal, per tick.
     keep: f64,
-    /// What a squared error keeps.
+    /// The factor by which squared errors decay in one tick.
     remember: f64,
 }
 
 struct Model {
-    /// γ.
+    /// γ per tick.
     season_follow: f64,
-    /// λ.
+    /// λ per tick.
     lasts: f64,
     level: f64,
     trend: f64,
     season: Season,
-    /// r.
+    /// r, in nodes.
     deviation: f64,
     squared_error: f64,
 }
@@ -123,12 +130,14 @@ impl Model {
     }
 }
 
-/// Points of the day, a quarter of an hour apart.
+/// Number of points of the season: one every quarter of an hour of a day.
 const POINTS: usize = 96;
 
+/// Distance between two points of the season, in seconds: a quarter of an hour, one day divided by
+/// [`POINTS`].
 const APART_SECONDS: i64 = 900;
 
-/// A line through points of the day, round and round.
+/// The season: a periodic function of the time of day, linear between its points, in nodes.
 struct Season {
     points: [f64; POINTS],
 }
@@ -145,7 +154,8 @@ impl Season {
     }
 }
 
-/// The points before and after a time in Unix seconds, and how near they are; together 1.
+/// Returns the points before and after a time in Unix seconds, with their interpolation weights,
+/// which sum to 1.
 fn about(time: i64) -> [(usize, f64); 2] {
     let of_day = time.rem_euclid(86_400);
     let before = usize::try_from(of_day / APART_SECONDS).unwrap_or(0) % POINTS;
@@ -159,8 +169,9 @@ mod tests {
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    /// With φ = 1 - α = .5, β = .1, γ = .2, λ = .5: from l = 2, b = 2, s = 0, r = 1 and y = 4, e = 4 - 3 = 1, of which .5 was
-    /// foreseen; so l = 3.5, b = 1.05, s = .2 at the point of the time, r = .3.
+    /// Let φ = 1 - α = .5, β = .1, γ = .2 and λ = .5. From l = 2, b = 2, s = 0, r = 1 and y = 4
+    /// follows e = 4 - 3 = 1, of which the deviation forecast .5. Then l = 3.5, b = 1.05, s = .2 at
+    /// the point of the time, and r = .3.
     #[test]
     fn level_trend_and_season_follow_the_error() {
         let mut model = Model { level: 2.0, trend: 2.0, deviation: 1.0, ..Model::new(0.2, 0.5) };
@@ -172,21 +183,22 @@ mod tests {
         near(model.season.at(0), 0.2);
         near(model.deviation, 0.3);
         near(model.squared_error, 0.125);
-        // Half a point on: 3.5 + .525 + .1 + .15; on the next point: 3.5 + .525 + .2625 + .075.
+        // Halfway to the next point the forecast is 3.5 + .525 + .1 + .15. At the next point it is
+        // 3.5 + .525 + .2625 + .075.
         let ahead = model.ahead(2, 0, speed);
         near(ahead[0], 4.275);
         near(ahead[1], 4.3625);
     }
 
     #[test]
-    fn the_day_is_round() {
+    fn the_season_is_periodic() {
         assert_eq!(about(86_400 - 225), [(95, 0.25), (0, 0.75)]);
         assert_eq!(about(-86_400), [(0, 1.0), (1, 0.0)]);
     }
 
-    /// Each day from 8 to 9 o'clock demand climbs by 12, and falls at night.
+    /// Each day demand rises by 12 nodes from 8:00 to 9:00 and falls back at midnight.
     #[test]
-    fn a_season_is_learnt() {
+    fn a_daily_season_is_learnt() {
         let (mut model, mut history) =
             (HoltWinters::new(sample::LEAD), History::new(&sample::catalog()));
         for minute in 0..12 * 1_440 + 480 {

@@ -1,10 +1,14 @@
 //! The decayed empirical distribution of past needs.
 //!
-//! At each tick the need of the window that has just closed becomes known: D = the largest demand within it, less the
-//! demand at its start. A histogram of D with exponentially decaying weights is the forecast, whatever the state. Where
-//! a bucket has been in use for a short time only, the histogram over all buckets stands in; where all have, the normal approximation of
-//! compound arrivals does: D is at most `z_q` sqrt(batch × rate × lead), with batch = E\[b²\]/E\[b\] of the rises b of demand
-//! from tick to tick, and rate in nodes a second, over two hours at least.
+//! At each tick the need of the window that ends with it becomes known: D, the largest demand
+//! within the window less the demand at its start. The forecast is a histogram of D with
+//! exponentially decaying weights. It does not depend on the present state.
+//!
+//! Where the history of a bucket is too short, the histogram over all buckets is used. Where that
+//! history is also too short, the normal approximation of compound arrivals is used: the quantile q
+//! of D is `z_q` sqrt(batch × rate × lead), where batch = E\[b²\]/E\[b\] over the rises b of demand
+//! from tick to tick, and rate is in nodes a second, averaged over at least two hours of one-minute
+//! ticks.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -22,37 +26,43 @@ use crate::forecast::{
 };
 use crate::record::{History, Tick};
 
-/// Growing weights are scaled back before they lose precision.
+/// Weight of a new need, without a unit, at which all weights are rescaled. New weights grow
+/// instead of old ones decaying, and 1e12 is well below 2^53 (9e15), where an `f64` loses the units
+/// of a sum.
 const WEIGHT_MAX: f64 = 1e12;
 
-/// See the module.
+/// Forecasts D from a decayed histogram of past needs, for each bucket and over all buckets.
 pub struct Increments {
     lead: Lead,
     buckets: Vec<NeedHistogram>,
+    /// The histogram over all buckets in use.
     pooled: NeedHistogram,
-    /// What the next window weighs.
+    /// The weight of the next need.
     weight: f64,
     changes: Changes,
 }
 
-/// Needs seen, by how many nodes.
+/// A decayed histogram of needs, with the sums for the normal approximation.
 #[derive(Clone, Debug, Default)]
 struct NeedHistogram {
+    /// The weights per need in nodes.
     weights: BTreeMap<u64, f64>,
-    /// Ticks at which a window was added.
+    /// The number of ticks at which a need was added.
     windows: f64,
-    /// Whether there ever was demand.
+    /// Whether there has ever been demand.
     used: bool,
-    /// Rises of demand within a tick: ticks, nodes, squares of nodes.
+    /// The number of ticks over which rises of demand were counted.
     ticks: u64,
+    /// The sum of the rises, in nodes.
     rises: u64,
+    /// The sum of the squared rises, in squared nodes.
     squares: u64,
-    /// The distribution, until a need is added.
+    /// The distribution, cached until a need is added.
     distribution: OnceLock<Distribution>,
 }
 
 impl Increments {
-    /// For so many buckets.
+    /// A forecaster for `buckets` buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
         Self {
             lead,
@@ -65,7 +75,7 @@ impl Increments {
 
     fn bucket(&self, id: BucketId) -> BucketOutlook {
         let own = &self.buckets[id];
-        // A bucket that was never in use is not forecast by what others need.
+        // The needs of other buckets are no evidence for a bucket that was never in use.
         let pooled = Some(&self.pooled).filter(|_| own.used);
         let seen = [Some(own), pooled]
             .into_iter()
@@ -88,7 +98,8 @@ impl Forecaster for Increments {
             if let Some((last, before)) =
                 rest.split_last().map(|(last, before)| (last, before.last().unwrap_or(start)))
             {
-                // Of demand that stays: what vanishes between two ticks is too little to start from.
+                // Only demand at ticks counts here, because demand that ends between two ticks is
+                // too little evidence for a cold start.
                 needs.rise(at(last).demand.saturating_sub(at(before).demand));
             }
             needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
@@ -142,7 +153,7 @@ impl NeedHistogram {
 
     fn scale(&mut self, by: f64) {
         self.weights.values_mut().for_each(|weight| *weight *= by);
-        // What has decayed to nothing would only fill memory.
+        // Negligible weights are dropped, so that memory stays bounded.
         self.weights.retain(|_, weight| *weight > 1.0 / WEIGHT_MAX);
     }
 
@@ -151,13 +162,13 @@ impl NeedHistogram {
         self.distribution.get_or_init(|| Distribution::weighted(weights())).clone()
     }
 
-    /// The normal approximation, cut at nodes and at 4 standard deviations.
+    /// Returns the normal approximation, in whole nodes and truncated at 4 standard deviations.
     fn rule_of_thumb(&self, lead: Lead) -> Distribution {
         if self.rises == 0 || self.ticks == 0 {
             return Distribution::certain(0);
         }
         let batch = self.squares as f64 / self.rises as f64;
-        // The first rise of all says little of their rate.
+        // The lower bound keeps the first rise from yielding too high a rate.
         let ticks = (self.ticks as f64).max(WINDOWS_MIN as f64);
         let rate = self.rises as f64 / (ticks * lead.tick_seconds as f64);
         let deviation = (batch * rate * lead.seconds as f64).sqrt();
@@ -177,7 +188,8 @@ impl NeedHistogram {
     }
 }
 
-/// The standard normal distribution function, by Abramowitz and Stegun 7.1.26: off by at most 1.5e-7.
+/// The standard normal distribution function, by Abramowitz and Stegun 7.1.26, with an absolute
+/// error of at most 1.5e-7.
 fn normal_cdf(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
@@ -216,29 +228,31 @@ mod tests {
         increments
     }
 
-    /// Demand rises by 4 once in ten ticks and falls back: three of ten windows of three ticks see the rise coming.
+    /// Demand rises by 4 once in ten ticks and falls back, so three of ten windows of three ticks
+    /// contain the rise.
     #[test]
-    fn the_quantile_is_that_of_past_windows() {
+    fn the_quantile_is_the_quantile_of_past_needs() {
         let spikes = learnt((0..1_000).map(|minute| if minute % 10 == 0 { 4 } else { 0 }));
         let outlook = spikes.bucket(0);
         assert_eq!(outlook.reason, Reason::Forecast);
         assert_eq!((outlook.new_nodes.quantile(0.65), outlook.new_nodes.quantile(0.75)), (0, 4));
     }
 
-    /// 10 rises of 2 in 100 ticks, which count as 120: batch 2, rate 20 / 7200 s, lead 180 s, so a deviation of 1.
+    /// There are 10 rises of 2 nodes in 100 ticks, which count as 120 ticks. With batch 2, rate 20
+    /// / 7200 s and lead time 180 s the standard deviation is 1.
     #[test]
-    fn a_cold_start_follows_the_rule_of_thumb() {
+    fn a_cold_start_uses_the_normal_approximation() {
         let cold = learnt((0..101).map(|minute| 2 * (minute / 10)));
         let outlook = cold.bucket(0);
         assert_eq!(outlook.reason, Reason::TooLittleHistory);
-        // z at 0.95 is 1.645, at 0.99 is 2.326 nodes.
+        // The normal quantiles are 1.645 nodes at 0.95 and 2.326 nodes at 0.99.
         assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 3));
         assert!(learnt(std::iter::repeat_n(7, 50)).bucket(0).new_nodes.quantile(0.999) == 0);
     }
 
-    /// One busy type of eight: the others are not in use, and nothing is held of them.
+    /// One of eight buckets is in use. The forecast for the others is 0.
     #[test]
-    fn what_is_not_in_use_is_not_forecast_by_what_is() {
+    fn the_needs_of_other_buckets_do_not_apply_to_an_unused_bucket() {
         let (mut history, mut increments) =
             (History::new(&crate::forecast::sample::catalog()), Increments::new(8, LEAD));
         for minute in 0..400 {
@@ -261,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_distribution_is_the_tabled_one() {
+    fn the_normal_distribution_matches_tabulated_values() {
         for (z, chance) in [(0.0, 0.5), (1.0, 0.841_345), (1.645, 0.950_015), (-2.326, 0.010_009)] {
             assert!((normal_cdf(z) - chance).abs() < 1e-5, "{z}");
         }

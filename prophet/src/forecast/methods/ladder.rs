@@ -12,7 +12,8 @@ use crate::record::History;
 
 /// Steps from running cores or nodes to placeholders.
 ///
-/// A step is a pair (smallest number of cores or nodes, placeholders). The larger result of the two lists is used.
+/// A step is a pair (smallest number of cores or nodes, placeholders). The larger result of the two
+/// lists is used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ladder {
@@ -25,8 +26,8 @@ pub struct Ladder {
 }
 
 impl Default for Ladder {
-    /// One placeholder in a small cluster, two at ten nodes and relatively fewer in a large cluster, because jobs arrive
-    /// more evenly there.
+    /// One placeholder in a small cluster, two at ten nodes and relatively fewer in a large
+    /// cluster, because jobs arrive more evenly there.
     fn default() -> Self {
         Self {
             cores_to_replicas: Vec::new(),

@@ -1,16 +1,16 @@
-//! Persistence: demand stays what it is, so nothing new is needed. The paper's rule with it is the on-demand
-//! autoscaler.
+//! Persistence: the forecast is that demand does not change, so no new nodes are needed. With this
+//! forecast, the paper's rule is the on-demand autoscaler.
 //!
-//! As the method of a policy it is called `scheduled`. What is announced within the lead, by CronJobs that fire, suspended and
-//! queued jobs that are to be released, and pods behind gates, is held by every method as soon as it is more than the forecast; where
-//! nothing is forecast, that is all that is held.
+//! The policy name of this method is `scheduled`. Under every method, the headroom is at least the
+//! announced demand within the lead time: CronJobs that fire, suspended and queued jobs that will
+//! be released, and gated pods. With this method, the headroom is exactly the announced demand.
 
 use crate::forecast::demand_ahead::DemandForecaster;
 
 use crate::forecast::question::{Forecaster, Outlook, Present, each};
 use crate::record::History;
 
-/// Expects no new node, ever.
+/// Forecasts at all times that no new nodes are needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastValue;
 
@@ -49,9 +49,9 @@ mod tests {
         assert_eq!(plan.buckets[0].target, placeholders, "{method:?}");
     }
 
-    /// The ladder holds one of five.
+    /// At five nodes the ladder holds one placeholder.
     #[test]
-    fn scheduled_holds_what_is_announced_and_nothing_else() {
+    fn scheduled_holds_announced_demand_only() {
         check(Method::Scheduled, 0, 0);
         check(Method::Scheduled, 3, 3);
         check(Method::Ladder, 0, 1);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn scheduled_is_also_known_by_its_old_name() {
+    fn scheduled_also_parses_from_its_old_name() {
         let named = |name: &str| serde_json::from_str::<Method>(name).unwrap();
         assert_eq!(
             (named("\"scheduled\""), named("\"last-value\"")),

@@ -1,10 +1,12 @@
-//! Least squares with a ridge: the b that minimises sum (y - x b)² + ridge |b|², by the normal equations (X'X + ridge) b =
-//! X'y and their Cholesky factor. For a few unknowns only.
+//! Ridge regression: the b that minimises sum (y - x b)² + ridge |b|².
+//!
+//! The normal equations (X'X + ridge I) b = X'y are solved with a Cholesky factor. This is suitable
+//! for a few unknowns only.
 
-/// Sums over observations.
+/// The sums over observations from which the solution is computed.
 pub(crate) struct LeastSquares {
     unknowns: usize,
-    /// X'X, row by row; its lower half.
+    /// X'X, row by row. Only the lower triangle is filled.
     products: Vec<f64>,
     /// X'y.
     targets: Vec<f64>,
@@ -15,7 +17,7 @@ impl LeastSquares {
         Self { unknowns, products: vec![0.0; unknowns * unknowns], targets: vec![0.0; unknowns] }
     }
 
-    /// Adds an observation.
+    /// Adds an observation `y` with one regressor in `x` for each unknown.
     pub(crate) fn add(&mut self, x: &[f64], y: f64) {
         let rows = self.products.chunks_exact_mut(self.unknowns).zip(&mut self.targets);
         for (at, (row, target)) in rows.enumerate() {
@@ -24,7 +26,8 @@ impl LeastSquares {
         }
     }
 
-    /// The solution; `None` where the numbers are too large or too alike to tell.
+    /// Returns the solution b. `None` where X'X + ridge I is numerically singular or a number is
+    /// not finite.
     pub(crate) fn solve(&self, ridge: f64) -> Option<Vec<f64>> {
         let factor = self.factor(ridge)?;
         let at = |row: usize, column: usize| factor[row * self.unknowns + column];
@@ -41,7 +44,7 @@ impl LeastSquares {
         solution.iter().all(|b| b.is_finite()).then_some(solution)
     }
 
-    /// The lower triangle L with L L' = X'X + ridge.
+    /// Returns the lower triangle L with L L' = X'X + ridge I.
     fn factor(&self, ridge: f64) -> Option<Vec<f64>> {
         let n = self.unknowns;
         let mut factor = self.products.clone();
@@ -78,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_through_points() {
+    fn lines_are_fitted_through_points() {
         check(&[([1.0, 0.0], 1.0), ([1.0, 1.0], 3.0), ([1.0, 2.0], 5.0)], 0.0, Some([1.0, 2.0]));
-        // (0, 0), (1, 3), (2, 0): the mean, and no slope.
+        // The points (0, 0), (1, 3) and (2, 0) have the mean 1 and no slope.
         check(&[([1.0, 0.0], 0.0), ([1.0, 1.0], 3.0), ([1.0, 2.0], 0.0)], 0.0, Some([1.0, 0.0]));
     }
 
     #[test]
-    fn a_ridge_shrinks() {
+    fn a_ridge_shrinks_the_solution() {
         check(&[([2.0, 0.0], 4.0), ([0.0, 1.0], 1.0)], 1.0, Some([1.6, 0.5]));
         check(&[([1.0, 1.0], 1.0)], 0.0, None);
         check(&[([1.0, 1.0], 1.0)], 1.0, Some([1.0 / 3.0, 1.0 / 3.0]));

@@ -1,8 +1,13 @@
 //! Autopilot's moving window over demand (Rzadca et al., Autopilot, 2020, section 3.2.2).
 //!
-//! Samples, one a tick, weigh w = 2^(-age / half-life) (1). The load-adjusted histogram h\[k\] = k × the weights of samples at
-//! k (3) has its 98th percentile; 15 % are added, 10 % above ten nodes; the largest recommendation of the last hour counts.
-//! What it exceeds present demand by is held: a point, whatever quantile is asked for.
+//! Numbers in parentheses are the paper's equations. Each tick yields one sample, the largest
+//! demand of the tick, with the weight w = 2^(-age / half-life) (1). The load-adjusted histogram is
+//! h\[k\] = k × the weights of samples at k (3). A recommendation is its 98th percentile plus a
+//! margin of 15 %, or of 10 % above ten nodes. The limit is the largest recommendation of the last
+//! hour.
+//!
+//! The headroom is the limit less present demand. It is a single count, so a quantile in the policy
+//! has no effect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,25 +21,25 @@ use crate::forecast::{
 };
 use crate::record::History;
 
-/// See the module.
+/// Autopilot's moving window, with a histogram for each bucket.
 pub struct MovingWindow {
     buckets: Vec<Bucket>,
-    /// What a weight keeps over a tick.
+    /// The factor by which weights decay in one tick.
     keep: f64,
-    /// Ticks of an hour.
+    /// The number of recommendations that are held, one a tick.
     hold: usize,
 }
 
 #[derive(Clone, Default)]
 struct Bucket {
-    /// Weights of samples, by demand.
+    /// The weights of samples, per demand in nodes.
     weights: BTreeMap<u64, f64>,
-    /// Recommendations of the last hour.
+    /// The recommendations of the last hour in nodes, oldest first.
     recent: VecDeque<u64>,
 }
 
 impl MovingWindow {
-    /// For so many buckets.
+    /// A forecaster for `buckets` buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
         let hour = Lead { seconds: LIMIT_HOLD_SECONDS, ..lead };
         Self {
@@ -48,7 +53,7 @@ impl MovingWindow {
 impl Bucket {
     fn learn(&mut self, demand: u64, keep: f64, hold: usize) {
         self.weights.values_mut().for_each(|weight| *weight *= keep);
-        // What has decayed to nothing would only fill memory.
+        // Negligible weights are dropped, so that memory stays bounded.
         self.weights.retain(|_, weight| *weight > 1e-9);
         *self.weights.entry(demand).or_default() += 1.0;
         self.recent.push_back(with_margin(self.percentile()));
@@ -73,7 +78,7 @@ impl Bucket {
     }
 }
 
-/// 15 % more, 10 % above ten nodes, in whole nodes.
+/// Adds a margin of 15 %, or of 10 % above ten nodes, rounded up to whole nodes.
 fn with_margin(nodes: u64) -> u64 {
     let percent = if nodes > 10 { 10 } else { 15 };
     nodes.saturating_add(nodes.saturating_mul(percent).div_ceil(100))
@@ -105,20 +110,22 @@ impl DemandForecaster for MovingWindow {
 mod tests {
     use super::*;
 
-    /// The paper's figure 2: nine samples of 1 and one of 10 make loads of 9 and 10, so that the 90th percentile is 10.
+    /// In the paper's figure 2, nine samples of 1 and one sample of 10 have the loads 9 and 10, so
+    /// the 90th percentile is 10.
     #[test]
-    fn percentiles_are_of_load_not_of_time() {
+    fn percentiles_are_taken_over_load_and_not_over_time() {
         let mut bucket = Bucket::default();
         std::iter::repeat_n(1, 9).chain([10]).for_each(|demand| bucket.learn(demand, 1.0, 60));
         assert_eq!(bucket.percentile(), 10);
-        // 1 in 100 of the load is above 98 %.
+        // The samples below 990 have a load of 19, which is below 98 % of the total of 1009.
         bucket.learn(990, 1.0, 60);
         assert_eq!(bucket.percentile(), 990);
     }
 
-    /// Recommendations are 12 (10 and 15 %), then 1 and a node of margin.
+    /// The recommendations are 12, which is 10 plus 15 %, and then 2, which is 1 plus a margin of
+    /// one node.
     #[test]
-    fn the_largest_of_an_hour_counts() {
+    fn recommendations_are_held_for_the_configured_ticks() {
         let mut bucket = Bucket::default();
         bucket.learn(10, 0.0, 2);
         bucket.learn(1, 0.0, 2);
@@ -128,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_smaller_for_many() {
+    fn the_margin_is_relatively_smaller_above_ten_nodes() {
         assert_eq!([0, 1, 10, 11, 100].map(with_margin), [0, 2, 12, 13, 110]);
     }
 }

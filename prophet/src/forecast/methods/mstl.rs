@@ -1,5 +1,8 @@
-//! Seasons and trend taken apart, the trend forecast by exponential smoothing: MSTL (Bandara, Hyndman and Bergmeir, 2021) with
-//! automatic ETS (Hyndman and Khandakar, 2008), by the crate `augurs`.
+//! A decomposition of demand into season and trend, whose trend is forecast by exponential
+//! smoothing.
+//!
+//! This is MSTL (Bandara, Hyndman and Bergmeir, 2021) with automatic ETS (Hyndman and Khandakar,
+//! 2008), from the crate `augurs`.
 //!
 //! ```text
 //! y(t) = trend(t) + season(t) + remainder(t)
@@ -7,9 +10,11 @@
 //! ŷ(h) = y + F(t + h) - F(t)
 //! ```
 //!
-//! Once a day F is fitted to the maxima of half hours of two weeks, for the day to come; where the daily means changed for good
-//! (`changepoint.rs`), only to what came after. Between fits demand goes from where it is as F does, along a line through the
-//! middles of half hours. Where there is no fit, or its day is over, the last value stands in.
+//! Once a day F is fitted to the half-hourly maxima of the history of two weeks, for the day ahead.
+//! Where the daily means have shifted permanently (`changepoint.rs`), F is fitted only to the days
+//! after the shift. Between fits the forecast is present demand plus the change of F, with F
+//! interpolated linearly between the middles of half hours. Without a fit, or after its day has
+//! ended, the forecast is the last value.
 
 use augurs::ets::AutoETS;
 use augurs::mstl::MSTLModel;
@@ -21,32 +26,38 @@ use super::paths::{Path, refit_day};
 use crate::forecast::lead::Lead;
 use crate::record::History;
 
-/// Half an hour: a fit of two weeks of them takes tens of milliseconds.
+/// Length of a bin, in seconds: half an hour. A fit of two weeks of such bins takes tens of
+/// milliseconds.
 const BIN_SECONDS: i64 = 1_800;
 
-/// Half hours of a day.
+/// Number of bins in a day, which is the length of the season.
 const DAY: usize = 48;
 
-/// A season that was seen less than twice is none.
+/// Fewest days for a fit. A season that was observed less than twice cannot be distinguished from
+/// noise.
 const DAYS_MIN: usize = 2;
 
-/// A day until the next fit, and two hours in which it may be late.
+/// Length of a forecast, in bins: one day until the next fit and two hours in case the fit is late.
 const FORECAST: usize = DAY + 4;
 
-/// See the module.
+/// MSTL over the demand of one bucket.
 pub struct Mstl {
     tick_seconds: i64,
+    /// The day of the last fit, as [`refit_day`] counts days.
     day: Option<i64>,
     fit: Fitted,
+    /// The time of the last tick in Unix seconds.
     now: i64,
+    /// The demand at the last tick, in nodes.
     demand: f64,
 }
 
-/// F, half hour by half hour; empty where there is none.
+/// The forecast F for each half hour. Empty where there is no fit.
 #[derive(Debug, Default, PartialEq)]
 struct Fitted {
-    /// Where the first begins.
+    /// The start of the first half hour in Unix seconds.
     from: i64,
+    /// The forecast maximum of each half hour, in nodes.
     maxima: Vec<f64>,
 }
 
@@ -81,7 +92,8 @@ impl Path for Mstl {
 }
 
 impl Fitted {
-    /// On the line through the middles; beyond its ends nothing changes.
+    /// Returns F at a time in Unix seconds, interpolated between the middles of half hours. F is
+    /// constant beyond its ends.
     fn at(&self, time: i64) -> f64 {
         let Some(last) = self.maxima.len().checked_sub(1) else { return 0.0 };
         let since = time - self.from - BIN_SECONDS / 2;
@@ -93,11 +105,15 @@ impl Fitted {
     }
 }
 
-/// The largest demand of each whole half hour of the history, and when they end. One without ticks is as the one before.
+/// Returns the largest demand of each whole half hour of the history, and the end of the last one
+/// in Unix seconds.
+///
+/// A half hour without ticks repeats the one before it.
 fn maxima(history: &History, bucket: BucketId) -> (Vec<f64>, i64) {
     let of = |time: i64| time.div_euclid(BIN_SECONDS);
     let time = |at: Option<&crate::record::Tick>| at.map_or(0, |tick| tick.time.timestamp());
-    // A tick tells of what precedes it: one at the end of a half hour is its last.
+    // A tick records the time before it, so a tick at the end of a half hour belongs to that half
+    // hour.
     let (first, end) = (of(time(history.get(0)) - 1) + 1, of(time(history.last())));
     let mut maxima = vec![f64::NAN; usize::try_from(end - first).unwrap_or(0)];
     for tick in history.latest(history.len()) {
@@ -113,7 +129,7 @@ fn maxima(history: &History, bucket: BucketId) -> (Vec<f64>, i64) {
     (maxima, end * BIN_SECONDS)
 }
 
-/// F for the half hours that follow; `None` where there are too few, or no model was found.
+/// Returns F for the half hours that follow. `None` where there are too few days or no model fits.
 fn fit(maxima: &[f64]) -> Option<Vec<f64>> {
     let whole_days = &maxima[maxima.len() % DAY..];
     let means: Vec<f64> =
@@ -134,7 +150,8 @@ mod tests {
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    /// From 8 to 16 o'clock 10 nodes more are needed, by a node every half hour at either end.
+    /// From 8:00 demand rises by one node every half hour up to 10 nodes. It falls likewise from
+    /// 16:00 to 21:00.
     fn season(bin: usize) -> f64 {
         let of_day = bin % DAY;
         of_day.saturating_sub(16).min(10).min(42_usize.saturating_sub(of_day)) as f64
@@ -152,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_season_comes_again() {
+    fn a_daily_season_is_forecast() {
         check((0..14 * DAY).map(|bin| 5.0 + season(bin)), Some(|bin| 5.0 + season(bin)));
         check((0..DAY).map(|bin| 5.0 + season(bin)), None);
         check([], None);
@@ -160,22 +177,23 @@ mod tests {
         check([0.0; 4 * DAY], Some(|_| 0.0));
     }
 
-    /// Ten days of a tenth, four of the whole: the season is that of the four.
+    /// Demand is at a tenth for ten days and at its full level for four. The fit uses the four days
+    /// only.
     #[test]
-    fn a_change_cuts_the_past_off() {
+    fn a_level_shift_excludes_the_days_before_it() {
         let level = |bin: usize| if bin < 10 * DAY { 0.1 } else { 1.0 };
         check(
             (0..14 * DAY).map(|bin| level(bin) * (40.0 + season(bin))),
             Some(|bin| 40.0 + season(bin)),
         );
-        // A day after a change there is no season yet.
+        // One day after a shift there is no fit, because a fit needs two days.
         let level = |bin: usize| if bin < 13 * DAY { 0.1 } else { 1.0 };
         check((0..14 * DAY).map(|bin| level(bin) * (40.0 + season(bin))), None);
     }
 
-    /// Through 2 at 900 s, 4 at 2700 s and 3 at 4500 s.
+    /// F is 2 at 900 s, 4 at 2700 s and 3 at 4500 s.
     #[test]
-    fn demand_goes_as_the_fit_does() {
+    fn the_forecast_changes_as_the_fit_does() {
         let fit = Fitted { from: 0, maxima: vec![2.0, 4.0, 3.0] };
         let at = |now| Mstl {
             tick_seconds: 900,
@@ -194,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn half_hours_have_maxima() {
+    fn maxima_are_taken_over_half_hours() {
         let mut history = History::new(&sample::catalog());
         for minute in [1, 29, 30, 31, 150, 151] {
             let demand_max = u64::try_from(minute).unwrap();

@@ -1,9 +1,11 @@
 //! Turns forecasts of demand into forecasts of new nodes.
 //!
-//! A model forecasts the path y(1), y(2), ... of a bucket's demand, where y(h) is demand h ticks ahead. The path rises by
-//! R = max y(h) - y(0) over the L ticks of the lead time. The need D is known L ticks later. The distribution of D is the
-//! present R plus the past errors D - R (`errors.rs`), so a bad model yields wide quantiles. The distribution of demand
-//! ahead is built likewise from the errors at each distance. A bucket that was never in use has no model, which saves time.
+//! A model forecasts the path y(1), y(2), ... of a bucket's demand, where y(h) is demand h ticks
+//! ahead. The path rises by R = max y(h) - y(0) over the L ticks of the lead time. The need D is
+//! known L ticks later. The distribution of D is the present R plus the past errors D - R
+//! (`errors.rs`), so a bad model yields wide quantiles. The distribution of demand ahead is built
+//! likewise from the errors at each distance. A bucket that was never in use has no model, which
+//! saves time.
 
 use std::collections::VecDeque;
 
@@ -68,8 +70,8 @@ impl<P: Path> Bucket<P> {
         }
     }
 
-    /// Learns from the last tick of `history`. `need` is the need in nodes of the window that ends with it, and `lead` the
-    /// length of the window in ticks.
+    /// Learns from the last tick of `history`. `need` is the need in nodes of the window that ends
+    /// with it, and `lead` the length of the window in ticks.
     fn learn(&mut self, history: &History, id: BucketId, need: u64, lead: usize) {
         let demand = seen(history.last(), id).demand as f64;
         let due = self.open.iter().enumerate().filter_map(|(ago, path)| path.get(ago));
@@ -106,14 +108,17 @@ fn seen(tick: Option<&Tick>, id: BucketId) -> BucketTick {
     tick.and_then(|tick| tick.buckets.get(id)).copied().unwrap_or_default()
 }
 
-/// Returns the largest rise of a path above demand at its start, in nodes. It is negative where the path falls.
+/// Returns the largest rise of a path above demand at its start, in nodes. It is negative where the
+/// path falls.
 fn rise(path: &[f64], lead: usize, start: f64) -> f64 {
     path.iter().take(lead).copied().fold(f64::NEG_INFINITY, f64::max) - start
 }
 
-/// Returns the number of the day, in UTC, for which a bucket's model is fitted at `time`, in Unix seconds.
+/// Returns the number of the day, in UTC, for which a bucket's model is fitted at `time`, in Unix
+/// seconds.
 ///
-/// The day of each bucket begins a minute after that of the bucket before it, so that no tick refits all models.
+/// The day of each bucket begins a minute after that of the bucket before it, so that no tick
+/// refits all models.
 pub(crate) fn refit_day(time: i64, bucket: BucketId) -> i64 {
     let minutes = i64::try_from(bucket).unwrap_or(0) % 1_440;
     (time - 60 * minutes).div_euclid(86_400)
@@ -187,7 +192,8 @@ mod tests {
         (paths, history)
     }
 
-    /// The path rises by 1.5 within three ticks, and the need was 1. The error is -0.5, so the forecast is 1.
+    /// The path rises by 1.5 within three ticks, and the need was 1. The error is -0.5, so the
+    /// forecast is 1.
     #[test]
     fn past_errors_correct_the_path() {
         let (paths, history) = learnt(200);

@@ -1,10 +1,11 @@
-//! Past windows of arrivals, packed onto the free room of the moment.
+//! Past windows of arrivals, packed into the present free room.
 //!
-//! Whether an arrival needs a node depends on the room that it finds, and that room is known. So arrivals are forecast, as
-//! shapes with counts, and packing turns them into nodes. Windows as long as the lead are drawn from the history by their
-//! weight: recency, likeness in time of day and kind of day, and, where asked for, likeness of what arrived just before (`activity.rs`).
-//! Each is packed by the embedder onto the room that is free now; the distribution of the new nodes is the forecast.
-//! Ends of running jobs are left out.
+//! Whether an arrival needs a new node depends on the free room, which is known. Therefore this
+//! method forecasts arrivals, as shapes with counts, and packing turns them into new nodes. Windows
+//! as long as the lead time are drawn from the history by weight: recency, nearness in time of day,
+//! kind of day and, as an option, similarity of the arrivals just before (`activity.rs`). The
+//! embedder packs the arrivals of each window into the present free room. The forecast is the
+//! distribution of the new nodes. The ends of running jobs are not taken into account.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -24,31 +25,36 @@ use crate::forecast::{
 use crate::record::PodCounts;
 use crate::record::{History, ShapeId};
 
-/// See the module.
+/// Forecasts D by packing past windows of arrivals into the present free room.
 pub struct Scenario {
     like_arrivals: bool,
     activity: Activity,
-    /// With what arrived just before them, and within them.
+    /// Past windows with the activity level at their start and the arrivals within them.
     windows: Windows<ActivityLevel, Merged>,
-    /// What had arrived just before the last tick.
+    /// The activity level at the last tick.
     level: ActivityLevel,
-    /// The last draw, and the level for which it was made.
+    /// The last draw and its activity level. It is reused until the level changes or a tick is
+    /// learnt.
     drawn: RefCell<Option<(ActivityLevel, Drawn)>>,
     changes: Changes,
 }
 
-/// Pods by shape, in the order of packing.
+/// The number of pods per shape, in the order of packing.
 type Merged = Arc<[(ShapeId, u64)]>;
 
+/// A weighted draw of windows.
 struct Drawn {
-    /// How many windows hold no arrival.
+    /// The number of draws of windows without arrivals.
     quiet: u32,
-    /// PodCounts of the others, and how often they were drawn.
+    /// The arrivals of the other windows, with the number of draws.
     busy: Vec<(Merged, u32)>,
 }
 
 impl Scenario {
-    /// `like_arrivals` weighs windows by what arrived just before them, too.
+    /// A forecaster for windows as long as `lead`.
+    ///
+    /// With `like_arrivals`, windows are also weighted by the similarity of the arrivals just
+    /// before them.
     pub fn new(lead: Lead, like_arrivals: bool) -> Self {
         Self {
             like_arrivals,
@@ -84,7 +90,7 @@ impl Scenario {
     }
 }
 
-/// What arrived in the last ticks.
+/// Returns the arrivals of the last `ticks` ticks.
 fn merged(history: &History, ticks: usize) -> Merged {
     let mut merged: PodCounts =
         history.latest(ticks).flat_map(|tick| tick.arrivals.clone()).collect();
@@ -149,7 +155,8 @@ impl DemandForecaster for Scenario {
     }
 }
 
-/// More nodes than this within one lead are counted as this many: no cluster has more.
+/// Largest number of new nodes within one lead time that is counted, in nodes. It bounds the size
+/// of the table of counts, and no cluster needs more.
 const NODES_MAX: usize = 20_000;
 
 #[cfg(test)]
@@ -159,7 +166,7 @@ mod tests {
     use super::*;
     use crate::forecast::sample;
 
-    /// Every ten minutes, two pods of half a node each arrive, for two days.
+    /// For two days, two pods of half a node each arrive every ten minutes.
     fn learnt(like_arrivals: bool) -> (Scenario, History) {
         let _catalog = sample::catalog();
         let half = Resources { cpu_millis: 4_000, ..Resources::default() };
@@ -196,19 +203,21 @@ mod tests {
         assert!(outlook.buckets[0].new_nodes.most() <= 1);
     }
 
-    /// Three of ten windows of three ticks hold the pair; whether it needs a node is a matter of the room that it finds.
+    /// Three of ten windows of three ticks contain the two pods. Whether the pods need a node
+    /// depends on the free room.
     #[test]
-    fn the_room_of_the_moment_decides() {
+    fn the_forecast_depends_on_the_present_free_room() {
         check(false, &[], 0.25..0.36);
         check(false, &[4_000], 0.25..0.36);
         check(false, &[4_000, 3_999, 4_000], 0.0..1e-12);
         check(false, &[8_000], 0.0..1e-12);
     }
 
-    /// As much arrived in the ten minutes before every window. Those that begin in the minute of the pair hardly count: three of the
-    /// nine others hold the next.
+    /// The arrivals of the last ten minutes are the same before every window. Windows that begin in
+    /// the minute of an arrival hardly count, and three of the nine others contain the next two
+    /// pods.
     #[test]
-    fn windows_after_as_much_weigh_the_same() {
+    fn windows_after_similar_arrivals_have_equal_weights() {
         check(true, &[], 0.28..0.39);
     }
 }

@@ -1,8 +1,9 @@
-//! What was needed in the past at this time of day, on this kind of day.
+//! Past needs, weighted by nearness in time of day and by kind of day.
 //!
-//! The need of a past window, D, weighs by recency, nearness in time of day (`past.rs`) and kind of day; the weighted
-//! distribution of D is the forecast. Demand itself has a weak season where long jobs run; its increments follow arrivals,
-//! which have a strong one.
+//! The weight of a past window depends on recency, nearness in time of day and kind of day
+//! (`past.rs`). The forecast is the weighted distribution of D. Needs are used instead of demand
+//! because demand has a weak season where long jobs run. Needs follow arrivals, which have a strong
+//! season.
 
 use crate::forecast::windows::Changes;
 use crate::forecast::windows::PastNeeds;
@@ -13,14 +14,14 @@ use crate::forecast::{
 };
 use crate::record::History;
 
-/// See the module.
+/// Forecasts D from past windows at a similar time of day.
 pub struct Seasonal {
     needs: PastNeeds<()>,
     changes: Changes,
 }
 
 impl Seasonal {
-    /// For so many buckets.
+    /// A forecaster for `buckets` buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
         Self { needs: PastNeeds::new(buckets, lead), changes: Changes::new(lead) }
     }
@@ -50,7 +51,7 @@ mod tests {
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    /// For six days, demand rises by 2 every ten minutes from 8 to 16 o'clock, and never else.
+    /// For six days, demand rises by 2 every ten minutes from 8:00 to 16:00 and at no other time.
     #[track_caller]
     fn check(hour: i64, expected: std::ops::Range<f64>) {
         let (mut seasonal, mut history) =
@@ -70,9 +71,10 @@ mod tests {
         assert!(expected.contains(&chance), "{chance}");
     }
 
-    /// Three of ten windows of three ticks see a rise at noon; four hours from it, hardly any weight is on those.
+    /// At noon three of ten windows of three ticks contain a rise. At midnight the windows with a
+    /// rise are at least eight hours away in time of day, so they have hardly any weight.
     #[test]
-    fn the_time_of_day_counts() {
+    fn the_forecast_depends_on_the_time_of_day() {
         check(12, 0.24..0.34);
         check(0, 0.0..0.01);
     }

@@ -1,9 +1,11 @@
-//! Past needs, weighted by the similarity of the state at the start of their windows to the present state.
+//! Past needs, weighted by the similarity of the state at the start of their windows to the present
+//! state.
 //!
-//! The weight of a past window depends on recency, time of day and kind of day (`past.rs`), on similarity of recent
-//! arrivals (`activity.rs`) and on similarity of free room, which is exp(-d / 0.5). Here d is the mean of
-//! |ln(1 + r) - ln(1 + r')| over the shapes that arrive most often, and r is the number of pods of a shape that fit in the
-//! free room of occupied nodes. The forecast is the weighted distribution of D.
+//! The weight of a past window depends on recency, time of day and kind of day (`past.rs`), on
+//! similarity of recent arrivals (`activity.rs`) and on similarity of free room. The latter is
+//! exp(-d / 0.5), where the distance d is the mean of |ln(1 + r) - ln(1 + r')| over the shapes that
+//! arrive most often. The number r is how many pods of a shape fit in the free room of occupied
+//! nodes. The forecast is the weighted distribution of D.
 
 use std::sync::Arc;
 
@@ -130,14 +132,14 @@ impl DemandForecaster for StateForecaster {
 
 /// ln(1 + room) of the shapes that arrive most, in 32nds.
 struct Roominess {
-    /// In rising order. Successive ticks with the same shapes share one allocation.
+    /// The shapes in rising order. Successive ticks with the same shapes share one allocation.
     shapes: Arc<[ShapeId]>,
     /// One value per shape. Unused entries are 0.
     logs: [i16; FREQUENT_SHAPES_MAX],
 }
 
-/// Largest distance between free rooms that is distinguished, in 32nds. At this distance of 4 the similarity is
-/// exp(-4 / 0.5) = 0.0003, so larger distances do not differ in effect.
+/// Largest distance between free rooms that is distinguished, in 32nds. At this distance of 4 the
+/// similarity is exp(-4 / 0.5) = 0.0003, so larger distances do not differ in effect.
 const STEPS: usize = 128;
 
 #[cfg(test)]
@@ -148,7 +150,8 @@ mod tests {
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    /// For two days a pod arrives every ten minutes. In odd hours there is no free room, so the pod needs a node.
+    /// For two days a pod arrives every ten minutes. In odd hours there is no free room, so the pod
+    /// needs a node.
     fn learnt() -> (StateForecaster, History) {
         let _catalog = sample::catalog();
         let half = Resources { cpu_millis: 4_000, ..Resources::default() };

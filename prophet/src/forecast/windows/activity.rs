@@ -1,16 +1,18 @@
-//! Activity: the arrivals of the last minute and of the last ten minutes, and the similarity of two moments by them.
+//! Activity: the arrivals of the last minute and of the last ten minutes, and the similarity of two
+//! moments by them.
 //!
-//! The similarity is exp(-sum of w |sqrt a - sqrt a'|) over both periods, where a and a' are the arrivals at the two
-//! moments in eighths of a node, and w is the weight of the period.
+//! The similarity is exp(-sum of w |sqrt a - sqrt a'|) over both periods, where a and a' are the
+//! arrivals at the two moments in eighths of a node, and w is the weight of the period.
 //!
-//! Past moments are ticks. The present is any moment, so a burst changes the activity before the tick that records it.
+//! Past moments are ticks. The present is any moment, so a burst changes the activity before the
+//! tick that records it.
 
 use crate::forecast::hyperparameters::{ACTIVITY_SECONDS, ACTIVITY_WEIGHTS};
 use crate::forecast::{lead::Lead, question::Present};
 use crate::record::History;
 
-/// The square roots of the arrivals per period, in steps of 1/8, where arrivals are in eighths of a node. Arrivals of up
-/// to 127 nodes have distinct levels.
+/// The square roots of the arrivals per period, in steps of 1/8, where arrivals are in eighths of a
+/// node. Arrivals of up to 127 nodes have distinct levels.
 pub(crate) type ActivityLevel = [u8; 2];
 
 /// Computes activity levels and their similarity.
@@ -46,8 +48,8 @@ impl Activity {
 
     /// Returns the level at the moment `now`.
     ///
-    /// The arrivals since the last tick are added. The elapsed fraction of the oldest tick of each period is subtracted.
-    /// A shape that is new since the last tick counts from the next tick on.
+    /// The arrivals since the last tick are added. The elapsed fraction of the oldest tick of each
+    /// period is subtracted. A shape that is new since the last tick counts from the next tick on.
     pub(crate) fn now(&self, history: &History, now: &Present<'_>) -> ActivityLevel {
         let since = history.last().map_or(0, |tick| (now.time - tick.time).num_seconds());
         let past = since.clamp(0, self.tick_seconds) as f64 / self.tick_seconds as f64;
@@ -86,8 +88,8 @@ mod tests {
     use super::*;
     use crate::forecast::sample;
 
-    /// One minute is one tick, and ten minutes are ten ticks. The roots differ by 1 in the minute and by 2 in the ten
-    /// minutes, so the similarity is exp(-1 - 2/2).
+    /// One minute is one tick, and ten minutes are ten ticks. The roots differ by 1 in the minute
+    /// and by 2 in the ten minutes, so the similarity is exp(-1 - 2/2).
     #[test]
     fn similarity_depends_on_both_periods() {
         let activity = Activity::new(sample::LEAD);
@@ -102,7 +104,8 @@ mod tests {
         assert_eq!(Activity::new(slow).ticks, [1, 2]);
     }
 
-    /// Records `minutes` of arrivals, in eighths of a node. Then four eighths arrive within `seconds` of the last tick.
+    /// Records `minutes` of arrivals, in eighths of a node. Then four eighths arrive within
+    /// `seconds` of the last tick.
     #[track_caller]
     fn check(minutes: &[u64], seconds: i64, eighths: [f64; 2]) {
         let activity = Activity::new(sample::LEAD);

@@ -1,8 +1,8 @@
 //! Demand ahead, from the changes of demand after past moments.
 //!
-//! The method gives each past moment t a weight. Demand h ticks ahead is present demand plus the change d(t + h) - d(t),
-//! and at least 0. Only moments whose change is wholly in the past count. The demand of the history is copied at the first
-//! call only, because no decision needs it.
+//! The method gives each past moment t a weight. Demand h ticks ahead is present demand plus the
+//! change d(t + h) - d(t), and at least 0. Only moments whose change is wholly in the past count.
+//! The demand of the history is copied at the first call only, because no decision needs it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -36,7 +36,8 @@ impl Changes {
 
     /// Forecasts demand `ticks` ticks after the last tick, per bucket.
     ///
-    /// `moments` returns past moments in Unix seconds with their weights. It is called once for each new tick.
+    /// `moments` returns past moments in Unix seconds with their weights. It is called once for
+    /// each new tick.
     pub(crate) fn ahead<M: Iterator<Item = (i64, f64)>>(
         &self,
         history: &History,
@@ -61,7 +62,8 @@ impl Changes {
 }
 
 impl Past {
-    /// Copies the new ticks of `history` and drops the forgotten ones. Returns whether there were new ticks.
+    /// Copies the new ticks of `history` and drops the forgotten ones. Returns whether there were
+    /// new ticks.
     fn catch_up(&mut self, history: &History) -> bool {
         let known = self.times.back().copied().unwrap_or(i64::MIN);
         let ticks = history.len();
@@ -143,7 +145,8 @@ mod tests {
         check(&[9, 5, 1], 1, &[(0, 1.0)], 0.0, 0);
     }
 
-    /// The change in the two ticks after minute 3 is not complete yet, and a minute before the first tick has no change.
+    /// The change in the two ticks after minute 3 is not complete yet, and a minute before the
+    /// first tick has no change.
     #[test]
     fn only_complete_changes_count() {
         check(&[1, 2, 4, 0, 5], 2, &[(3, 1.0), (-1, 1.0)], 5.0, 5);

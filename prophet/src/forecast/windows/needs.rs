@@ -1,5 +1,5 @@
-//! The needs of past windows. The need of a window in a bucket is the largest demand within the window less the demand at
-//! its start.
+//! The needs of past windows. The need of a window in a bucket is the largest demand within the
+//! window less the demand at its start.
 
 use placeholders::Reason;
 
@@ -11,7 +11,8 @@ use crate::forecast::{
 };
 use crate::record::{History, Tick};
 
-/// Past windows with their needs. Each window has a note `N`, which the method makes at the start of the window.
+/// Past windows with their needs. Each window has a note `N`, which the method makes at the start
+/// of the window.
 pub(crate) struct PastNeeds<N> {
     buckets: usize,
     windows: Windows<N, Box<[u64]>>,
@@ -22,7 +23,8 @@ impl<N> PastNeeds<N> {
         Self { buckets, windows: Windows::new(lead) }
     }
 
-    /// Learns from the last tick of `history`. `note` is called where a window starts with that tick.
+    /// Learns from the last tick of `history`. `note` is called where a window starts with that
+    /// tick.
     pub(crate) fn learn(&mut self, history: &History, note: impl FnOnce() -> N) {
         let (ticks, buckets) = (self.windows.ticks(), self.buckets);
         self.windows.learn(history, note, || last_needs(history, ticks, buckets));
@@ -33,7 +35,8 @@ impl<N> PastNeeds<N> {
         self.windows.moments(move |window| likeness(&window.note))
     }
 
-    /// Returns the distribution of past needs, with windows weighted by their age and by `likeness`.
+    /// Returns the distribution of past needs, with windows weighted by their age and by
+    /// `likeness`.
     pub(crate) fn outlook(&self, likeness: impl Fn(&N) -> f64) -> Outlook {
         let mut drawn: Vec<(&[u64], u32)> = Vec::new();
         let alike = |window: &Window<N, _>| likeness(&window.note);
@@ -55,7 +58,8 @@ impl<N> PastNeeds<N> {
     }
 }
 
-/// Returns the need, per bucket and in nodes, of the window of `ticks` ticks that ends with the last tick.
+/// Returns the need, per bucket and in nodes, of the window of `ticks` ticks that ends with the
+/// last tick.
 pub(crate) fn last_needs(history: &History, ticks: usize, buckets: usize) -> Box<[u64]> {
     let mut ticks = history.latest(ticks + 1);
     let start = ticks.next();

@@ -1,8 +1,9 @@
 //! Past windows as long as the lead time, and weighted draws from them.
 //!
-//! The weight of a window depends on its recency, its nearness in time of day and its kind of day. Weighing thousands of
-//! windows at each tick would be slow. Therefore windows are drawn into a pool by these weights every ten minutes, and
-//! the similarity that a method adds is computed for the pool only.
+//! The weight of a window depends on its recency, its nearness in time of day and its kind of day.
+//! Weighing thousands of windows at each tick would be slow. Therefore windows are drawn into a
+//! pool by these weights every ten minutes, and the similarity that a method adds is computed for
+//! the pool only.
 
 use std::collections::VecDeque;
 
@@ -13,14 +14,15 @@ use crate::forecast::hyperparameters::{
 use crate::forecast::lead::Lead;
 use crate::record::History;
 
-/// Past windows. The method keeps a note `N` of the start of each window and a summary `S` of its ticks.
+/// Past windows. The method keeps a note `N` of the start of each window and a summary `S` of its
+/// ticks.
 pub(crate) struct Windows<N, S> {
     ticks: usize,
     ages: Ages,
-    /// Oldest first.
+    /// The windows that have ended, oldest first.
     closed: VecDeque<Window<N, S>>,
-    /// The windows that have not ended: tick number of the start, its time in Unix seconds, and note. One window starts at
-    /// every [`STRIDE`]-th tick.
+    /// The windows that have not ended: tick number of the start, its time in Unix seconds, and
+    /// note. One window starts at every [`STRIDE`]-th tick.
     open: VecDeque<(usize, i64, N)>,
     /// The number of ticks learnt.
     learnt: usize,
@@ -70,7 +72,8 @@ impl<N, S> Windows<N, S> {
 
     /// Learns from the last tick of `history`.
     ///
-    /// `note` is called where a window starts with that tick, and `seen` where a window ends with it.
+    /// `note` is called where a window starts with that tick, and `seen` where a window ends with
+    /// it.
     pub(crate) fn learn(
         &mut self,
         history: &History,
@@ -110,7 +113,8 @@ impl<N, S> Windows<N, S> {
         pool
     }
 
-    /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times `likeness`.
+    /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times
+    /// `likeness`.
     pub(crate) fn moments(
         &self,
         likeness: impl Fn(&Window<N, S>) -> f64,
@@ -151,7 +155,7 @@ impl Pool {
 #[derive(Clone, Debug)]
 struct Ages {
     tick_seconds: u32,
-    /// By age in ticks, in [0, 1].
+    /// The weights by age in ticks, in [0, 1].
     weights: Vec<f32>,
 }
 
@@ -194,13 +198,16 @@ fn kind_of_day(start: i64, now: i64) -> f64 {
     if weekend(start) == weekend(now) { 1.0 } else { OTHER_KIND_OF_DAY }
 }
 
-/// Draws `count` times by weight and calls `drawn` with each drawn position and the number of times.
+/// Draws `count` times by weight and calls `drawn` with each drawn position and the number of
+/// times.
 ///
-/// The draw is systematic resampling, so each position is drawn in proportion to its weight, except for rounding.
+/// The draw is systematic resampling, so each position is drawn in proportion to its weight, except
+/// for rounding.
 pub(crate) fn draw(weights: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
     let total: f64 = weights.iter().sum();
     let step = total / count as f64;
-    // Weights below the smallest normal number cannot be distinguished, and rounding could make the draw endless.
+    // Weights below the smallest normal number cannot be distinguished, and rounding could make the
+    // draw endless.
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
@@ -237,7 +244,8 @@ mod tests {
         check(&[], &[]);
     }
 
-    /// A window one day ago is at the same time of day, and a window half a day ago is not. One week halves the weight.
+    /// A window one day ago is at the same time of day, and a window half a day ago is not. One
+    /// week halves the weight.
     #[test]
     fn weights_depend_on_age_and_time_of_day() {
         let mut ages = Ages::new(Lead { seconds: 300, tick_seconds: 3_600 });

@@ -1,8 +1,8 @@
 //! Compacts each closed day from JSON lines to one Parquet file, and exports days to one file.
 //!
-//! A compaction writes the Parquet file under a temporary name and reads it back. It renames the file
-//! only if every line of the day is in it unchanged, and only then removes the segments. So a day is
-//! complete even if the compaction is interrupted at any step, because
+//! A compaction writes the Parquet file under a temporary name and reads it back. It renames the
+//! file only if every line of the day is in it unchanged, and only then removes the segments. So a
+//! day is complete even if the compaction is interrupted at any step, because
 //! [`crate::record::store::replay`] reads both forms and skips repeated lines.
 
 use std::io::Write;
@@ -29,8 +29,9 @@ pub struct Compaction {
 impl Journal {
     /// Compacts the days before `today` that are still JSON.
     ///
-    /// A day that fails is left unchanged and does not prevent the compaction of the other days. One
-    /// call per day is enough. A day of a thousand ticks with few shapes takes less than a second.
+    /// A day that fails is left unchanged and does not prevent the compaction of the other days.
+    /// One call per day is enough. A day of a thousand ticks with few shapes takes less than a
+    /// second.
     ///
     /// # Errors
     /// Returns an error if the days cannot be listed.
@@ -69,8 +70,8 @@ async fn compact_day(
     while let Some(line) = replay.next().await? {
         writer.push(&line).map_err(written)?;
     }
-    // A torn line was never acknowledged, so it may be removed. Another malformed line may be data of
-    // another program, so the day must stay as it is.
+    // A torn line was never acknowledged, so it may be removed. Another malformed line may be data
+    // of another program, so the day must stay as it is.
     let torn = |kind: &HistoryFaultKind| matches!(kind, HistoryFaultKind::Torn { .. });
     if let Some(fault) = replay.report().faults.iter().find(|fault| !torn(&fault.kind)) {
         return Err(HistoryError::Kept { day, fault: fault.clone() });
@@ -124,8 +125,8 @@ pub struct Export<W> {
     pub reports: Vec<ReplayReport>,
 }
 
-/// Writes the lines of some policies, from `since` (inclusive) to `until` (exclusive), as one Parquet
-/// file.
+/// Writes the lines of some policies, from `since` (inclusive) to `until` (exclusive), as one
+/// Parquet file.
 ///
 /// # Errors
 /// Returns an error if the place cannot be read or `to` cannot be written.

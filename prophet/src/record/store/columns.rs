@@ -1,9 +1,9 @@
 //! Converts lines to rows of a Parquet file, and back.
 //!
-//! A row is one time, policy and bucket. The columns have the names of the fields of a line. Shapes,
-//! launches and unknown fields are columns of JSON text. The first row of a line holds the fields that
-//! belong to the whole line (`launches`, `line_rest`). A line without buckets is one row without a
-//! bucket.
+//! A row is one time, policy and bucket. The columns have the names of the fields of a line.
+//! Shapes, launches and unknown fields are columns of JSON text. The first row of a line holds the
+//! fields that belong to the whole line (`launches`, `line_rest`). A line without buckets is one
+//! row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;

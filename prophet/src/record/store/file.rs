@@ -11,7 +11,8 @@ pub(crate) enum Grown {
     To {
         /// The new length of the file, in bytes.
         bytes: u64,
-        /// The line number (from 1) and the length in bytes of a torn last line that was removed first.
+        /// The line number (from 1) and the length in bytes of a torn last line that was removed
+        /// first.
         cut: Option<(u64, u64)>,
     },
     /// The file does not have the expected length, so nothing was written.
@@ -37,7 +38,8 @@ pub(crate) fn grow(path: &Path, expected: Option<u64>, line: &[u8]) -> io::Resul
     let cut = if expected.is_none() { cut_torn(&mut file, length)? } else { None };
     let before = length - cut.map_or(0, |(_, bytes)| bytes);
     if let Err(error) = file.write_all(line).and_then(|()| file.sync_data()) {
-        // Truncation needs no space. If it fails nevertheless, the next append removes the torn line.
+        // Truncation needs no space. If it fails nevertheless, the next append removes the torn
+        // line.
         let _ = file.set_len(before).and_then(|()| file.sync_data());
         return Err(error);
     }

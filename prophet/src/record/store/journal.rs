@@ -1,9 +1,9 @@
 //! Writes the history of one policy, one line per tick.
 //!
-//! In a folder, a day is one file, and a line is acknowledged once it is on the disk. S3 cannot append
-//! to an object, so there a day is a sequence of small segments, and a line is acknowledged once the
-//! segment that ends with it has been put. Every put is conditional on the version that it replaces.
-//! So a second writer is detected, and no acknowledged line is overwritten.
+//! In a folder, a day is one file, and a line is acknowledged once it is on the disk. S3 cannot
+//! append to an object, so there a day is a sequence of small segments, and a line is acknowledged
+//! once the segment that ends with it has been put. Every put is conditional on the version that it
+//! replaces. So a second writer is detected, and no acknowledged line is overwritten.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use object_store::path::Path;
@@ -93,16 +93,16 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The time of the last line. `None` if the history is empty, and after a failure until the next
-    /// line is written.
+    /// The time of the last line. `None` if the history is empty, and after a failure until the
+    /// next line is written.
     pub fn last(&self) -> Option<DateTime<Utc>> {
         Some(self.tail.as_ref()?.last.as_ref()?.time)
     }
 
     /// Writes a line.
     ///
-    /// If it returns `Written`, the line survives a crash. If it fails, either the whole line or none
-    /// of it remains, and the same line may be written again.
+    /// If it returns `Written`, the line survives a crash. If it fails, either the whole line or
+    /// none of it remains, and the same line may be written again.
     ///
     /// # Errors
     /// Returns an error if the line belongs to another policy, is too long, or the place cannot be
@@ -279,8 +279,9 @@ impl Journal {
         };
         let (bytes, version) =
             read.await.map_err(HistoryError::store("read", self.place.display(&path)))?;
-        // A segment that is not UTF-8 was written by another program. `has_room` rejects it because of
-        // the replacement characters, so it stays as it is and the next line starts a new segment.
+        // A segment that is not UTF-8 was written by another program. `has_room` rejects it because
+        // of the replacement characters, so it stays as it is and the next line starts a new
+        // segment.
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(Segment { path, text, version: Some(version) })
     }

@@ -1,7 +1,8 @@
 //! One line of the history: the record of a tick in version 1 of the format.
 //!
-//! A line identifies buckets and shapes by name, never by number, so that another process can read it.
-//! Unknown fields are kept. A line of a newer version is refused, because its meaning is unknown.
+//! A line identifies buckets and shapes by name, never by number, so that another process can read
+//! it. Unknown fields are kept. A line of a newer version is refused, because its meaning is
+//! unknown.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +78,8 @@ pub struct EndedLaunch {
     pub bucket: String,
     /// The group's name.
     pub group: String,
-    /// When the node was requested: when a placeholder's scheduling gate was removed, or when the pod
-    /// that waited was created.
+    /// When the node was requested: when a placeholder's scheduling gate was removed, or when the
+    /// pod that waited was created.
     #[serde(deserialize_with = "to_the_microsecond")]
     pub requested: DateTime<Utc>,
     /// How it ended.
@@ -97,7 +98,7 @@ pub enum LaunchEnd {
     Ready(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
     /// A pod that had waited for the node was observed on it.
     WaitedFor(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
-    /// The launch did not end within the time limit.
+    /// The placeholder had no node at the end of the time limit for a launch.
     Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
 }
 
@@ -117,14 +118,15 @@ pub struct Recalled {
     pub tick: Tick,
     /// The launches of buckets that are still on offer.
     pub launches: Vec<EndedLaunch>,
-    /// The number of shapes that were omitted, because their key cannot be parsed or there are too many.
+    /// The number of shapes that were omitted, because their key cannot be parsed or there are too
+    /// many.
     pub left_out: usize,
 }
 
 /// Why a text is not a line of the history.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// The text is not JSON, or a field is missing or has a wrong type.
+    /// The text is not JSON, or a field is missing or invalid.
     #[error("not a line of the history")]
     Malformed(#[source] serde_json::Error),
     /// The version is newer than [`VERSION`].
@@ -136,9 +138,11 @@ pub enum LineError {
 }
 
 impl Line {
-    /// The line of a tick. `extras` are parallel to the buckets of the catalog; missing ones are zero.
+    /// The line of a tick. `extras` are parallel to the buckets of the catalog; missing ones are
+    /// zero.
     ///
-    /// Each shape is listed under the first bucket, ascending, that it fits; one that fits none, under the first.
+    /// Each shape is listed under the first bucket, ascending, that it fits; one that fits none,
+    /// under the first.
     pub fn new(
         policy: &str,
         tick: &Tick,
@@ -225,8 +229,8 @@ impl Line {
     /// The text of the line, without a line end.
     ///
     /// # Errors
-    /// Returns an error if the line cannot be serialized. No such line is known, because all fields are
-    /// texts, numbers and times.
+    /// Returns an error if the line cannot be serialized. No such line is known, because all fields
+    /// are texts, numbers and times.
     pub fn text(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
@@ -321,8 +325,8 @@ fn merge(counts: &mut Vec<(ShapeId, u64)>) {
     });
 }
 
-/// The greatest count that a Parquet column can hold. Columns are signed, because not all readers have
-/// unsigned integers.
+/// The greatest count that a Parquet column can hold. Columns are signed, because not all readers
+/// have unsigned integers.
 const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
 
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

@@ -56,8 +56,8 @@ const PARQUET: &str = "ticks.parquet";
 impl Place {
     /// Opens the place at an address for writing.
     ///
-    /// A missing folder is created; a missing bucket is not. For S3, the endpoint, the region and the
-    /// credentials come from the usual AWS environment variables.
+    /// A missing folder is created; a missing bucket is not. For S3, the endpoint, the region and
+    /// the credentials come from the usual AWS environment variables.
     ///
     /// # Errors
     /// Returns an error if the address is invalid or the place cannot be opened.
@@ -117,14 +117,14 @@ impl Place {
                 builder = builder.with_config(key, value);
             }
         }
-        // Plain HTTP is allowed if the user configured it explicitly, because an endpoint on the same
-        // host or inside the cluster may have no TLS.
+        // Plain HTTP is allowed if the user configured it explicitly, because an endpoint on the
+        // same host or inside the cluster may have no TLS.
         let plain = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint]
             .iter()
             .filter_map(|key| builder.get_config_value(key))
             .any(|endpoint| endpoint.starts_with("http://"));
-        // A tick waits until its line is written, so retries are limited: a reported error is better
-        // than a blocked loop.
+        // A tick waits until its line is written, so retries are limited: a reported error is
+        // better than a blocked loop.
         let retry = RetryConfig {
             backoff: BackoffConfig::default(),
             max_retries: 3,
@@ -239,8 +239,8 @@ impl Place {
         Ok(())
     }
 
-    /// The content and the version (ETag) of a file in the root of the place, or `None` if its version
-    /// is still `known`.
+    /// The content and the version (ETag) of a file in the root of the place, or `None` if its
+    /// version is still `known`.
     ///
     /// # Errors
     /// Returns an error if the file does not exist, cannot be read, or has more than `most` bytes.

@@ -5,7 +5,8 @@ use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-/// The longest line, in bytes: 4 MiB, four times the size of ten thousand shapes of a hundred bytes.
+/// The longest line, in bytes: 4 MiB, four times the size of ten thousand shapes of a hundred
+/// bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// The text between two line ends.

@@ -1,8 +1,8 @@
 //! Reads the lines of a history one at a time, oldest first.
 //!
-//! Of each day, the replay reads the Parquet file, then the segments. After an interrupted compaction,
-//! a day may have both. Then the replay skips the lines of the segments that are also in the Parquet
-//! file.
+//! Of each day, the replay reads the Parquet file, then the segments. After an interrupted
+//! compaction, a day may have both. Then the replay skips the lines of the segments that are also
+//! in the Parquet file.
 
 use std::collections::VecDeque;
 
@@ -24,8 +24,8 @@ const FAULTS_MAX: usize = 100;
 pub struct ReplayReport {
     /// Lines that were returned.
     pub lines: u64,
-    /// Lines that were dropped because they are not later than the line before: repetitions, or a clock
-    /// that went back.
+    /// Lines that were dropped because they are not later than the line before: repetitions, or a
+    /// clock that went back.
     pub not_later: u64,
     /// The number of lines skipped because of a fault.
     pub faults_total: u64,
@@ -42,7 +42,8 @@ impl ReplayReport {
     }
 }
 
-/// A reader of the lines of a history. It holds one line at a time, or one row group of a closed day.
+/// A reader of the lines of a history. It holds one line at a time, or one row group of a closed
+/// day.
 pub struct HistoryReplay {
     place: Place,
     policy: String,
@@ -255,8 +256,8 @@ fn read(
     }
 }
 
-/// Opens the Parquet file of a closed day. The reader holds its compressed bytes and one decoded row
-/// group.
+/// Opens the Parquet file of a closed day. The reader holds its compressed bytes and one decoded
+/// row group.
 pub(crate) async fn open_parquet(place: &Place, path: &Path) -> Result<RowReader, HistoryError> {
     let bytes = async { place.store.get(path).await?.bytes().await };
     let bytes = bytes.await.map_err(HistoryError::store("read", place.display(path)))?;

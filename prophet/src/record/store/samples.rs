@@ -16,7 +16,8 @@ use super::line::{BucketLine, EndedLaunch, LaunchEnd, Line, VERSION};
 use super::place::Place;
 use super::replay::ReplayReport;
 
-/// Buckets of one group each, in ascending size. A bucket whose name begins with `g` has accelerators.
+/// Buckets of one group each, in ascending size. A bucket whose name begins with `g` has
+/// accelerators.
 pub(crate) fn catalog(names: &[&str]) -> Catalog {
     let bucket = |(at, name): (usize, &&str)| Bucket {
         name: (*name).into(),

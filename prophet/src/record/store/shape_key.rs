@@ -1,7 +1,7 @@
 //! Converts a shape to its key, the text that files contain, and back.
 //!
-//! A [`ShapeId`](crate::record::ShapeId) identifies a shape within one process only, so files contain
-//! the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
+//! A [`ShapeId`](crate::record::ShapeId) identifies a shape within one process only, so files
+//! contain the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
 //! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
 
 use embedder::{AcceleratorKind, BucketSet, Catalog, Resource, Resources, Shape};

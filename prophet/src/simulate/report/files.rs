@@ -1,4 +1,7 @@
-//! All from which the figures can be recomputed, as CSV. Times are the log's seconds; -1 is "not by the end of the run".
+//! CSV files from which all figures can be recomputed.
+//!
+//! Times are in seconds of the log. The value -1 means that the event had not happened by the end
+//! of the run.
 
 use std::io;
 
@@ -7,7 +10,9 @@ use embedder::Catalog;
 use crate::simulate::log::{JobRecord, NodeRecord, RunLog, TickRecord};
 use crate::trace::Trace;
 
-/// Jobs that count, by policy and submission. `instances`: nodes that its pods are on.
+/// Writes the jobs that count, by policy and submission.
+///
+/// The column `instances` is the number of nodes that the job's pods run on.
 pub(super) fn jobs<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     trace: &Trace,
@@ -28,7 +33,9 @@ pub(super) fn jobs<'a>(
     csv.flush()
 }
 
-/// Nodes that were there in the window. `busy_s`: seconds in the window in which pods ran on it.
+/// Writes the nodes that existed within the window.
+///
+/// The column `busy_s` is the number of seconds within the window in which pods ran on the node.
 pub(super) fn nodes<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,
@@ -71,7 +78,9 @@ pub(super) fn nodes<'a>(
     csv.flush()
 }
 
-/// Every bucket at every tick of the window. `headroom`: the quantile asked for, before limits.
+/// Writes every bucket at every tick of the window.
+///
+/// The column `headroom` is the headroom that the policy's objective requires, before limits.
 pub(super) fn ticks<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! A comparison as one self-contained page.
+//! A comparison as one self-contained HTML page.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::simulate::log::RunLog;
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(
     comparison: &Comparison,
     settings: &SimulationSettings,
@@ -27,40 +27,41 @@ pub(super) fn page(
     let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
     let _ = write!(
         body,
-        "<p>{}: {jobs:.0} jobs count. Launches take {}, decisions every {} and at every change of demand{}.</p>",
+        "<p>{}: {jobs:.0} jobs count. Launches take {}. Decisions are made every {} and at every change of demand{}.</p>",
         escape(&trace.source),
         settings.launch_latency,
         settings.tick,
         if settings.replays > 1 {
-            format!("; means of {} replays", settings.replays)
+            format!(". The figures are means of {} replays", settings.replays)
         } else {
             String::new()
         }
     );
     section(&mut body, "Policies side by side", &figures_note(comparison), &table(comparison));
-    let note = "Lower and further left is better. A point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders that a constant holds.";
+    let note = "Lower and further left is better. Each point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders that a constant holds.";
     section(&mut body, "Waiting against cost", note, &frontier(comparison));
-    let note = "The share of jobs that waited longer than so many minutes for a node.";
+    let note = "The share of jobs that waited longer for a node than the minutes on the x axis.";
     section(&mut body, "Waits", note, &waits(comparison));
     if let Some(policy) = shown(comparison) {
         for (bucket, entry) in catalog.buckets().iter().enumerate() {
             let title = format!("Demand and nodes: {} under {}", entry.name, policy.name());
-            let note = "Demand counts the nodes that jobs occupy or wait for. The band above it is the placeholders that the policy wants for the jobs to come.";
+            let note = "Demand is the number of nodes that jobs occupy or wait for. The band above it is the number of placeholders that the policy holds for future jobs.";
             section(&mut body, &title, note, &demand(policy.logs.first(), bucket));
         }
     }
     whole(body, settings, &trace.source)
 }
 
-const FIGURES_NOTE: &str = "Pending minutes run from submission to start. A job is hidden when it waited no longer than one scan of the autoscaler, a launch when no job waited for it. Extra idle is idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what waiting and extra idling cost at the policy's prices beyond reactive's waiting.";
+const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is the cost of waiting and extra idling at the policy's prices, less the cost of reactive's waiting, as a share of the latter.";
 
-/// What stands above [`table`].
+/// Returns the note above [`table`]: the definitions of the figures, and the ties.
 pub(crate) fn figures_note(comparison: &Comparison) -> String {
     let ties = ties(comparison).unwrap_or_default();
     format!("{FIGURES_NOTE} {}", escape(&ties))
 }
 
-/// The policy that the page is about: the default one, else the last that forecasts.
+/// Returns the policy that the page shows: the default policy if it is compared, else the last
+/// policy that forecasts.
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
     let forecasts = |c| matches!(c, NamedPolicy::Forecast(..));
     let default =
@@ -86,7 +87,7 @@ fn headline(comparison: &Comparison) -> String {
         .replace("about as long for nodes than", "about as long for nodes as")
 }
 
-/// Its figures, a row for each policy.
+/// Returns the figures of a comparison, one row for each policy.
 pub(crate) fn table(comparison: &Comparison) -> String {
     let mut rows = String::from("<tr><th>policy</th>");
     for (first, second, ..) in COLUMNS {
@@ -104,12 +105,12 @@ pub(crate) fn table(comparison: &Comparison) -> String {
     format!("<div class=\"wide\"><table><thead>{rows}</tbody></table></div>")
 }
 
-/// Waiting against idling, by policy.
+/// Returns the plot of waiting against idling, by policy.
 pub(crate) fn frontier(comparison: &Comparison) -> String {
     frontier_plot(comparison).svg("Pending minutes over extra idle, for quantiles and constants")
 }
 
-/// The same as a file of its own, where there is anything to draw.
+/// Returns the same plot as a separate SVG file, or `None` when there is nothing to draw.
 pub(super) fn frontier_file(comparison: &Comparison) -> Option<String> {
     frontier_plot(comparison).file(STYLE)
 }
@@ -126,7 +127,8 @@ fn frontier_plot(comparison: &Comparison) -> Plot {
         comparison.frontier.iter().map(|(q, figures)| labelled(format!("{q}"), figures)).collect();
     let held =
         comparison.constants.iter().map(|(n, figures)| labelled(format!("{n}"), figures)).collect();
-    // A policy that costs many times more than the others would squeeze them into a corner.
+    // Policies that idle far more than the frontier are left out, because their points would
+    // compress the rest of the plot.
     let most = comparison.frontier.iter().map(|(_, f)| f.extra_idle).fold(0.1, f64::max) * 2.0;
     let others = comparison.policies.iter().filter(|policy| {
         use NamedPolicy::{BestConstant, Constant, Forecast, Paper};
@@ -160,7 +162,7 @@ fn frontier_plot(comparison: &Comparison) -> Plot {
     }
 }
 
-/// Points of a distribution that are drawn.
+/// The number of points that are drawn for a distribution of waits.
 const WAIT_POINTS: usize = 200;
 
 fn waits(comparison: &Comparison) -> String {
@@ -195,10 +197,10 @@ fn waits(comparison: &Comparison) -> String {
         y_from_zero: true,
         layers,
     };
-    plot.svg("The share of jobs that waited longer than so many minutes, by policy")
+    plot.svg("The share of jobs that waited longer than a number of minutes, by policy")
 }
 
-/// Bins that are drawn: as many as a screen can show.
+/// The largest number of bins that are drawn. It is close to the horizontal pixels of a plot.
 const BINS: usize = 700;
 
 fn demand(log: Option<&RunLog>, bucket: usize) -> String {
@@ -208,7 +210,7 @@ fn demand(log: Option<&RunLog>, bucket: usize) -> String {
     let (mut band, mut need, mut ready) = (Vec::new(), Vec::new(), Vec::new());
     for bin in bins {
         let x = bin[0].time as f64;
-        // Of each bin, the tick that needed most.
+        // Each bin shows its tick with the largest demand.
         let Some(tick) = bin.iter().max_by_key(|tick| tick.demand) else { continue };
         band.push((x, tick.demand as f64, (tick.demand + tick.placeholders) as f64));
         need.push((x, tick.demand as f64));

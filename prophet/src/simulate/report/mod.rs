@@ -1,9 +1,9 @@
-//! Tables, files and pictures of a comparison.
+//! Tables, files and plots of a comparison.
 //!
 //! ```text
-//! table.rs   for a terminal
-//! files.rs   jobs.csv, nodes.csv, ticks.csv: all from which the figures can be recomputed
-//! html.rs    one self-contained page; plot.rs draws its pictures
+//! table.rs   the table for a terminal
+//! files.rs   jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
+//! html.rs    one self-contained HTML page
 //! ```
 
 mod files;
@@ -21,10 +21,12 @@ use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
-/// Writes all files of a report, in one folder, or in one for each replay where there are several.
+/// Writes all files of a report.
+///
+/// With several replays, the CSV files of each replay are in a folder of their own, `replay-N/`.
 ///
 /// # Errors
-/// Whatever writing fails with.
+/// Returns the error of `write`.
 pub fn write_report(
     comparison: &Comparison,
     settings: &SimulationSettings,
@@ -60,14 +62,14 @@ pub fn write_report(
 }
 
 impl PolicyResult {
-    /// Its name, as it is printed.
+    /// The name of the policy, as it is printed.
     pub fn name(&self) -> String {
         self.contender.to_string()
     }
 }
 
 impl Comparison {
-    /// The comparison as one object: `{"trace", "settings", "policies"}`.
+    /// Returns the comparison as one JSON object: `{"trace", "settings", "policies"}`.
     pub fn document(&self, settings: &SimulationSettings, trace: &Trace) -> Value {
         let policies = self.policies.iter().map(|policy| {
             let mut object = json!({ "name": policy.name() });

@@ -1,4 +1,4 @@
-//! A comparison for a terminal.
+//! A comparison as a table for a terminal.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
-/// A column: its two header lines, its value, and how many decimals it has.
+/// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
 pub(super) const COLUMNS: [Column; 13] = [
@@ -28,7 +28,7 @@ pub(super) const COLUMNS: [Column; 13] = [
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
-/// The comparison as a table, with a sentence on whatever needs one.
+/// Returns the comparison as a table, followed by notes on its figures.
 pub fn write_table(
     comparison: &Comparison,
     settings: &SimulationSettings,
@@ -71,7 +71,7 @@ pub fn write_table(
     text
 }
 
-/// The name of a policy, with what it stands for.
+/// Returns the name of a policy; for `best-constant`, with the constant that was found.
 pub(super) fn name(comparison: &Comparison, contender: NamedPolicy) -> String {
     match (contender, comparison.best_constant) {
         (NamedPolicy::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
@@ -79,7 +79,7 @@ pub(super) fn name(comparison: &Comparison, contender: NamedPolicy) -> String {
     }
 }
 
-/// A value with its standard error.
+/// Formats a value with its standard error; `-` when the value is not finite.
 pub(super) fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
     match stderr {
         _ if !value.is_finite() => "-".into(),
@@ -99,22 +99,22 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
     }
     if has(NamedPolicy::Paper) {
         notes.push(
-            "paper(last-value): the paper's rule with the last value for its forecast; it equals reactive."
+            "paper(last-value): the paper's rule with the last value as its forecast; it equals reactive."
                 .into(),
         );
     }
     if settings.policies.contains(&NamedPolicy::BestConstant) && comparison.best_constant.is_none()
     {
-        notes.push("best-constant: no constant lets jobs wait as little as ensemble does.".into());
+        notes.push("best-constant: no constant has as few pending minutes as ensemble.".into());
     }
     if settings.policies.iter().any(|contender| matches!(contender, NamedPolicy::Rates(_))) {
         notes.push(
-            "rates:Q: knows what arrives around each moment, before and after it, but not within the lead; a reference, not a bound."
+            "rates:Q: reads the arrivals before and after each moment, except those within the lead time; a reference, not a bound."
                 .into(),
         );
     }
     if has(NamedPolicy::Oracle) {
-        notes.push("oracle: knows the demand to come; a reference, not a bound.".into());
+        notes.push("oracle: reads future demand; a reference, not a bound.".into());
     }
     let stranded = comparison
         .policies
@@ -123,15 +123,15 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
         .fold(0.0, f64::max);
     if stranded > 0.0 {
         notes.push(format!(
-            "Up to {stranded:.0} jobs never started: no group had room. They are not in the waits."
+            "Up to {stranded:.0} jobs never started, because no group had room. The waits do not include them."
         ));
     }
-    notes.push("pending minutes: submission to start, summed over jobs. hidden: waited for no launch (at most one scan).".into());
+    notes.push("pending minutes: the time from submission to start, summed over jobs. hidden %: the share of jobs that waited at most one scan, and of launches that no pod waited for.".into());
     notes.push(
         "extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into(),
     );
     notes.push(format!(
-        "extra cost: what waiting and extra idling cost beyond reactive's waiting, as a share of it, with a pending pod-hour worth {} idle instance-hours.",
+        "extra cost: the cost of waiting and extra idling, less the cost of reactive's waiting, as a share of the latter; a pending pod-hour costs as much as {} idle instance-hours.",
         settings.policy.objective.wait_to_idle()
     ));
     notes.extend(levels(comparison));
@@ -139,31 +139,36 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
     notes
 }
 
-/// What was hidden over any two weeks by those of which a share was asked.
+/// Returns the range of the share of hidden launches over any two weeks, for the policies with a
+/// required share.
 fn levels(comparison: &Comparison) -> Option<String> {
-    let asked = |policy: &&PolicyResult| {
+    let has_share = |policy: &&PolicyResult| {
         matches!(policy.contender, NamedPolicy::Forecast(Method::Ensemble, Some(_)))
     };
     let level = |policy: &PolicyResult| {
         let HiddenOverDays { least, most } = policy.hidden_over_14_days?;
         Some(format!("{} {:.1} to {:.1}", policy.name(), 100.0 * least, 100.0 * most))
     };
-    let levels: Vec<String> = comparison.policies.iter().filter(asked).filter_map(level).collect();
+    let levels: Vec<String> =
+        comparison.policies.iter().filter(has_share).filter_map(level).collect();
     let all = levels.join("; ");
-    (!levels.is_empty())
-        .then(|| format!("Launches hidden over any {LEVEL_DAYS} days, in %: {all}."))
+    (!levels.is_empty()).then(|| {
+        format!(
+            "Launches hidden over any {LEVEL_DAYS} days, smallest to largest share, in %: {all}."
+        )
+    })
 }
 
-/// Which policies days do not tell from the default by what they cost.
+/// Returns the policies whose cost does not differ significantly from that of the default.
 pub(super) fn ties(comparison: &Comparison) -> Option<String> {
     let judged =
         || comparison.policies.iter().filter_map(|policy| Some((policy, policy.cost_ratio?.tie?)));
     let ties: Vec<String> =
         judged().filter(|(_, tie)| *tie).map(|(policy, _)| policy.name()).collect();
     judged().next()?;
-    let who = if ties.is_empty() { "none".into() } else { ties.join(", ") };
+    let names = if ties.is_empty() { "none".into() } else { ties.join(", ") };
     Some(format!(
-        "Ties with {} by cost (the interval of 95 % of resamples by day, paired, covers 1): {who}.",
+        "Ties with {} by cost (the paired 95 % bootstrap interval by day covers 1): {names}.",
         NamedPolicy::DEFAULT
     ))
 }

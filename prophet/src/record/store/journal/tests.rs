@@ -148,8 +148,8 @@ async fn a_full_disk_is_an_error_with_file_and_cause_and_later_appends_succeed()
 
 const LIMITED: &str = "PROPHET_TEST_LIMITED_FOLDER";
 
-/// The next test runs this one as a separate process that may write at most 4 KiB to a file. The line
-/// that crosses the limit is half written when the kernel refuses the rest.
+/// The next test runs this one as a separate process that may write at most 4 KiB to a file. The
+/// line that crosses the limit is half written when the kernel refuses the rest.
 #[tokio::test]
 async fn in_a_process_whose_files_are_limited() {
     let Some(folder) = std::env::var_os(LIMITED) else { return };

@@ -1,0 +1,385 @@
+//! Property tests: the controller and the simulator make the same of the same world, and a control that
+//! is restarted goes on as it would have.
+//!
+//! Each turn of a simulation is mirrored as Kubernetes objects, which the controller's index and view
+//! read; a second control takes its turn on what they observed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use embedder::{Catalog, Resource, Resources};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::contender::NamedPolicy;
+use super::forecasters::forecaster;
+use super::input::SimulationInput;
+use super::settings::{GangMode, SimulationSettings};
+use super::world::Simulation;
+use crate::catalog::{
+    CatalogFile, GroupEntry, INSTANCE_TYPE_LABEL, InstanceTypeEntry, Offer, Offers,
+};
+use crate::cluster::{Places, Seen, View};
+use crate::control::{Control, Observed, Turn};
+use crate::forecast::Method;
+use crate::observe::{Index, Key, Workloads};
+use crate::record::ShapeId;
+use crate::record::store::{BucketExtras, Line};
+use crate::replay::{Series, Workload, offered};
+use crate::span::Span;
+use crate::trace::{Job, Work};
+
+const GROUP: &str = "group";
+
+fn entry(name: &str, cpu_millis: u64, accelerators: u64, groups: &[&str]) -> InstanceTypeEntry {
+    let group =
+        |name: &&str| GroupEntry { name: (*name).into(), max: Some(9), ..GroupEntry::default() };
+    InstanceTypeEntry {
+        name: name.into(),
+        cpu_millis: Some(cpu_millis),
+        memory_bytes: Some(64 << 30),
+        ephemeral_bytes: Some(100 << 30),
+        pods: Some(110),
+        accelerators: (accelerators > 0).then_some(accelerators),
+        price_per_hour: (1 + accelerators) as f64,
+        groups: groups.iter().map(group).collect(),
+        ..InstanceTypeEntry::default()
+    }
+}
+
+/// A type in two groups, and one with accelerators.
+fn catalog() -> Catalog {
+    let types = vec![entry("small", 4_000, 0, &["a", "b"]), entry("gpu", 8_000, 4, &["c"])];
+    CatalogFile { instance_types: types }.catalog().unwrap()
+}
+
+/// The catalog as the controller's offers.
+fn offers(catalog: &Catalog) -> Arc<Offers> {
+    let offer = |bucket: &embedder::Bucket, group: &embedder::Group| {
+        let labels = [(INSTANCE_TYPE_LABEL, &bucket.name), (GROUP, &group.name)];
+        let labels: BTreeMap<String, String> =
+            labels.map(|(key, value)| (key.to_owned(), value.clone())).into();
+        Offer {
+            instance_type: bucket.name.clone(),
+            members: vec![],
+            pins: labels.clone(),
+            labels,
+            taints: vec![],
+        }
+    };
+    let groups = catalog
+        .buckets()
+        .iter()
+        .map(|bucket| bucket.groups.iter().map(|group| offer(bucket, group)).collect());
+    Arc::new(Offers { catalog: catalog.clone(), groups: groups.collect(), problems: vec![] })
+}
+
+fn quantities(of: Resources) -> Value {
+    let name = |resource: Resource| match resource {
+        Resource::Accelerators => ("nvidia.com/gpu", ""),
+        Resource::Cpu => ("cpu", "m"),
+        Resource::Memory => ("memory", ""),
+        Resource::Ephemeral => ("ephemeral-storage", ""),
+        Resource::Pods => ("pods", ""),
+    };
+    let quantities = Resource::ALL.into_iter().zip(of.components()).map(|(resource, amount)| {
+        let (name, unit) = name(resource);
+        (name.to_owned(), json!(format!("{amount}{unit}")))
+    });
+    Value::Object(quantities.collect())
+}
+
+/// The world of a simulation as Kubernetes objects, and a control of the controller's over them.
+struct Mirror {
+    index: Index,
+    view: View,
+    offers: Arc<Offers>,
+    places: Places,
+    control: Control,
+    turns: u64,
+}
+
+impl Mirror {
+    fn new(control: Control, workload: &Workload, catalog: &Catalog) -> Self {
+        let offers = offers(catalog);
+        let place = |bucket, group| (set(bucket, group), (bucket, group));
+        let places =
+            offers.groups.iter().enumerate().flat_map(|(bucket, groups)| {
+                (0..groups.len()).map(move |group| place(bucket, group))
+            });
+        let places = places.collect();
+        let (index, view) = (Index::default(), View::default());
+        let mut mirror = Self { index, view, offers, places, control, turns: 0 };
+        // Numbers of shapes break ties: both controls number them in the order of the workload.
+        for shape in &workload.shapes {
+            mirror.control.intern(shape);
+        }
+        mirror.index.begin_pods();
+        mirror.index.end_pods();
+        mirror
+    }
+
+    fn nodes(&mut self, run: &Simulation<'_>) {
+        self.index.begin_nodes();
+        let there = run.cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_ready());
+        for (id, node) in there {
+            let bucket = &self.offers.catalog.buckets()[node.bucket];
+            let node = json!({
+                "metadata": {"name": format!("n{id}"), "labels": self.offers.groups[node.bucket][node.group].labels},
+                "status": {
+                    "allocatable": quantities(bucket.allocatable),
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            });
+            self.index.apply_node(&serde_json::from_value(node).unwrap());
+        }
+        self.index.end_nodes();
+    }
+
+    fn pods(&mut self, run: &Simulation<'_>) {
+        self.index.begin_pods();
+        let mut jobs: BTreeMap<(usize, ShapeId), Vec<Option<usize>>> = BTreeMap::new();
+        for (&job, pods) in run.placements.jobs() {
+            for &(node, shape) in pods {
+                jobs.entry((job, shape)).or_default().push(Some(node));
+            }
+        }
+        for (job, class) in run.queue.entries() {
+            for &(shape, count) in &run.workload.classes[class].pods {
+                let count = usize::try_from(count).unwrap();
+                jobs.entry((job, shape)).or_default().extend(std::iter::repeat_n(None, count));
+            }
+        }
+        for ((job, shape), pods) in jobs {
+            for (at, node) in pods.into_iter().enumerate() {
+                let shape_of = &run.workload.shapes[shape as usize];
+                let (requests, buckets) = (shape_of.requests, self.offers.catalog.buckets());
+                let types = (0..buckets.len()).filter(|id| shape_of.admits.contains(*id));
+                let types: Vec<&String> = types.map(|id| &buckets[id].name).collect();
+                let expression =
+                    json!({"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": types});
+                let pod = json!({
+                    "metadata": {"name": format!("j{job}-{shape}-{at}"), "namespace": "jobs"},
+                    "spec": {
+                        "nodeName": node.map(|node| format!("n{node}")),
+                        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [{"matchExpressions": [expression]}],
+                        }}},
+                        "containers": [{"name": "main", "resources": {"requests": quantities(Resources { pods: 0, ..requests })}}],
+                    },
+                });
+                self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+            }
+        }
+        for (bucket, groups) in self.offers.groups.clone().iter().enumerate() {
+            for group in 0..groups.len() {
+                let on = run.cluster.nodes.iter().enumerate().filter(|(_, node)| {
+                    node.is_ready()
+                        && node.has_placeholder()
+                        && (node.bucket, node.group) == (bucket, group)
+                });
+                let on: Vec<Option<usize>> = on.map(|(id, _)| Some(id)).collect();
+                let waiting = usize::try_from(run.cluster.waiting(bucket, group)).unwrap();
+                let all = on.into_iter().chain(std::iter::repeat_n(None, waiting));
+                for (at, node) in all.enumerate() {
+                    let name =
+                        node.map_or(format!("w{bucket}-{group}-{at}"), |node| format!("p{node}"));
+                    let pod = json!({
+                        "metadata": {
+                            "name": name, "namespace": "prophet",
+                            "labels": {placeholders::POLICY_LABEL: "batch"},
+                            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set(bucket, group).name, "uid": ""}],
+                        },
+                        "spec": {"nodeName": node.map(|node| format!("n{node}"))},
+                    });
+                    self.index.apply_pod(&serde_json::from_value(pod).unwrap());
+                }
+            }
+        }
+        self.index.end_pods();
+    }
+
+    /// What the controller observes of the same moment. How a launch ended is a matter of timestamps, and
+    /// whether a group backs off one of the autoscaler's status: these two are taken over.
+    fn observe(&mut self, run: &Simulation<'_>, theirs: &Observed) -> Observed {
+        self.nodes(run);
+        self.pods(run);
+        let workloads = Workloads {
+            namespaces: vec!["jobs".into()],
+            priority_min: i32::MIN,
+            priority_max: i32::MAX,
+            ..Workloads::default()
+        };
+        let backoff = |bucket: usize, group: usize| theirs.standing.buckets[bucket][group].backoff;
+        let now = (theirs.time.timestamp(), 0);
+        let Seen { cluster, standing, ready, .. } =
+            self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);
+        let arrived = self.index.take_arrivals();
+        let arrivals = arrived.iter().filter_map(|(class, count)| {
+            Some((self.control.intern(&self.view.shape(class, &self.offers))?, *count))
+        });
+        Observed {
+            time: theirs.time,
+            arrivals: arrivals.collect(),
+            cluster,
+            standing,
+            ready: ready.iter().map(|groups| groups.iter().sum()).collect(),
+            launches: theirs.launches.clone(),
+        }
+    }
+}
+
+fn set(bucket: usize, group: usize) -> Key {
+    Key { namespace: "prophet".into(), name: format!("set-{bucket}-{group}") }
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    let plain = Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, ..Resources::default() };
+    let gpu = Resources { accelerators: 1, cpu_millis: 500, ..Resources::default() };
+    let unit = prop_oneof![3 => Just(plain), 1 => Just(gpu)];
+    (0..9_000_i64, 30..2_500_i64, 1..9_u64, unit).prop_map(|(submit, runtime, units, unit)| {
+        let work = Work {
+            units,
+            unit,
+            accelerator_kind: embedder::AcceleratorKind::default(),
+            split: None,
+        };
+        Job { name: "".into(), submit, runtime, priority: 0, work }
+    })
+}
+
+fn any_policy() -> impl Strategy<Value = NamedPolicy> {
+    prop_oneof![
+        (1..4_u64).prop_map(NamedPolicy::Constant),
+        prop::sample::select(vec![
+            Method::Increments,
+            Method::State,
+            Method::Scenario,
+            Method::ScenarioArrivals,
+        ])
+        .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
+        Just(NamedPolicy::Forecast(Method::Ensemble, None)),
+    ]
+}
+
+fn any_settings() -> impl Strategy<Value = SimulationSettings> {
+    let gang = prop_oneof![Just(GangMode::Whole), Just(GangMode::PodByPod)];
+    let rate = prop::option::of(1..3_u64);
+    (gang, prop_oneof![Just(0.0), Just(0.3)], 20..120_u32, rate, any::<u64>()).prop_map(
+        |(gang, launch_failure_share, tick, rate, seed)| {
+            let mut settings = SimulationSettings {
+                gang,
+                launch_failure_share,
+                tick: Span::seconds(tick),
+                seed,
+                ..SimulationSettings::default()
+            };
+            let rates =
+                rate.map(|value| placeholders::ScalingPolicy { value, period_seconds: 300 });
+            settings.policy.behavior.scale_up.policies = rates.into_iter().collect();
+            settings
+        },
+    )
+}
+
+/// Runs the jobs under a policy, and hands each turn to `each`.
+fn run(
+    jobs: &[Job],
+    settings: &SimulationSettings,
+    policy: NamedPolicy,
+    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Series, &Observed, &Turn),
+) {
+    let catalog = catalog();
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by_key(|job| job.submit);
+    let workload = Workload::new(&jobs, &catalog);
+    let series = offered(&workload, &catalog, settings.scheduler);
+    let input = SimulationInput {
+        workload: &workload,
+        catalog: &catalog,
+        settings,
+        window: (0, 12_000),
+        replay: 0,
+        keep_ticks: false,
+    };
+    let mut run = Simulation::new(input, policy, &series);
+    run.start_minimum();
+    run.witness = Some(Box::new(|run, observed, turn| each(run, &input, &series, observed, turn)));
+    while let Some(now) = run.next_moment() {
+        run.moment(now);
+    }
+}
+
+fn control(input: &SimulationInput<'_>, series: &Series, policy: NamedPolicy) -> Control {
+    let forecaster = forecaster(policy, *input, series).unwrap();
+    Control::new(forecaster, input.catalog, input.settings.tick.as_seconds())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn both_paths_give_equal_ticks_outlooks_and_plans(
+        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), policy in any_policy(),
+    ) {
+        let mut mirror: Option<Mirror> = None;
+        run(&jobs, &settings, policy, |run, input, series, observed, turn| {
+            let mirror = mirror.get_or_insert_with(|| {
+                Mirror::new(control(input, series, policy), input.workload, input.catalog)
+            });
+            let ours = mirror.observe(run, observed);
+            let again = mirror.control.turn(&ours, &policy.policy(&settings.policy));
+            mirror.turns += 1;
+            assert_eq!(&again, turn, "at {}, observed {ours:?}", observed.time);
+        });
+        prop_assert!(mirror.is_some_and(|mirror| mirror.turns > 0));
+    }
+
+    /// A control that takes over right after a tick, with nothing but the history, decides as the one that
+    /// it replaces. Between two ticks it would lack the pods that arrived since the last one, until the
+    /// next. Stabilisation windows are left out: the history keeps targets, so that a window can hold for
+    /// its length once more.
+    #[test]
+    fn a_restart_changes_no_plan(
+        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), policy in any_policy(),
+        restart in 1..60_usize,
+    ) {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut successor: Option<Control> = None;
+        run(&jobs, &settings, policy, |_, input, series, observed, turn| {
+            if let Some(successor) = &mut successor {
+                let renumbered = observed.arrivals.iter().filter_map(|(shape, count)| {
+                    Some((successor.intern(&input.workload.shapes[*shape as usize])?, *count))
+                });
+                let observed = Observed { arrivals: renumbered.collect(), ..observed.clone() };
+                let again = successor.turn(&observed, &policy.policy(&settings.policy));
+                assert_eq!(&again.plan, &turn.plan, "at {}", observed.time);
+            }
+            let Some(tick) = &turn.tick else { return };
+            let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
+                headroom: bucket.target,
+                placeholders: observed.standing.placeholders(bucket.bucket),
+            });
+            let extras: Vec<BucketExtras> = extras.collect();
+            let shapes = shapes(input);
+            lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, shapes.shapes()));
+            if lines.len() == restart && observed.launches.is_empty() {
+                let mut control = control(input, series, policy);
+                for line in &lines {
+                    let tick = line.recall(input.catalog, control.shapes_mut()).tick;
+                    control.recall(tick, &line.targets(input.catalog));
+                }
+                successor = Some(control);
+            }
+        });
+    }
+}
+
+/// The shapes of a workload, numbered as a control numbers them.
+fn shapes(input: &SimulationInput<'_>) -> crate::record::Recorder {
+    let mut recorder = crate::record::Recorder::new(input.catalog, 60);
+    for shape in &input.workload.shapes {
+        let _: Option<ShapeId> = recorder.intern(shape);
+    }
+    recorder
+}
