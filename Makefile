@@ -9,8 +9,8 @@ CARGO_DENY_VERSION := 0.20.2
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 
-# The parts of a real cluster that the tests run: Go programs, Python packages and manifests, at pinned
-# versions. The tests find them in the target folder, because their own binaries are there.
+# The parts of a real cluster that the tests run: Go programs, Python packages and manifests, at
+# pinned versions. The tests find them in the target folder, because their own binaries are there.
 CONTROL_PLANE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/control-plane
 MODULES := tests/control-plane
 KUBERNETES := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
@@ -22,7 +22,8 @@ MODELS_PYTHON := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/models-python
 # The folder of the job logs for `make train` and `make evaluate`.
 TRACES ?= traces
 
-# The number of models that `make train` trains without each log, in order to score them on that log.
+# The number of models that `make train` trains without each log, in order to score them on that
+# log.
 SEEDS ?= 1
 
 # The number of replays of the decisions in `make evaluate`, with shifted submissions.

@@ -201,7 +201,7 @@ class Corpus:
         return Batch(target=target, time=time, state=state, need=self.need[at], ahead=ahead)
 
     def aligned(self, at: Ints) -> Ints:
-        """Moves positions [rows, buckets] back to a common time of week, that of the first of a row.
+        """Moves positions [rows, buckets] back to the time of week of the first one of their row.
 
         A position without an example at that time stays as it is.
         """
@@ -235,7 +235,7 @@ class Corpus:
         return np.stack([features[name] for name in STATE], axis=1).astype(np.float32)
 
     def _around(self, middle: Ints, begin: Ints) -> NDArray[np.float64]:
-        """The mean need around a past moment; NaN if the history begins later or has no need there."""
+        """Returns the mean need around a past moment; NaN if the history has no need there."""
         inside = middle - AROUND >= begin
         low, high = np.where(inside, middle - AROUND, 0), np.where(inside, middle + AROUND + 1, 0)
         windows = self.known[high] - self.known[low]
@@ -278,8 +278,8 @@ def trailing_max(values: Floats, ticks: int) -> Floats:
 def needs(demand: Floats, demand_max: Floats, lead: int) -> Floats:
     """Returns the need at each tick.
 
-    A need is the largest demand of the next `lead` ticks, less present demand. It is at least 0, and
-    NaN where it is not known.
+    A need is the largest demand of the next `lead` ticks, less present demand. It is at least 0,
+    and NaN where it is not known.
     """
     most = np.full_like(demand, np.nan)
     if len(demand) > lead:

@@ -70,7 +70,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """Returns the optimizer and its schedule for `steps` steps with the learning rate `rate`."""
+        """Returns the optimizer and its schedule for `steps` steps at the learning rate `rate`."""
 
     def describe(self) -> str:
         """Returns the name and the number of weights."""

@@ -91,8 +91,8 @@ fn turn(c: &mut Criterion) {
             model: ModelSource::Pretrained,
         };
         let mut learners = Learners::new(config.forecaster(DateTime::UNIX_EPOCH), &config.catalog);
-        // The ensemble updates about fifty shadow stocks per type at each tick, so it learns only the
-        // last two days.
+        // The ensemble updates about fifty shadow stocks per type at each tick, so it learns only
+        // the last two days.
         let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
         learn(&mut learners, tick(0));
         (from.max(1)..MINUTES).for_each(|minute| learn(&mut learners, tick(minute)));

@@ -2,8 +2,9 @@
 //! `cargo bench --features kubernetes --bench observe`.
 //!
 //! The cluster has a million pods of 2,000 shapes on 15,000 nodes of 50 groups. The output has the
-//! resident set of the process in MB, which includes memory that the allocator retains, the time of an
-//! event in microseconds, with its parsing from JSON apart, and the time of a turn in milliseconds.
+//! resident set of the process in MB, which includes memory that the allocator retains, the time of
+//! an event in microseconds, with its parsing from JSON apart, and the time of a turn in
+//! milliseconds.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -119,7 +120,8 @@ fn filled(size: Size) -> Index {
     index
 }
 
-/// Prints the mean time of an event in microseconds: of a pod's creation, its deletion and its parsing.
+/// Prints the mean time of an event in microseconds: of a pod's creation, its deletion and its
+/// parsing.
 fn events(index: &mut Index, size: Size) {
     let texts: Vec<String> =
         (0..size.pods / 10).map(|id| pod(size, size.pods + id, false).to_string()).collect();
@@ -186,8 +188,8 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
 }
 
 fn main() {
-    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement, so a
-    // small cluster is enough.
+    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement,
+    // so a small cluster is enough.
     let whole = std::env::args().any(|argument| argument == "--bench");
     let size = if whole {
         Size { pods: 1_000_000, shapes: 2_000, nodes: 15_000 }

@@ -19,8 +19,8 @@ fn seconds(run: impl FnOnce()) -> f64 {
 }
 
 fn main() {
-    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement, so a
-    // single day is enough.
+    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement,
+    // so a single day is enough.
     let sizes: &[u32] = if std::env::args().any(|a| a == "--bench") { &[7, 70, 700] } else { &[1] };
     println!("{:>9} {:>7} {:>12} {:>12} {:>12}", "jobs", "days", "policy", "seconds", "µs per job");
     for &days in sizes {

@@ -1,4 +1,4 @@
-//! What came of a policy's turn, and what is wrong with it or around it.
+//! The outcome of a policy's turn, with the problems of the policy and of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,32 +12,34 @@ use crate::control::{Observed, Turn};
 use crate::observe::HeldBack;
 use crate::record::store::{EndedLaunch, LaunchEnd};
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What is wrong, worst first.
+    /// The problems, worst first.
     pub faults: Vec<PolicyFault>,
     /// The buckets on offer to the policy.
     pub offers: Option<Arc<Offers>>,
-    /// What was observed.
+    /// The observed cluster.
     pub observed: Observed,
-    /// By bucket, then by group: placeholders on nodes.
+    /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
-    /// Pods that are announced and not counted.
+    /// The number of announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
-    /// Pods that no bucket of the cluster takes.
+    /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
     pub unfit: Vec<(Shape, u64, Unfit)>,
-    /// Whether a watch that decisions rest on fails: it shows a world of the past, and what stands keeps standing.
+    /// Whether a watch that decisions depend on fails. The standing placeholders then stay, because
+    /// the observed cluster is out of date.
     pub blind: bool,
-    /// What the decision aimed for.
+    /// The objective of the decision.
     pub objective: Objective,
-    /// What was decided; `None` where nothing could be.
+    /// The decision. `None` if none was possible.
     pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
-    /// The launch latency that is reckoned with, in seconds, by bucket and group.
+    /// The assumed launch latency in seconds, by bucket and then by group.
     pub launch_seconds: Vec<Vec<i64>>,
-    /// Nodes that pods of others took from placeholders since the last turn.
+    /// The names of nodes that pods outside batch demand took from placeholders since the last
+    /// turn.
     pub taken_by_other_workload: Vec<String>,
 }
 
@@ -55,44 +57,44 @@ impl Outcome {
     }
 }
 
-/// Something wrong with a policy or around it.
+/// A problem of a policy, or of the cluster that affects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFault {
-    /// What kind of thing.
+    /// The kind of problem.
     pub cause: Cause,
-    /// For a person.
+    /// A message for people.
     pub message: String,
 }
 
 /// Why a policy is degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// Fields of the policy make no sense.
+    /// Fields of the policy are invalid.
     InvalidPolicy,
-    /// Its priority class is missing, or of no use.
+    /// A PriorityClass of the placeholders is missing, or its value is unsuitable.
     PriorityClass,
-    /// A write was refused.
+    /// A write to the API server failed.
     WriteFailed,
-    /// A watch fails.
+    /// A watch of the API server fails.
     WatchFailed,
     /// Groups of nodes could not be read.
     CatalogFailed,
-    /// There is no bucket.
+    /// The policy's buckets select no group of nodes.
     NoBuckets,
-    /// The cluster has no CapacityBuffers.
+    /// The cluster does not serve CapacityBuffers.
     NoCapacityBuffers,
     /// The history cannot be read or written.
     HistoryFailed,
-    /// An older policy has some of its buckets.
+    /// An older policy uses some of the policy's buckets.
     OverlappingBuckets,
-    /// Something about groups of nodes.
+    /// Some groups of nodes have problems.
     Groups,
-    /// The network that forecasts hear cannot be run, or answers nonsense.
+    /// The ONNX model cannot be run, or its output is invalid.
     Network,
 }
 
 impl Cause {
-    /// The cause as it is spelled everywhere.
+    /// The cause's spelling in conditions, Events and metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::InvalidPolicy => "InvalidPolicy",
@@ -110,11 +112,11 @@ impl Cause {
     }
 }
 
-/// A launch that failed, for a person.
+/// The message for people of a launch that failed. `None` for any other launch.
 pub(crate) fn failure(launch: &EndedLaunch) -> Option<String> {
     match launch.end {
         LaunchEnd::Failed(_) => Some(format!(
-            "no node of {} in group {} within {} minutes",
+            "no node of bucket {} came up in group {} within {} minutes",
             launch.bucket,
             launch.group,
             GIVE_UP.num_minutes()
@@ -123,5 +125,6 @@ pub(crate) fn failure(launch: &EndedLaunch) -> Option<String> {
     }
 }
 
-/// After so long without a node, a launch has failed: cluster-autoscaler's `--max-node-provision-time`.
+/// The time after which a launch without a node has failed: 15 minutes, the default of
+/// cluster-autoscaler's flag `--max-node-provision-time`.
 pub const GIVE_UP: TimeDelta = TimeDelta::minutes(15);

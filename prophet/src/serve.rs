@@ -1,4 +1,4 @@
-//! Health, readiness and metrics over HTTP.
+//! Serves health, readiness and metrics over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::explain::{Health, Metrics};
 /// The content type of OpenMetrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves `/healthz`, `/readyz` and `/metrics` for ever.
+/// Serves `/healthz`, `/readyz` and `/metrics`. Returns only on an error.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The server cannot listen on the address.
 pub async fn serve(
     address: SocketAddr,
     health: Arc<Health>,
@@ -26,7 +26,7 @@ pub async fn serve(
         if health.is_ready() {
             (StatusCode::OK, "ready")
         } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "not all listed")
+            (StatusCode::SERVICE_UNAVAILABLE, "watches have not listed all objects yet")
         }
     };
     let router = Router::new()

@@ -1,9 +1,10 @@
-//! Measures the reaction time to an arriving pod, end to end: `cargo bench -p tests --bench reaction`.
+//! Measures the reaction time to an arriving pod, end to end: `cargo bench -p tests --bench
+//! reaction`.
 //!
-//! The API server is real, the controller has the permissions of its chart, and pods arrive one by one.
-//! Each pod has a scheduling gate that the policy names, so each adds a node to the announced demand. The
-//! controller reacts with one more replica of a ReplicaSet. The time runs from the API server's response
-//! to the pod's creation until a watch delivers that ReplicaSet.
+//! The API server is real, the controller has the permissions of its chart, and pods arrive one by
+//! one. Each pod has a scheduling gate that the policy names, so each adds a node to the announced
+//! demand. The controller reacts with one more replica of a ReplicaSet. The time runs from the API
+//! server's response to the pod's creation until a watch delivers that ReplicaSet.
 
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-auto
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement, so two
-    // pods are enough.
+    // Cargo passes `--bench` only for `cargo bench`. `cargo test --benches` needs no measurement,
+    // so two pods are enough.
     let whole = std::env::args().any(|argument| argument == "--bench");
     let (plane, moto) = tokio::try_join!(ControlPlane::start(), Moto::start())?;
     NodeGroup::new("small", "m5.xlarge").sizes(0, 1_000).create(&moto).await?;

@@ -23,7 +23,8 @@ rules:
 pub struct Entry {
     /// The user: `admin`, or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
+    /// `deletecollection`.
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,

@@ -13,8 +13,8 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts `work` on a new thread. `work` must create its own clients, because connections belong to
-    /// the runtime that opened them.
+    /// Starts `work` on a new thread. `work` must create its own clients, because connections
+    /// belong to the runtime that opened them.
     ///
     /// # Errors
     /// The runtime or the thread cannot be created.

@@ -1,8 +1,8 @@
 //! A real Kubernetes control plane on loopback, without containers.
 //!
-//! It has etcd, the API server, the controller manager, the scheduler and kwok, which keeps nodes alive
-//! and simulates their pods. Each [`ControlPlane`] has its own folder and ports, so several can run side
-//! by side.
+//! It has etcd, the API server, the controller manager, the scheduler and kwok, which keeps nodes
+//! alive and simulates their pods. Each [`ControlPlane`] has its own folder and ports, so several
+//! can run side by side.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::process::Process;
 use crate::programs::{self, ADMINISTRATOR};
 use crate::wait;
 
-/// The longest wait for each part. All parts start within seven seconds on two idle cores, but tests
-/// share their cores.
+/// The longest wait for each part. All parts start within seven seconds on two idle cores, but
+/// tests share their cores.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// A running control plane, without nodes at first. On drop, its processes are killed and awaited in the
-/// order of the fields.
+/// A running control plane, without nodes at first. On drop, its processes are killed and awaited
+/// in the order of the fields.
 pub struct ControlPlane {
     kwok: Option<Process>,
     scheduler: Process,
@@ -47,8 +47,8 @@ impl ControlPlane {
     /// Starts a control plane with the default options.
     ///
     /// # Errors
-    /// `make control-plane` has not been run, or a part does not start in time. The message has the end of
-    /// its log.
+    /// `make control-plane` has not been run, or a part does not start in time. The message has the
+    /// end of its log.
     pub async fn start() -> Result<Self> {
         Self::start_with(Options::default()).await
     }
@@ -129,7 +129,8 @@ impl ControlPlane {
         kubeconfig_path(self.folder(), "admin")
     }
 
-    /// The temporary folder with the logs of the parts. It is deleted when the control plane is dropped.
+    /// The temporary folder with the logs of the parts. It is deleted when the control plane is
+    /// dropped.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -145,11 +146,14 @@ impl ControlPlane {
         let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
         let answer =
             answer.with_context(|| format!("failed to get a token of {namespace}/{account}"))?;
-        answer.status.and_then(|status| status.token).context("the response to the token request has no token")
+        answer
+            .status
+            .and_then(|status| status.token)
+            .context("the response to the token request has no token")
     }
 
-    /// Writes a kubeconfig of a service account, which has only the permissions of its RBAC roles; returns
-    /// its path.
+    /// Writes a kubeconfig of a service account, which has only the permissions of its RBAC roles;
+    /// returns its path.
     ///
     /// # Errors
     /// As [`ControlPlane::token`].

@@ -1,5 +1,6 @@
-//! `CustomResourceDefinitions` of other projects that no package registry has, reduced to the fields
-//! that Prophet reads. [`apply_yaml`](crate::control_plane::ControlPlane::apply_yaml) applies them.
+//! `CustomResourceDefinitions` of other projects that no package registry has, reduced to the
+//! fields that Prophet reads. [`apply_yaml`](crate::control_plane::ControlPlane::apply_yaml)
+//! applies them.
 
 /// `PodGroup` of the scheduler plugins, `scheduling.x-k8s.io/v1alpha1`.
 pub const POD_GROUP: &str = include_str!("../crds/podgroups.scheduling.x-k8s.io.yaml");

@@ -1,5 +1,5 @@
-//! The controller, installed as by its chart: the chart's objects are in the API server, and the binary
-//! runs as a process with the permissions of the chart's service account.
+//! The controller, installed as by its chart: the chart's objects are in the API server, and the
+//! binary runs as a process with the permissions of the chart's service account.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,8 @@ impl Prophet {
         plane.apply_yaml(&without.join("\n---")).await
     }
 
-    /// Applies the chart, and starts the binary with the permissions of the chart's service account.
+    /// Applies the chart, and starts the binary with the permissions of the chart's service
+    /// account.
     ///
     /// # Errors
     /// The API server refuses a manifest, or the controller is not ready in time.
@@ -76,8 +77,8 @@ impl Prophet {
         Self::start(plane, arguments, environment).await
     }
 
-    /// Starts the binary with the permissions of the chart's service account. The chart must already be
-    /// applied.
+    /// Starts the binary with the permissions of the chart's service account. The chart must
+    /// already be applied.
     ///
     /// # Errors
     /// The controller is not ready in time.
@@ -111,8 +112,8 @@ impl Prophet {
         Ok(Self { process, port })
     }
 
-    /// Starts the binary with the arguments, environment and service account of a container that the API
-    /// server stored. Only the listen address and the path of its volume differ.
+    /// Starts the binary with the arguments, environment and service account of a container that
+    /// the API server stored. Only the listen address and the path of its volume differ.
     ///
     /// # Errors
     /// The container has no arguments, or the controller is not ready in time.

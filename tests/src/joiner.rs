@@ -1,6 +1,6 @@
 //! A stand-in for the kubelets: creates a Node for each instance of the Auto Scaling groups after a
-//! latency, and deletes the Node and its pods when the instance is gone. kwok keeps the Nodes alive in
-//! between.
+//! latency, and deletes the Node and its pods when the instance is gone. kwok keeps the Nodes alive
+//! in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +32,11 @@ pub struct Settings {
     pub latency: Duration,
     /// The time from the Ready node to the registration of its GPUs.
     pub gpu_latency: Duration,
-    /// The kubelet's reserved CPU. The default is at most that of one of Amazon's node images with four
-    /// cores.
+    /// The kubelet's reserved CPU. The default is at most that of one of Amazon's node images with
+    /// four cores.
     pub reserved_cpu_millis: u32,
-    /// The kubelet's reserved memory. The default is a little less than that of Amazon's node images.
+    /// The kubelet's reserved memory. The default is a little less than that of Amazon's node
+    /// images.
     pub reserved_memory_mib: u32,
 }
 
@@ -100,7 +101,8 @@ impl Joiner {
         lock(&self.state).latencies.insert(group.to_owned(), latency);
     }
 
-    /// Keeps the instances of a group from becoming nodes from now on, as with a broken node start-up.
+    /// Keeps the instances of a group from becoming nodes from now on, as with a broken node
+    /// start-up.
     pub fn fail(&self, group: &str) {
         lock(&self.state).failing.insert(group.to_owned());
     }
@@ -219,7 +221,8 @@ impl Work {
         Ok(())
     }
 
-    /// Creates a Ready node with its status, as a kubelet does. Returns whether its GPUs come later.
+    /// Creates a Ready node with its status, as a kubelet does. Returns whether its GPUs come
+    /// later.
     async fn join(&self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<bool> {
         let template = node_template::of(group, instance_type, id)?;
         let mut allocatable = template.capacity.clone();

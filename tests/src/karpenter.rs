@@ -30,8 +30,9 @@ pub struct Karpenter {
 impl Karpenter {
     /// Applies Karpenter's kinds and a `KWOKNodeClass` named `default`, and starts Karpenter.
     ///
-    /// It offers `instance_types` of the tests' table, each as spot and on demand in the zones us-east-1a
-    /// and us-east-1b. It launches nothing before a `NodePool` exists, see [`node_pool`].
+    /// It offers `instance_types` of the tests' table, each as spot and on demand in the zones
+    /// us-east-1a and us-east-1b. It launches nothing before a `NodePool` exists, see
+    /// [`node_pool`].
     ///
     /// # Errors
     /// `make control-plane` has not been run, or Karpenter does not start in time.
@@ -73,8 +74,8 @@ impl Karpenter {
 /// Karpenter's feature gates, all off.
 const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false";
 
-/// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`), as JSON. Karpenter
-/// removes its nodes once they have been empty for `empty_after`.
+/// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`), as JSON.
+/// Karpenter removes its nodes once they have been empty for `empty_after`.
 pub fn node_pool(
     name: &str,
     instance_type: &str,
@@ -104,8 +105,8 @@ pub fn node_pool(
     .to_string()
 }
 
-/// An entry of the provider's file of instance types. The prices are proportional to the number of CPUs,
-/// which is enough for the tests.
+/// An entry of the provider's file of instance types. The prices are proportional to the number of
+/// CPUs, which is enough for the tests.
 fn offered(name: &str) -> Result<Value> {
     let size = instance(name)?;
     let offering = |(zone, (capacity_type, price)): (&str, (&str, f64))| {

@@ -1,8 +1,9 @@
-//! End-to-end tests of the `prophet` binary, run as a user runs it. The tests are in `tests/tests/`.
+//! End-to-end tests of the `prophet` binary, run as a user runs it. The tests are in
+//! `tests/tests/`.
 //!
-//! The environment is real where possible: `make control-plane` builds Kubernetes and Karpenter, and the
-//! modules here start them on loopback. [`moto`] emulates AWS. These modules must not depend on the code
-//! of the binary under test.
+//! The environment is real where possible: `make control-plane` builds Kubernetes and Karpenter,
+//! and the modules here start them on loopback. [`moto`] emulates AWS. These modules must not
+//! depend on the code of the binary under test.
 
 pub mod apply;
 pub mod audit;
@@ -42,8 +43,8 @@ pub fn prophet(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the binary to its end; returns its exit code, or -1 after a signal, its standard output and its
-/// standard error.
+/// Runs the binary to its end; returns its exit code, or -1 after a signal, its standard output and
+/// its standard error.
 ///
 /// # Panics
 /// The binary cannot be started.

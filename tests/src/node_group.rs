@@ -1,4 +1,5 @@
-//! Node groups: Auto Scaling groups in the emulator, with the tags for cluster-autoscaler's discovery.
+//! Node groups: Auto Scaling groups in the emulator, with the tags for cluster-autoscaler's
+//! discovery.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +78,8 @@ impl NodeGroup {
         Self { spot: true, ..self }.label(CAPACITY_TYPE_LABEL, "SPOT")
     }
 
-    /// Adds EKS's label for on-demand instances. Instances are on demand by default, without the label.
+    /// Adds EKS's label for on-demand instances. Instances are on demand by default, without the
+    /// label.
     #[must_use]
     pub fn on_demand(self) -> Self {
         self.label(CAPACITY_TYPE_LABEL, "ON_DEMAND")

@@ -3,7 +3,8 @@
 /// The optional parts of a control plane.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Whether kwok runs. Without it, nodes and their pods stay as they were written. On by default.
+    /// Whether kwok runs. Without it, nodes and their pods stay as they were written. On by
+    /// default.
     pub kwok: bool,
     /// Whether all requests are logged.
     /// [`ControlPlane::audit_log`](crate::control_plane::ControlPlane::audit_log) reads the log.

@@ -12,7 +12,8 @@ const FIRST: u16 = 20_000;
 /// The number of ports, so that the last one is 31999.
 const COUNT: u16 = 12_000;
 
-/// A port on 127.0.0.1. A lock on a file keeps other tests from using it, those of other processes too.
+/// A port on 127.0.0.1. A lock on a file keeps other tests from using it, those of other processes
+/// too.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

@@ -1,5 +1,5 @@
-//! Programs that a test starts. A program is killed when its [`Process`] is dropped, and when the test
-//! itself is killed.
+//! Programs that a test starts. A program is killed when its [`Process`] is dropped, and when the
+//! test itself is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -60,7 +60,8 @@ impl Process {
     /// Waits until `ready` returns true.
     ///
     /// # Errors
-    /// The deadline passes, or the program ends first. The message has `what` and the end of the log.
+    /// The deadline passes, or the program ends first. The message has `what` and the end of the
+    /// log.
     pub async fn wait_until(
         &mut self,
         what: &str,
@@ -158,8 +159,8 @@ type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
 
 /// Starts a command on a thread that lives as long as this process.
 ///
-/// The parent-death signal is sent when the *thread* that started the child ends, and the threads of a
-/// test runner or a runtime end early. Therefore one permanent thread starts all programs.
+/// The parent-death signal is sent when the *thread* that started the child ends, and the threads
+/// of a test runner or a runtime end early. Therefore one permanent thread starts all programs.
 fn spawn(command: Command) -> Result<Child> {
     static ORDERS: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         let (orders, inbox) = mpsc::channel::<Order>();

@@ -49,7 +49,8 @@ pub async fn until_true(
     until(what, deadline, async || Ok(probe().await?.then_some(()))).await
 }
 
-/// Checks that the probe returns true for the whole `duration`, to show that something does not happen.
+/// Checks that the probe returns true for the whole `duration`, to show that something does not
+/// happen.
 ///
 /// # Errors
 /// The probe returns false or fails once.

@@ -1,4 +1,5 @@
-//! The catalog from Auto Scaling groups in an emulated AWS. It must equal cluster-autoscaler's view.
+//! The catalog from Auto Scaling groups in an emulated AWS. It must equal cluster-autoscaler's
+//! view.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -48,8 +49,8 @@ async fn found(moto: &Moto) -> Found {
     catalog(moto.endpoint()).await.node_groups().await.unwrap()
 }
 
-/// Formats a group as a line: name, instance type, capacity type, placement group, zone, min/desired/max,
-/// capacity; then the labels, taints and resources of its tags.
+/// Formats a group as a line: name, instance type, capacity type, placement group, zone,
+/// min/desired/max, capacity; then the labels, taints and resources of its tags.
 fn line(group: &NodeGroup) -> String {
     let NodeGroup {
         name,
@@ -393,8 +394,8 @@ async fn an_endpoint_that_never_responds_fails_at_the_deadline() {
     );
 }
 
-/// The environment belongs to the process. Therefore this test runs itself as a child process with the
-/// environment of a pod that has an IAM role for service accounts (IRSA).
+/// The environment belongs to the process. Therefore this test runs itself as a child process with
+/// the environment of a pod that has an IAM role for service accounts (IRSA).
 #[tokio::test]
 async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {

@@ -18,8 +18,8 @@ fn time(hours: i64) -> DateTime<Utc> {
     "2026-07-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::hours(hours)
 }
 
-/// The line of an hourly tick with two buckets: demand is the hour of the day, twice that for the second
-/// bucket; a launch ends at noon.
+/// The line of an hourly tick with two buckets: demand is the hour of the day, twice that for the
+/// second bucket; a launch ends at noon.
 fn line(hours: i64) -> Line {
     let demand = u64::try_from(hours % 24).unwrap();
     let bucket = |factor: u64| BucketLine {
@@ -47,7 +47,8 @@ fn line(hours: i64) -> Line {
     }
 }
 
-/// A history of hourly ticks: two closed days and half an open one. Returns its parent folder and its path.
+/// A history of hourly ticks: two closed days and half an open one. Returns its parent folder and
+/// its path.
 async fn history() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("history").display().to_string();

@@ -10,8 +10,8 @@ use tests::installed::{NAMESPACE, Prophet, policy};
 use tests::karpenter::{Karpenter, node_pool};
 use tests::wait;
 
-/// The longest wait for a condition. Karpenter batches pending pods for seconds, and checks for empty
-/// nodes every few seconds.
+/// The longest wait for a condition. Karpenter batches pending pods for seconds, and checks for
+/// empty nodes every few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn karpenter_launches_a_node_for_a_pending_pod_and_removes_it_afterwards()
     .unwrap();
 }
 
-/// One placeholder while nothing runs, one more while a node is in demand.
+/// A policy with two placeholders at any demand.
 const POLICY: &str =
     "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2]]}}}";
 

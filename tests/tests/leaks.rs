@@ -30,7 +30,10 @@ async fn a_runner_that_is_killed_leaves_no_process() {
         match line.split_once(": ") {
             Some(("folder", path)) => folders.push(path.to_owned()),
             Some(("process", id)) => {
-                started.insert(id.to_owned(), command_line(id).expect("the process has just been started"));
+                started.insert(
+                    id.to_owned(),
+                    command_line(id).expect("the process has just been started"),
+                );
             }
             _ if line == "up" => break,
             _ => {}

@@ -79,7 +79,8 @@ impl World {
     }
 }
 
-/// The YAML document of a pod that requests this CPU and 1 GiB of memory; `more` is added to its spec.
+/// The YAML document of a pod that requests this CPU and 1 GiB of memory; `more` is added to its
+/// spec.
 fn pod(name: &str, cpu: &str, more: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{{more} containers: [

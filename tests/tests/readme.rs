@@ -1,4 +1,5 @@
-//! The commands of the README's section about a real cluster, run verbatim by bash with a real kubectl.
+//! The commands of the README's section about a real cluster, run verbatim by bash with a real
+//! kubectl.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -21,8 +22,8 @@ const DEADLINE: Duration = Duration::from_mins(1);
 
 const HEADING: &str = "## On your own cluster";
 
-/// The commands of the section, without `cargo build`, because the binary is already built, and without
-/// `--watch`, because the command would never end.
+/// The commands of the section, without `cargo build`, because the binary is already built, and
+/// without `--watch`, because the command would never end.
 fn commands() -> Vec<String> {
     let readme =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();

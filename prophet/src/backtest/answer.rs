@@ -2,8 +2,7 @@
 
 use crate::forecast::{Ahead, Distribution};
 
-/// The quantile levels at which pinball losses are computed. They are denser above 0.9, because a policy
-/// holds high quantiles.
+/// The quantile levels at which pinball losses are computed: the tenths, and three higher levels.
 pub(super) const LEVELS: [f64; 12] =
     [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99];
 
@@ -14,7 +13,8 @@ pub(super) struct JudgedForecast {
     pub(super) mean: f64,
     /// The quantiles at [`LEVELS`].
     pub(super) quantiles: [f64; LEVELS.len()],
-    /// The quantile that the objective requires. For the new nodes D, the headroom that would be held.
+    /// The quantile that the objective requires. For the new nodes D, the headroom that would be
+    /// held.
     pub(super) held: f64,
 }
 
@@ -38,7 +38,8 @@ impl JudgedForecast {
         Self { mean: *mean, quantiles, held: demand.quantile(q) as f64 }
     }
 
-    /// Returns the weighted average of forecasts: of their means, and of their quantiles level by level.
+    /// Returns the weighted average of forecasts: of their means, and of their quantiles level by
+    /// level.
     ///
     /// The quantiles are rounded to whole nodes. The weights must sum to 1.
     pub(super) fn mixed<'a>(answers: impl Iterator<Item = (&'a Self, f64)>) -> Self {

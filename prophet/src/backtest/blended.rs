@@ -21,7 +21,8 @@ struct Ahead {
     ticks: usize,
     /// The weights, by bucket in use.
     blends: Vec<Blend>,
-    /// The means whose actual demand is still in the future, oldest first: by bucket, then by method.
+    /// The means whose actual demand is still in the future, oldest first: by bucket, then by
+    /// method.
     open: VecDeque<Vec<Vec<f64>>>,
 }
 
@@ -37,17 +38,19 @@ impl Blended {
         Self { horizons: Horizon::ALL.into_iter().filter_map(ahead).collect() }
     }
 
-    /// Learns from the actual demand at a tick, and returns the averaged forecasts made at that tick, by
-    /// horizon and bucket.
+    /// Learns from the actual demand at a tick, and returns the averaged forecasts made at that
+    /// tick, by horizon and bucket.
     ///
-    /// `said` holds the forecasts of the methods at that tick. The method must be called for every tick,
-    /// in order.
+    /// `said` holds the forecasts of the methods at that tick. The method must be called for every
+    /// tick, in order.
     pub(super) fn say(&mut self, moments: &Moments, said: &[&Said]) -> Vec<Vec<JudgedForecast>> {
         let Some(at) = said.first().map(|said| said.at) else { return Vec::new() };
         let horizons = self.horizons.iter_mut().enumerate();
         let forecast = |(place, ahead): (usize, &mut Ahead)| {
             ahead.learn(moments, at);
-            ahead.average(&said.iter().map(|said| said.answers[place].as_slice()).collect::<Vec<_>>())
+            ahead.average(
+                &said.iter().map(|said| said.answers[place].as_slice()).collect::<Vec<_>>(),
+            )
         };
         horizons.map(forecast).collect()
     }
@@ -65,8 +68,8 @@ impl Ahead {
         }
     }
 
-    /// Returns the averaged forecasts by bucket, and keeps the means of the methods until their actual
-    /// demand is available. `said` is by method, then by bucket.
+    /// Returns the averaged forecasts by bucket, and keeps the means of the methods until their
+    /// actual demand is available. `said` is by method, then by bucket.
     fn average(&mut self, said: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
         let means = |bucket: usize| said.iter().map(|answers| answers[bucket].mean).collect();
         self.open.push_back((0..self.blends.len()).map(means).collect());

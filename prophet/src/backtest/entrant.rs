@@ -73,8 +73,8 @@ pub(super) const BLENDED: [NamedForecaster; 9] = [
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Onnx, None)),
 ];
 
-/// The forecasters that are scored when none are named: all methods except `moving-window`, which is
-/// always scored as a reference.
+/// The forecasters that are scored when none are named: all methods except `moving-window`, which
+/// is always scored as a reference.
 pub fn default_forecasters() -> Vec<NamedPolicy> {
     let methods = Method::QUANTILES.into_iter().chain(Method::POINTS);
     methods
@@ -104,7 +104,8 @@ pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Ve
     )
 }
 
-/// Returns the policies whose decisions are compared: the references and the forecasters, each once.
+/// Returns the policies whose decisions are compared: the references and the forecasters, each
+/// once.
 pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
     let references = [
         NamedPolicy::Reactive,

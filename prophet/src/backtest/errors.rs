@@ -1,4 +1,4 @@
-//! All forecasters over all ticks, a day at a time.
+//! Runs all forecasters over all ticks, one day at a time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,31 +19,32 @@ use super::telling::Telling;
 use crate::replay::{DAY_SECONDS, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, Stopped, parallel};
 
-/// How far off forecasts were.
+/// The errors of all forecasters.
 #[derive(Clone, Debug)]
 pub struct Errors {
-    /// By forecaster, then by horizon.
+    /// The scores, by forecaster, then by horizon.
     pub scores: Vec<Score>,
-    /// Ticks that were judged.
+    /// The number of scored ticks.
     pub ticks: usize,
-    /// Days that they are of.
+    /// The number of days that the scored ticks lie on.
     pub days: usize,
-    /// By judged day, how often each method carried the ensemble.
+    /// By scored day, how many times each method was the carrier of the ensemble.
     pub(super) carriers: Vec<BTreeMap<&'static str, f64>>,
-    /// When the first judged day begins, in Unix seconds.
+    /// The start of the first scored day, in Unix seconds.
     pub(super) since: i64,
     pub(super) telling: Telling,
-    /// What is wrong with the networks that have names.
+    /// The faults of the named models.
     pub(super) faults: Vec<String>,
 }
 
-/// The blend learns for so long before ticks are judged.
+/// How long the weighted average learns before the first scored tick, in seconds: 7 days.
 const BLEND_SECONDS: i64 = 7 * DAY_SECONDS;
 
-/// Feeds the references and the forecasters with offered demand, and judges what they say within the window.
+/// Runs the references and the forecasters on offered demand, and scores their forecasts within the
+/// window.
 ///
 /// # Errors
-/// It was stopped.
+/// `progress.stop` was set.
 pub fn forecast_errors(
     workload: &Workload,
     catalog: &Catalog,
@@ -69,16 +70,17 @@ pub fn forecast_errors(
 
 struct ErrorPass<'a> {
     moments: &'a Moments,
-    /// Those that are judged first, then those that only the blend listens to.
+    /// The scored forecasters first, then those that only the weighted average uses.
     passes: Vec<Mutex<Pass>>,
     lineup: Vec<NamedForecaster>,
-    /// With the places of those that it listens to, where the ensemble is judged.
+    /// The weighted average, and the indices of its methods in `passes`; `None` unless the ensemble
+    /// is scored.
     blended: Option<(Blended, Vec<usize>)>,
     /// By forecaster of the lineup, then by horizon.
     tallies: Vec<[Tally; Horizon::ALL.len()]>,
     carriers: Vec<BTreeMap<&'static str, f64>>,
     telling: Telling,
-    /// The place of the forecaster that pictures show.
+    /// The index of the forecaster that plots show.
     shown: usize,
 }
 
@@ -100,8 +102,8 @@ impl<'a> ErrorPass<'a> {
         let blend_ticks = usize::try_from(BLEND_SECONDS / settings.tick.as_seconds()).unwrap_or(0);
         let pass = |entrant: &NamedForecaster| {
             let early = if ensemble && BLENDED.contains(entrant) { blend_ticks } else { 0 };
-            let asked_from = moments.judged.start.saturating_sub(early);
-            Mutex::new(Pass::new(entrant.clone(), settings, catalog, from, asked_from))
+            let forecasts_from = moments.judged.start.saturating_sub(early);
+            Mutex::new(Pass::new(entrant.clone(), settings, catalog, from, forecasts_from))
         };
         let places = entrants.iter().enumerate().filter(|(_, entrant)| BLENDED.contains(entrant));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
@@ -131,7 +133,7 @@ impl<'a> ErrorPass<'a> {
         }
     }
 
-    /// Puts the blend's word for demand ahead into what the ensemble said.
+    /// Sets the demand forecasts of the ensemble to the weighted averages of the methods.
     fn blend(&mut self, said: &mut [Vec<Said>]) {
         let Some((blended, places)) = &mut self.blended else { return };
         let Some(ensemble) = self.lineup.iter().position(|entrant| *entrant == ENSEMBLE) else {
@@ -139,9 +141,9 @@ impl<'a> ErrorPass<'a> {
         };
         let ticks = places.first().map_or(0, |place| said[*place].len());
         for nth in 0..ticks {
-            let heard: Vec<&Said> = places.iter().map(|place| &said[*place][nth]).collect();
-            let at = heard[0].at;
-            let answers = blended.say(self.moments, &heard);
+            let inputs: Vec<&Said> = places.iter().map(|place| &said[*place][nth]).collect();
+            let at = inputs[0].at;
+            let answers = blended.say(self.moments, &inputs);
             let own = said[ensemble].iter_mut().find(|own| own.at == at);
             if let Some(own) = own {
                 own.answers.iter_mut().zip(answers).for_each(|(own, answers)| *own = answers);

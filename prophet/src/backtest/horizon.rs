@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 pub enum Horizon {
     /// Demand this number of ticks ahead.
     Ticks(usize),
-    /// D, the new nodes needed within the lead time: the largest demand within it, less demand at its
-    /// start.
+    /// D, the new nodes needed within the lead time: the largest demand within it, less demand at
+    /// its start.
     Lead,
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Moments {
     pub(super) judged: Range<usize>,
     /// The buckets that are in use at any time, ascending.
     pub(super) used: Vec<usize>,
-    /// By bucket, the largest demand at a tick before the scored ticks (the training maximum), in nodes.
+    /// By bucket, the largest demand at a tick before the scored ticks (the training maximum), in
+    /// nodes.
     pub(super) most: Vec<u64>,
     /// By scored tick and bucket, the rise of demand within the lead time, in nodes.
     rises: Vec<Vec<u64>>,
@@ -26,8 +27,8 @@ pub(super) struct Moments {
 impl Moments {
     /// Runs the jobs.
     ///
-    /// A tick is scored if it lies within the window, and if its lead time and its longest horizon end
-    /// before the last tick of the log.
+    /// A tick is scored if it lies within the window, and if its lead time and its longest horizon
+    /// end before the last tick of the log.
     pub(super) fn new(
         workload: &Workload,
         catalog: &Catalog,
@@ -67,7 +68,8 @@ impl Moments {
         &self.ticks[at].0
     }
 
-    /// Returns the time of a tick in Unix seconds; for an index past the end, the time of the last tick.
+    /// Returns the time of a tick in Unix seconds; for an index past the end, the time of the last
+    /// tick.
     pub(super) fn tick_time(&self, at: usize) -> i64 {
         self.ticks.get(at).or(self.ticks.last()).map_or(0, |(tick, _)| tick.time.timestamp())
     }

@@ -1,4 +1,4 @@
-//! A forecaster online, from tick to tick.
+//! One forecaster, run online from tick to tick.
 
 use std::ops::Range;
 
@@ -15,32 +15,32 @@ use crate::forecast::onnx::{ModelSource, Onnx};
 use crate::forecast::{DemandForecaster, Learners, Method, Present};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 
-/// A forecaster, and what it has learnt.
+/// A forecaster with its learnt state.
 pub(super) struct Pass {
     pub(super) entrant: NamedForecaster,
     learners: Option<Learners<dyn DemandForecaster>>,
     objective: Objective,
-    /// From this tick on it is asked for demand ahead.
-    asked_from: usize,
+    /// The index of the first tick at which it forecasts.
+    forecasts_from: usize,
 }
 
-/// What was said at a tick.
+/// The forecasts made at a tick.
 pub(super) struct Said {
     pub(super) at: usize,
-    /// By horizon, then by bucket in use; empty where the forecaster has no opinion.
+    /// By horizon, then by bucket in use; empty for a horizon without forecasts.
     pub(super) answers: [Vec<JudgedForecast>; Horizon::ALL.len()],
-    /// By bucket in use, the method that carried the ensemble.
+    /// By bucket in use, the method that was the carrier of the ensemble.
     pub(super) carriers: Vec<&'static str>,
 }
 
 impl Pass {
-    /// Nothing learnt yet.
+    /// Returns a forecaster that has learnt nothing.
     pub(super) fn new(
         entrant: NamedForecaster,
         settings: &SimulationSettings,
         catalog: &Catalog,
         from: DateTime<Utc>,
-        asked_from: usize,
+        forecasts_from: usize,
     ) -> Self {
         let forecaster: Option<Box<dyn DemandForecaster>> = match &entrant {
             NamedForecaster::Zero | NamedForecaster::LastValue => None,
@@ -48,8 +48,8 @@ impl Pass {
                 causal_forecaster(*contender, settings, catalog, from)
             }
             NamedForecaster::Network(NamedModel { file, .. }) => {
-                let network = Onnx::new(ModelSource::File(file.into()), catalog, settings.lead());
-                Some(Box::new(network.verbatim()))
+                let model = Onnx::new(ModelSource::File(file.into()), catalog, settings.lead());
+                Some(Box::new(model.verbatim()))
             }
         };
         let objective = settings.policy.objective;
@@ -57,32 +57,32 @@ impl Pass {
             entrant,
             learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),
             objective,
-            asked_from,
+            forecasts_from,
         }
     }
 
-    /// Learns from each of these ticks, and says what follows it.
+    /// Learns from each of these ticks, and returns the forecasts made at each.
     pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<Said> {
         let mut said = Vec::new();
         for at in ticks {
             if let Some(learners) = &mut self.learners {
                 learn(learners, moments.tick(at).clone());
             }
-            if at >= self.asked_from {
-                said.push(self.say(moments, at));
+            if at >= self.forecasts_from {
+                said.push(self.forecasts(moments, at));
             }
         }
         said
     }
 
-    /// Of a named network, what is wrong with it at the last tick.
+    /// Returns the fault of a named model at the last tick.
     pub(super) fn fault(&self) -> Option<String> {
         let NamedForecaster::Network(NamedModel { name, .. }) = &self.entrant else { return None };
         let fault = self.learners.as_ref()?.faults().into_iter().next()?;
-        Some(format!("{name}: {fault}; there is no row where it says nothing."))
+        Some(format!("{name}: {fault}; horizons without its forecasts have no row."))
     }
 
-    fn say(&self, moments: &Moments, at: usize) -> Said {
+    fn forecasts(&self, moments: &Moments, at: usize) -> Said {
         let mut carriers = Vec::new();
         let answers = Horizon::ALL.map(|horizon| match horizon {
             Horizon::Ticks(ticks) => self.demand_ahead(moments, at, ticks),
@@ -107,7 +107,8 @@ impl Pass {
             NamedForecaster::Policy(NamedPolicy::Oracle) => used
                 .map(|&id| JudgedForecast::certain(moments.actual(at, Horizon::Ticks(ticks), id)))
                 .collect(),
-            // What they hold is no demand; the ensemble's is blended of what others say.
+            // A constant and the ladder forecast headroom, not demand. The demand forecast of the
+            // ensemble is computed in `blended.rs`.
             NamedForecaster::Policy(
                 NamedPolicy::Constant(_)
                 | NamedPolicy::Ladder
@@ -141,11 +142,11 @@ impl Pass {
             return moments.used.iter().map(|_| JudgedForecast::certain(0)).collect();
         };
         let demand = moments.demand(at);
-        // Forecasts are judged at ticks: no pods have arrived since.
+        // Forecasts are scored at ticks, so no pods have arrived since the last tick.
         let now = Present::at_tick(moments.tick(at).time, &demand);
         let outlook = forecast(learners, &now);
-        let is_network = matches!(self.entrant, NamedForecaster::Network(_));
-        if is_network
+        let is_model = matches!(self.entrant, NamedForecaster::Network(_));
+        if is_model
             && outlook.buckets.iter().all(|bucket| bucket.reason == Reason::TooLittleHistory)
         {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The figures of a forecaster at a horizon.
+//! The figures of a forecaster at a horizon, computed from its losses.
 
 use serde::Serialize;
 
@@ -6,49 +6,53 @@ use super::horizon::Horizon;
 use super::tally::{Sums, Tally};
 use crate::simulate::Ratio;
 
-/// The figures of a forecaster at a horizon; what cannot be computed is NaN, `null` in JSON.
+/// The figures of a forecaster at a horizon.
+///
+/// A figure that cannot be computed is NaN, which is `null` in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// Of the forecaster.
+    /// The name of the forecaster.
     pub name: String,
-    /// Ticks ahead, or the new nodes within the lead.
+    /// The horizon: a number of ticks ahead, or D.
     pub horizon: Horizon,
-    /// The mean of (forecast - actual)², over the square of the training maximum of the bucket.
+    /// The mean of (forecast - actual)², divided by the square of the bucket's training maximum.
     pub mse: f64,
-    /// The mean of max(0, forecast - actual)², over all points, on the same scale.
+    /// The mean of max(0, forecast - actual)² over all points, in the same unit.
     pub pmse: f64,
-    /// The sum of |forecast - actual| over the sum of what came.
+    /// The sum of |forecast - actual|, divided by the sum of the actual values.
     pub wape: f64,
     /// The mean pinball loss over levels, in nodes.
     pub pinball: f64,
-    /// How often what came was at most the quantile of the objective; of D, at most the headroom.
+    /// The share of actual values at most equal to the quantile of the objective; for D, to the
+    /// headroom.
     pub coverage: f64,
-    /// How often it was less: counts tie.
+    /// The share of actual values below it. It differs from `coverage`, because whole numbers can
+    /// be equal.
     pub coverage_below: f64,
-    /// Both over any [`COVERAGE_DAYS`] days, where there are more.
+    /// The extremes of both shares over any 7 days; `None` when there are at most 7 days.
     pub coverage_over_7_days: Option<CoverageOverDays>,
-    /// The squared error as a share of the last value's.
+    /// The squared error, divided by that of the last value.
     pub mse_ratio: Option<Ratio>,
-    /// The pinball loss as a share of the last value's.
+    /// The pinball loss, divided by that of the last value.
     pub pinball_ratio: Option<Ratio>,
-    /// By level of the pinball loss, how often what came was at most the quantile.
+    /// By level of the pinball loss, the share of actual values at most equal to the quantile.
     pub calibration: Vec<f64>,
 }
 
-/// How far coverage strays.
+/// The extremes of coverage over periods of 7 days, as shares in [0, 1].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CoverageOverDays {
-    /// The largest share of what came that was less than what was held.
+    /// The largest share of actual values below the held quantile.
     pub most_below: f64,
-    /// The smallest share that was at most that.
+    /// The smallest share of actual values at most equal to it.
     pub least_at_most: f64,
 }
 
-/// A quantile is promised over so many days.
+/// The length in days of the periods over which coverage is measured: one week.
 pub(super) const COVERAGE_DAYS: usize = 7;
 
 impl CoverageOverDays {
-    /// `None` where there are not more days than are promised.
+    /// Returns `None` for at most [`COVERAGE_DAYS`] days, and when all periods are empty.
     fn of(days: &[Sums]) -> Option<Self> {
         if days.len() <= COVERAGE_DAYS {
             return None;
@@ -68,7 +72,7 @@ impl CoverageOverDays {
 }
 
 impl Score {
-    /// `reference` is the last value's.
+    /// Computes the figures. `reference` holds the losses of the last value.
     pub(super) fn of(
         name: String,
         horizon: Horizon,
@@ -110,9 +114,10 @@ impl Score {
 mod tests {
     use super::*;
 
-    /// Ten answers a day. On the first of eight days nine of them are below and one is met; on the others five and four are.
+    /// Each of eight days has ten forecasts. On the first day, nine actual values are below the
+    /// quantile and one equals it. On the other days, five are below and four are equal.
     #[test]
-    fn coverage_is_followed_over_seven_days() {
+    fn coverage_is_measured_over_every_period_of_seven_days() {
         let day = |below_held, within_held| Sums {
             points: 10.0,
             below_held,

@@ -1,7 +1,8 @@
-//! The paper's table 4, its rows of Philly, with ours beside them.
+//! Table 4 of the paper: its rows of the Philly log, beside our results.
 //!
-//! Its protocol: ticks of five minutes, demand in units (GPUs, processors) rather than nodes, errors one tick ahead as shares of the training maximum, the last week held
-//! out.
+//! The protocol of the paper has ticks of five minutes. It measures demand in units (GPUs,
+//! processors) and not in nodes. Errors are those of demand one tick ahead, as shares of the
+//! training maximum. The last week is held out.
 
 use serde_json::{Value, json};
 
@@ -9,16 +10,20 @@ use super::horizon::Horizon;
 use super::score::Score;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 
-/// A model, its printed errors, and who stands for it here.
+/// A model of the paper, its printed errors, and our forecaster beside it.
 pub(super) struct Row {
     pub(super) model: &'static str,
     pub(super) mse: f64,
     pub(super) pmse: f64,
-    /// The networks by the names that `--network` gives them.
+    /// The name of our forecaster. The Transformer and the LSTM have the names given to
+    /// `--network`.
     pub(super) ours: &'static str,
 }
 
-/// As they are printed. The paper trained on the whole log; ours is what the log given here has.
+/// The rows as the paper prints them.
+///
+/// The paper trained on the whole log; ours trains on the log that is given. Our row beside the
+/// paper's SES (simple exponential smoothing) is a damped Holt-Winters with a daily season.
 pub(super) const ROWS: [Row; 5] = [
     Row { model: "Transformer", mse: 3.0e-4, pmse: 4.0e-4, ours: "transformer" },
     Row { model: "LSTM", mse: 4.0e-3, pmse: 2.8e-3, ours: "lstm" },
@@ -27,7 +32,7 @@ pub(super) const ROWS: [Row; 5] = [
     Row { model: "Static", mse: 0.7054, pmse: 0.7054, ours: "static-max" },
 ];
 
-/// One instance type that holds one unit: demand counts units.
+/// Returns a catalog with one instance type that holds one unit, so demand counts units.
 pub fn paper_catalog() -> CatalogFile {
     let unit = InstanceTypeEntry {
         name: "unit".into(),
@@ -39,21 +44,21 @@ pub fn paper_catalog() -> CatalogFile {
     CatalogFile { instance_types: vec![unit] }
 }
 
-/// The score one tick ahead, by name.
+/// Returns the score of a forecaster one tick ahead.
 pub(super) fn score<'a>(scores: &'a [Score], name: &str) -> Option<&'a Score> {
     scores.iter().find(|score| score.horizon == Horizon::Ticks(1) && score.name == name)
 }
 
-/// The scores one tick ahead that stand for no model of the paper.
+/// Returns the scores one tick ahead of the forecasters that have no row in the paper.
 pub(super) fn others(scores: &[Score]) -> impl Iterator<Item = &Score> {
-    let stands = |score: &&Score| ROWS.iter().any(|row| row.ours == score.name);
+    let has_row = |score: &&Score| ROWS.iter().any(|row| row.ours == score.name);
     scores
         .iter()
         .filter(|score| score.horizon == Horizon::Ticks(1))
-        .filter(move |score| !stands(score))
+        .filter(move |score| !has_row(score))
 }
 
-/// The table as objects.
+/// Returns the table as JSON objects, one for each row.
 pub(super) fn document(scores: &[Score]) -> Value {
     let row = |row: &Row| {
         let Row { model, mse, pmse, ours } = row;

@@ -1,38 +1,38 @@
-//! Losses of one forecaster at one horizon, by day.
+//! The losses of one forecaster at one horizon, by day.
 
 use super::answer::{JudgedForecast, LEVELS};
 
-/// See the module.
+/// The losses of one forecaster at one horizon.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// By judged day.
+    /// The sums, by scored day.
     pub(super) days: Vec<Sums>,
-    /// By level, how often what came was at most the quantile.
+    /// By level, the number of actual values at most equal to the quantile.
     pub(super) at_most: [f64; LEVELS.len()],
 }
 
-/// Sums over ticks and buckets.
+/// Sums over ticks and buckets. One point is one forecast of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
     pub(super) points: f64,
-    /// (forecast - actual)², over the square of the training maximum.
+    /// (forecast - actual)², divided by the square of the training maximum.
     pub(super) squares: f64,
-    /// The same, where the forecast is above.
+    /// The same, of the forecasts above the actual value only.
     pub(super) squares_above: f64,
     /// |forecast - actual|, in nodes.
     pub(super) absolute: f64,
-    /// In nodes.
+    /// The actual values, in nodes.
     pub(super) actual: f64,
-    /// Means over levels, in nodes.
+    /// The mean pinball loss over levels, in nodes.
     pub(super) pinball: f64,
-    /// How often what came was less than what was held.
+    /// The number of actual values below the held quantile.
     pub(super) below_held: f64,
-    /// How often it was at most that.
+    /// The number of actual values at most equal to the held quantile.
     pub(super) within_held: f64,
 }
 
 impl Tally {
-    /// Counts an answer, on a day, in a bucket with this training maximum.
+    /// Adds a forecast on a day. `scale` is the training maximum of the bucket, in nodes.
     pub(super) fn add(&mut self, day: usize, answer: &JudgedForecast, actual: u64, scale: f64) {
         if self.days.len() <= day {
             self.days.resize(day + 1, Sums::default());
@@ -44,7 +44,7 @@ impl Tally {
         }
     }
 
-    /// Over all days.
+    /// Returns the sums over all days.
     pub(super) fn total(&self) -> Sums {
         let mut total = Sums::default();
         self.days.iter().for_each(|day| total.add(day));
@@ -94,7 +94,8 @@ impl Sums {
     }
 }
 
-/// The loss of a quantile: what lies above it costs its level, what lies below it the rest.
+/// Returns the pinball loss of a quantile, in nodes. A node above the quantile costs `level`, a
+/// node below it costs `1 - level`.
 fn pinball(level: f64, quantile: f64, actual: f64) -> f64 {
     let above = actual - quantile;
     (level * above).max((level - 1.0) * above)
@@ -109,15 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lose_by_their_level() {
+    fn the_pinball_loss_depends_on_the_level() {
         near(pinball(0.9, 3.0, 5.0), 1.8);
         near(pinball(0.9, 5.0, 3.0), 0.2);
         near(pinball(0.5, 5.0, 5.0), 0.0);
     }
 
-    /// Of 4 nodes at most in training: 6 forecast for 4 is half of it too much, 1 forecast for 2 a quarter too little.
+    /// The training maximum is 4 nodes. The first forecast, 6 for 4, is too high by half of it. The
+    /// second, 1 for 2, is too low by a quarter.
     #[test]
-    fn losses_are_as_by_hand() {
+    fn losses_equal_those_computed_by_hand() {
         let mut tally = Tally::default();
         tally.add(0, &JudgedForecast::certain(6), 4, 4.0);
         tally.add(2, &JudgedForecast::certain(1), 2, 4.0);
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_met_is_within_and_not_below() {
+    fn an_actual_value_equal_to_the_quantile_is_within_and_not_below() {
         let sums = Sums::of(&JudgedForecast::certain(3), 3.0, 1.0);
         assert_eq!((sums.below_held, sums.within_held), (0.0, 1.0));
     }

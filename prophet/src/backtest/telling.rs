@@ -1,4 +1,4 @@
-//! A few days of one bucket, for a picture: those in which most new nodes were needed.
+//! The days of one bucket that a plot shows: those in which the most new nodes were needed.
 
 use std::ops::Range;
 
@@ -8,48 +8,49 @@ use super::horizon::Horizon;
 use super::moments::Moments;
 use crate::replay::DAY_SECONDS;
 
-/// So many days are shown.
+/// The number of consecutive days that a plot shows.
 const DAYS: i64 = 2;
 
-/// See the module.
+/// The shown days of one bucket, under one forecaster.
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
-    /// Whose forecasts are shown.
+    /// The forecaster that is shown.
     pub(super) entrant: NamedForecaster,
     /// The bucket that is shown.
     pub(super) bucket: usize,
-    /// Its place among those in use.
+    /// The index of the bucket among the buckets in use.
     place: usize,
     ticks: Range<usize>,
     pub(super) points: Vec<Point>,
 }
 
-/// A tick: in nodes, times in Unix seconds.
+/// The values at a tick: counts in nodes, times in Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) time: i64,
     pub(super) demand: f64,
-    /// The largest demand within the lead.
+    /// The largest demand within the lead time.
     pub(super) peak: f64,
-    /// What was held beyond demand.
+    /// The headroom that was held.
     pub(super) held: f64,
-    /// When the farthest tick is that is looked ahead to.
+    /// The time of the tick at the longest horizon.
     pub(super) later: i64,
-    /// Demand then, as it was forecast: the lowest and the highest tenth, where there is such a forecast.
+    /// The quantiles 0.1 and 0.9 of demand at that time; `None` without a forecast of demand.
     pub(super) tenths: Option<(f64, f64)>,
-    /// Demand then.
+    /// The actual demand at that time.
     pub(super) then: f64,
 }
 
 impl Point {
-    /// The new nodes that were needed within the lead.
+    /// Returns the new nodes that were needed within the lead time.
     pub(super) fn needed(&self) -> f64 {
         self.peak - self.demand
     }
 }
 
 impl Telling {
-    /// The days in which most new nodes were needed.
+    /// Chooses the days in which the most new nodes were needed, and the bucket that needed the
+    /// most of them.
     pub(super) fn choose(moments: &Moments, entrant: NamedForecaster, tick_seconds: i64) -> Self {
         let judged = moments.judged.clone();
         let len = usize::try_from(DAYS * DAY_SECONDS / tick_seconds.max(1))
@@ -74,9 +75,9 @@ impl Telling {
         Self { entrant, bucket, place, ticks, points: Vec::new() }
     }
 
-    /// Keeps what was said at a tick, if it is shown.
+    /// Keeps the forecasts of a tick, if the tick is shown.
     pub(super) fn note(&mut self, moments: &Moments, at: usize, answers: &[Vec<JudgedForecast>]) {
-        let said = |horizon: Horizon| {
+        let forecast = |horizon: Horizon| {
             let place = Horizon::ALL.iter().position(|known| *known == horizon)?;
             answers.get(place)?.get(self.place)
         };
@@ -89,16 +90,16 @@ impl Telling {
             time: moments.tick_time(at),
             demand: demand as f64,
             peak: (demand + moments.actual(at, Horizon::Lead, self.bucket)) as f64,
-            held: said(Horizon::Lead).map_or(0.0, |answer| answer.held),
+            held: forecast(Horizon::Lead).map_or(0.0, |answer| answer.held),
             later: moments.tick_time(at + Horizon::TICKS_MAX),
-            tenths: said(far).map(|answer| (answer.quantiles[LOW], answer.quantiles[HIGH])),
+            tenths: forecast(far).map(|answer| (answer.quantiles[LOW], answer.quantiles[HIGH])),
             then: moments.actual(at, far, self.bucket) as f64,
         };
         self.points.push(point);
     }
 }
 
-/// The places of .1 and .9 in [`LEVELS`].
+/// The indices of the levels 0.1 and 0.9 in [`LEVELS`].
 const LOW: usize = 0;
 const HIGH: usize = 8;
 const _: () = assert!(LEVELS[LOW] < 0.11 && LEVELS[HIGH] > 0.89 && LEVELS[HIGH] < 0.91);

@@ -1,4 +1,4 @@
-//! What holds of all forecasters together.
+//! Tests over all forecasters together.
 
 use std::sync::atomic::AtomicBool;
 
@@ -43,7 +43,8 @@ fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
     Moments::new(&Workload::new(jobs, &catalog), &catalog, &settings(), window)
 }
 
-/// What each but the oracle says after a tick, the ensemble's demand ahead by the blend among it.
+/// Returns the forecasts of all forecasters except the oracle at a tick. The demand forecasts of
+/// the ensemble are those of the weighted average.
 fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
     let entrants = lineup(&default_forecasters(), &[])
@@ -61,13 +62,13 @@ fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let mut last = Vec::new();
     for tick in moments.judged.start..=at {
         last = passes.iter_mut().flat_map(|pass| pass.go_on(moments, tick..tick + 1)).collect();
-        let heard: Vec<&Said> = entrants
+        let inputs: Vec<&Said> = entrants
             .iter()
             .zip(&last)
             .filter(|(e, _)| BLENDED.contains(e))
             .map(|(_, said)| said)
             .collect();
-        let blend = blended.say(moments, &heard);
+        let blend = blended.say(moments, &inputs);
         let own = entrants.iter().position(|e| *e == super::entrant::ENSEMBLE).unwrap();
         let own: &mut Said = &mut last[own];
         own.answers.iter_mut().zip(blend).for_each(|(own, answers)| *own = answers);
@@ -75,9 +76,9 @@ fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     last
 }
 
-/// From a moment on, one log has other jobs than the other: what is said before it is the same.
+/// Two logs differ only after a certain tick. The forecasts at that tick must be equal.
 #[test]
-fn forecasts_see_only_the_past() {
+fn forecasts_depend_only_on_the_past() {
     let jobs = jobs();
     let first = jobs[0].submit;
     let window = (first + 3 * DAY, first + 4 * DAY);
@@ -121,7 +122,7 @@ fn scores() -> Vec<Score> {
 }
 
 #[test]
-fn references_are_what_they_must_be() {
+fn the_references_have_their_known_scores() {
     let scores = scores();
     let of = |name: &str| scores.iter().filter(|score| score.name == name).collect::<Vec<_>>();
     assert!(
@@ -136,9 +137,9 @@ fn references_are_what_they_must_be() {
     assert_eq!(of("ladder").iter().map(|s| s.horizon).collect::<Vec<_>>(), [Horizon::Lead]);
 }
 
-/// Its squared error, taken from the ticks by themselves.
+/// The expected squared error is computed here from the ticks alone.
 #[test]
-fn the_last_value_is_off_by_what_demand_changes() {
+fn the_error_of_the_last_value_is_the_change_of_demand() {
     let (jobs, catalog) = (jobs(), catalog());
     let mut demand = Vec::new();
     let workload = Workload::new(&jobs, &catalog);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use super::group::NodeGroup;
+#[cfg(feature = "kubernetes")]
 use crate::observe::Taint;
 
 /// The instance types on offer.

@@ -62,8 +62,8 @@ pub(super) struct Args {
     /// Score only the forecasts, without decisions
     #[arg(long)]
     no_decisions: bool,
-    /// Use the paper's protocol: 5-minute ticks, demand in units (GPUs, processors), the last week held
-    /// out, no decisions
+    /// Use the paper's protocol: 5-minute ticks, demand in units (GPUs, processors), the last week
+    /// held out, no decisions
     #[arg(long, conflicts_with_all = ["instance_type", "catalog", "tick"])]
     paper: bool,
     /// Also write backtest.html and figures.json here
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         first < replay.window.0,
         "no job precedes --from, but errors are divided by the largest demand before it"
     );
-    let backtest = judge(&replay, &forecasters, args, &stop)?;
+    let backtest = score(&replay, &forecasters, args, &stop)?;
     let LoadedLog { settings, trace, catalog, .. } = &replay;
     if let Some(folder) = &args.out {
         write_report(&backtest, settings, trace, catalog, |name, write| {
@@ -145,7 +145,7 @@ fn last_week(trace: &Trace) -> Option<crate::simulate::TimePoint> {
     format!("{}s", (last - first - 7 * 86_400).max(0)).parse().ok()
 }
 
-fn judge(
+fn score(
     replay: &LoadedLog,
     forecasters: &[NamedPolicy],
     args: &Args,

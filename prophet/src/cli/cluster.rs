@@ -16,12 +16,12 @@ use crate::observe::Scope;
 use crate::record::store::Place;
 use crate::span::Span;
 
-/// The options of the commands that read a cluster. The environment selects the cluster: `KUBECONFIG`,
-/// or the pod's service account.
+/// The options of the commands that read a cluster. The environment selects the cluster:
+/// `KUBECONFIG`, or the pod's service account.
 #[derive(clap::Args)]
 pub(super) struct ClusterArgs {
-    /// The namespaces whose policies take effect [default: the namespace of the kubeconfig context or
-    /// of the pod]
+    /// The namespaces whose policies take effect [default: the namespace of the kubeconfig context
+    /// or of the pod]
     #[arg(
         long = "namespace",
         short,
@@ -30,8 +30,8 @@ pub(super) struct ClusterArgs {
         value_delimiter = ','
     )]
     namespaces: Vec<String>,
-    /// Read the Auto Scaling groups that have these tags, in the syntax of cluster-autoscaler's flag:
-    /// asg:tag=KEY,KEY=VALUE
+    /// Read the Auto Scaling groups that have these tags, in the syntax of cluster-autoscaler's
+    /// flag: asg:tag=KEY,KEY=VALUE
     #[cfg(feature = "aws")]
     #[arg(
         long,
@@ -51,12 +51,12 @@ pub(super) struct ClusterArgs {
         default_value = "prophet.dev/placement-group"
     )]
     placement_group_label: String,
-    /// The location of the history: a folder, or a prefix in S3 as `s3://BUCKET/PREFIX` [default: no
-    /// history is recorded]
+    /// The location of the history: a folder, or a prefix in S3 as `s3://BUCKET/PREFIX` [default:
+    /// no history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
-    /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default: the
-    /// shipped model]
+    /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default:
+    /// the shipped model]
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
     model: Option<String>,
     /// The ONNX Runtime library that runs the model [default: the embedded engine]
@@ -65,7 +65,8 @@ pub(super) struct ClusterArgs {
     /// The launch latency that is assumed until launches have been observed
     #[arg(long, value_name = "TIME", env = "PROPHET_LAUNCH_LATENCY", default_value = "3m")]
     launch_latency: Span,
-    /// The value of cluster-autoscaler's flag of the same name: it ignores pods with a lower priority
+    /// The value of cluster-autoscaler's flag of the same name: it ignores pods with a lower
+    /// priority
     #[arg(long, value_name = "PRIORITY", default_value_t = -10, allow_negative_numbers = true)]
     expendable_pods_priority_cutoff: i32,
     /// The namespace of cluster-autoscaler's status ConfigMap

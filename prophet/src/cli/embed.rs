@@ -46,7 +46,8 @@ pub(super) struct Args {
 enum Mode {
     /// Pack pods onto nodes, first fit; a pod is never split.
     Bins,
-    /// The paper's Algorithm 2: dominant share of the summed requests per bucket, as if pods could be split.
+    /// The paper's Algorithm 2: dominant share of the summed requests per bucket, as if pods could
+    /// be split.
     Share,
 }
 

@@ -1,4 +1,5 @@
-//! `prophet history`: prints the recorded history as a table, JSON or CSV, or exports it as Parquet.
+//! `prophet history`: prints the recorded history as a table, JSON or CSV, or exports it as
+//! Parquet.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -141,7 +142,8 @@ async fn print_list(range: &Range, per: Per, output: ExportFormat) -> anyhow::Re
 
 async fn write_export(Export { range, out }: &Export) -> anyhow::Result<()> {
     let (place, policies) = open(range).await?;
-    // The row groups go to a temporary file, so that `out` appears only when the export is complete.
+    // The row groups go to a temporary file, so that `out` appears only when the export is
+    // complete.
     let file = tempfile::tempfile().context("failed to make a temporary file")?;
     let done = export(&place, &policies, range.since, range.until, file).await?;
     for (policy, report) in policies.iter().zip(&done.reports) {
@@ -234,8 +236,8 @@ fn tick_rows(line: &Line) -> String {
     text
 }
 
-/// The columns of the CSV. They equal those of the Parquet file, except for fields that this version
-/// does not define.
+/// The columns of the CSV. They equal those of the Parquet file, except for fields that this
+/// version does not define.
 const COLUMNS: [&str; 12] = [
     "time",
     "policy",

@@ -43,8 +43,8 @@ pub(super) struct LogArgs {
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Replaces the costs: the fraction of launches that ensemble hides, and the quantile that other
-    /// methods hold
+    /// Replaces the costs: the fraction of launches that ensemble hides, and the quantile that
+    /// other methods hold
     #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     /// Dollars per pending pod-hour [default: 9]
@@ -62,7 +62,8 @@ pub(super) struct LogArgs {
     /// The time between decisions while demand does not change [default: 1m]
     #[arg(long, value_name = "TIME")]
     tick: Option<Span>,
-    /// The time from the request of a node to its readiness: 5m, or lognormal:MEDIAN:P95 [default: 5m]
+    /// The time from the request of a node to its readiness: 5m, or lognormal:MEDIAN:P95 [default:
+    /// 5m]
     #[arg(long, value_name = "TIME")]
     launch_latency: Option<LaunchLatency>,
     /// A YAML or JSON file of all options; the field `settings` of `--output json` repeats a run
@@ -153,7 +154,8 @@ impl LogArgs {
     /// Reads the log, and prepares its replay. `more` sets the options that depend on the log.
     ///
     /// # Errors
-    /// The log cannot be read, the settings do not match it, or no job is within the evaluated time.
+    /// The log cannot be read, the settings do not match it, or no job is within the evaluated
+    /// time.
     pub(super) fn replay(
         &self,
         mut settings: SimulationSettings,
@@ -276,8 +278,8 @@ fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, 
     Ok((from, until))
 }
 
-/// Creates the folder of `--out` and checks that it is writable, so that errors come before the long
-/// runs.
+/// Creates the folder of `--out` and checks that it is writable, so that errors come before the
+/// long runs.
 pub(super) fn make_folder(out: Option<&Path>) -> anyhow::Result<()> {
     let Some(folder) = out else { return Ok(()) };
     let failed = || format!("failed to write into {}", folder.display());
@@ -320,8 +322,8 @@ pub(super) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// The largest number of ticks of a replay: 19 years of one-minute ticks. A longer log most likely has
-/// a wrong time in it.
+/// The largest number of ticks of a replay: 19 years of one-minute ticks. A longer log most likely
+/// has a wrong time in it.
 const TICKS_MAX: i64 = 10_000_000;
 
 /// Fails if a log has more than `TICKS_MAX` ticks from `first` to `last`, in seconds.

@@ -38,7 +38,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Watch a cluster, forecast, and hold placeholders where policies say so.
+    /// Watch a cluster, forecast demand, and hold placeholders as the policies configure.
     #[cfg(feature = "kubernetes")]
     Run(Box<run::Args>),
     /// Print the decisions that the controller would make now, without writing anything.

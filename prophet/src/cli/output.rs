@@ -34,7 +34,8 @@ pub(super) fn write_whole(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
-    // The target of a symbolic link is replaced, not the link. A pipe or a device is written in place.
+    // The target of a symbolic link is replaced, not the link. A pipe or a device is written in
+    // place.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let path = target.as_path();
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {

@@ -42,8 +42,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let namespaces = config.scope.namespaces.join(", ");
         let explain = Explain::new(client.clone());
         let mut operator = Operator::new(client, config, explain);
-        let looked = tokio::time::timeout(PATIENCE, operator.look()).await;
-        let Ok(outcomes) = looked else {
+        let in_time = tokio::time::timeout(PATIENCE, operator.look()).await;
+        let Ok(outcomes) = in_time else {
             bail!(
                 "the watches of the cluster have not synced within {}s: {}",
                 PATIENCE.as_secs(),
@@ -58,10 +58,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let before = OverprovisioningPolicyStatus::default();
     let planned: Vec<Planned> = planned
         .into_iter()
-        .map(|looked| Planned {
-            policy: looked.key.to_string(),
-            mode: looked.policy.spec.mode,
-            status: status(&looked.policy, &looked.outcome, &before, looked.time),
+        .map(|turn| Planned {
+            policy: turn.key.to_string(),
+            mode: turn.policy.spec.mode,
+            status: status(&turn.policy, &turn.outcome, &before, turn.time),
         })
         .collect();
     match args.output {

@@ -51,7 +51,8 @@ A quantile Q of a method is calibrated on the past: the fraction of past times a
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The policies to compare [default: reactive,static-max,constant:4,best-constant,ladder,paper,ensemble,oracle]
+    /// The policies to compare [default:
+    /// reactive,static-max,constant:4,best-constant,ladder,paper,ensemble,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
     /// The fraction of launches that fail [default: 0]
@@ -73,7 +74,8 @@ pub(super) struct Args {
     /// The largest shift of a submission, if there is more than one replay [default: 30s]
     #[arg(long, value_name = "TIME")]
     jitter: Option<Span>,
-    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json, frontier.svg and report.html here
+    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json, frontier.svg and
+    /// report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How to print the result

@@ -1,4 +1,5 @@
-//! `prophet trace`: describes a job log, converts it into recorded ticks, or generates a synthetic one.
+//! `prophet trace`: describes a job log, converts it into recorded ticks, or generates a synthetic
+//! one.
 
 use std::fmt::Write as _;
 use std::io;

@@ -91,8 +91,7 @@ impl Launching {
             let ready = facts.ready_since.unwrap_or(created);
             let is_known = slot.placeholders > 0 || self.nodes.contains(&slot.name);
             let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
-            let waited =
-                if is_known { None } else { oldest().filter(|oldest| *oldest <= ready) };
+            let waited = if is_known { None } else { oldest().filter(|oldest| *oldest <= ready) };
             if let Some(requested) = waited
                 && let Some(at) = place(facts, offers, &by_type(offers))
             {
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_for_which_a_pod_waited_is_known_once() {
+    fn a_node_for_which_a_pod_waited_is_reported_once() {
         let mut world = World::new();
         world.node(150, 180);
         world.pod("jobs", 120);

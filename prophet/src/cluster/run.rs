@@ -121,7 +121,7 @@ impl PolicyController {
         let nodes = world.index.nodes();
         let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label)
         else {
-            let why = groups.failing.clone().unwrap_or_else(|| "the groups of nodes have not been read yet".into());
+            let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
         all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
@@ -138,10 +138,7 @@ impl PolicyController {
             Ok(None) => self.offers = None,
             Err(CatalogError::Empty) => {
                 self.offers = None;
-                outcome.fault(
-                    Cause::NoBuckets,
-                    "the policy's buckets select no group of nodes",
-                );
+                outcome.fault(Cause::NoBuckets, "the policy's buckets select no group of nodes");
             }
             Err(error) => outcome.fault(Cause::Groups, error.to_string()),
         }
@@ -397,7 +394,7 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
     if theirs.is_empty() {
         return Some(offers);
     }
-    outcome.fault(Cause::OverlappingBuckets, format!("an older policy uses these buckets: {}", theirs.join(", ")));
+    outcome.fault(Cause::OverlappingBuckets, format!("an older policy uses {}", theirs.join(", ")));
     offers.without(taken)
 }
 

@@ -1,4 +1,7 @@
-//! `OverprovisioningPolicy`, what a platform team writes; and its one conversion into what the stages take.
+//! The custom resource `OverprovisioningPolicy`, which a platform team writes.
+//!
+//! The doc comments become the descriptions of the CRD, which `kubectl explain` prints. The
+//! conversion into the settings of the stages is in `cluster/settings.rs`.
 
 #![allow(clippy::duplicated_attributes, reason = "each printer column has a type of its own")]
 
@@ -17,7 +20,7 @@ pub use status::{
     UnplacedStatus,
 };
 
-/// Placeholders for the nodes that batch workloads are about to need.
+/// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "prophet.dev",
@@ -47,32 +50,36 @@ pub use status::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OverprovisioningPolicySpec {
-    /// `Observe` watches, forecasts and reports; `Act` also holds placeholders.
+    /// `Observe` watches, forecasts and reports in the status. `Act` also holds placeholders.
+    /// `Observe` when absent.
     #[serde(default)]
     pub mode: Mode,
-    /// Which pods are batch demand.
+    /// Which pods are batch demand, for which Prophet forecasts and holds nodes.
     #[serde(default)]
     pub workloads: WorkloadsSpec,
-    /// Which buckets get placeholders; all when absent.
+    /// Which buckets get placeholders. A bucket is an instance type with a capacity type. All when
+    /// absent.
     #[serde(default)]
     pub buckets: BucketsSpec,
-    /// How waiting and idling are weighed.
+    /// How the waiting of pods is weighed against idle instances.
     #[serde(default)]
     pub objective: ObjectiveSpec,
-    /// How often demand is recorded and learnt from, such as `1m`; from `10s` to `1h`.
+    /// How often demand is recorded and the forecaster learns from it, such as `1m`. From `10s` to
+    /// `1h`; `1m` when absent.
     #[serde(default = "one_minute")]
     #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smh]$"))]
     pub tick: String,
-    /// How the future is forecast.
+    /// How future demand is forecast.
     #[serde(default)]
     pub forecast: ForecastSpec,
-    /// The most placeholders.
+    /// Limits on the number and the cost of placeholders.
     #[serde(default)]
     pub limits: LimitsSpec,
-    /// How fast the number of placeholders moves, as a HorizontalPodAutoscaler spells it.
+    /// How fast the number of placeholders changes, with the fields of a HorizontalPodAutoscaler's
+    /// `behavior`.
     #[serde(default)]
     pub behavior: BehaviorSpec,
-    /// What placeholders are made of.
+    /// The kind of placeholders, their priority and image, and what they load onto a node.
     #[serde(default)]
     pub placeholders: PlaceholdersSpec,
 }
@@ -81,75 +88,81 @@ fn one_minute() -> String {
     "1m".into()
 }
 
-/// Whether a policy acts.
+/// Whether a policy holds placeholders or only reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Mode {
-    /// Watch, forecast and report.
+    /// Watch, forecast and report in the status.
     #[default]
     Observe,
-    /// Hold placeholders as well.
+    /// Also hold placeholders.
     Act,
 }
 
-/// Which pods are batch demand, and which pods to be are about to come.
+/// Which pods are batch demand, and which gated pods and suspended jobs will be released soon. Pods
+/// must meet `namespaces`, `selector` and `priority`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.priority) || !has(self.priority.min) || !has(self.priority.max) || self.priority.min <= self.priority.max", "message": "priority.min is above priority.max"}
 ]))]
 pub struct WorkloadsSpec {
-    /// Namespaces; all but `kube-system` when empty.
+    /// The namespaces of the pods. All except `kube-system` when empty.
     #[schemars(length(max = 64))]
     pub namespaces: Vec<String>,
-    /// What the labels of pods must meet.
+    /// The label selector of the pods. All pods when empty.
     pub selector: Selector,
-    /// The range of their priorities; -9 and above when absent.
+    /// The range of the pods' priorities. 0 and above when absent, because pods of these priorities
+    /// preempt placeholders, whose priorities are negative by default.
     pub priority: PriorityRange,
-    /// Scheduling gates that will be lifted within the launch latency: pods behind them count as announced.
+    /// Names of scheduling gates that are lifted within the launch latency of a node. A gated pod
+    /// counts as announced demand, for which placeholders are held, if all its gates are listed
+    /// here.
     #[schemars(length(max = 16))]
     pub released_gates: Vec<String>,
-    /// Suspended Jobs and JobSets whose labels meet this will be released within the launch latency.
+    /// The label selector of suspended Jobs and JobSets that are released within the launch latency
+    /// of a node. Their pods count as announced demand, for which placeholders are held. No
+    /// suspended job counts when absent.
     pub released_jobs: Option<Selector>,
 }
 
 /// A range of priorities, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PriorityRange {
-    /// The lowest.
+    /// The lowest priority. 0 when absent.
     pub min: Option<i32>,
-    /// The highest.
+    /// The highest priority. No limit when absent.
     pub max: Option<i32>,
 }
 
-/// A label selector.
+/// A label selector. An object must meet all its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
     /// Labels that must have these values.
     pub match_labels: BTreeMap<String, String>,
-    /// Requirements, all of which must hold.
+    /// Requirements on labels, all of which must hold.
     #[schemars(length(max = 16))]
     pub match_expressions: Vec<SelectorRequirement>,
 }
 
-/// One requirement of a selector.
+/// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "self.operator in ['In', 'NotIn'] ? size(self.values) > 0 : size(self.values) == 0", "message": "In and NotIn need values, Exists and DoesNotExist take none"}
+    {"rule": "self.operator in ['In', 'NotIn'] ? size(self.values) > 0 : size(self.values) == 0", "message": "In and NotIn require values, Exists and DoesNotExist allow none"}
 ]))]
 pub struct SelectorRequirement {
-    /// The label.
+    /// The key of the label.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
-    /// How it is compared.
+    /// How the label is compared with `values`: `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: SelectorOperator,
-    /// With what.
+    /// The values for `In` and `NotIn`. Must be empty for `Exists` and `DoesNotExist`.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub values: Vec<String>,
 }
 
-/// How a label is compared.
+/// How a label is compared with values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the operators of a label selector")]
 pub enum SelectorOperator {
@@ -159,19 +172,19 @@ pub enum SelectorOperator {
     DoesNotExist,
 }
 
-/// Which buckets get placeholders.
+/// Which buckets get placeholders. A bucket is an instance type with a capacity type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BucketsSpec {
-    /// Instance types; all when empty.
+    /// Instance types, such as `m5.xlarge`. All when empty.
     #[schemars(length(max = 100))]
     pub instance_types: Vec<String>,
-    /// Capacity types; both when empty.
+    /// Capacity types: `on-demand`, `spot`. Both when empty.
     #[schemars(length(max = 2))]
     pub capacity_types: Vec<Capacity>,
 }
 
-/// How instances are bought.
+/// The capacity type of instances: how they are bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the capacity types of AWS")]
@@ -180,122 +193,132 @@ pub enum Capacity {
     Spot,
 }
 
-/// How waiting and idling are weighed: a service level, or the costs of both; waiting costs 9 times idling when neither is
-/// given.
+/// How the waiting of pods is weighed against idle instances: set either `serviceLevel`, or both
+/// `waitCost` and `idleCost`. When all are absent, a pod's waiting costs 9 times an idle instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.waitCost) == has(self.idleCost)", "message": "waitCost and idleCost go together"},
-    {"rule": "!has(self.serviceLevel) || !has(self.waitCost)", "message": "give serviceLevel, or waitCost and idleCost, not both"}
+    {"rule": "!has(self.serviceLevel) || !has(self.waitCost)", "message": "set serviceLevel, or waitCost and idleCost, not both"}
 ]))]
 pub struct ObjectiveSpec {
-    /// The share of node launches to hide from jobs, in per cent, above 0 and below 100. What is held follows how many of the launches
-    /// so far were hidden; with placeholders of kind CapacityBuffer nobody tells, and it follows what past demand would have come to.
+    /// The percentage of node launches that jobs do not wait for, above 0 and below 100. The number
+    /// of placeholders is adjusted by the percentage of past launches that no job waited for. For
+    /// placeholders of kind `CapacityBuffer` that percentage cannot be observed, so it is computed
+    /// from past demand instead.
     #[schemars(range(min = 0.1, max = 99.99))]
     pub service_level: Option<f64>,
-    /// What a pod's waiting costs, in dollars an hour.
+    /// The cost of one waiting pod, in dollars per hour.
     #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
     pub wait_cost: Option<f64>,
-    /// What an idle instance costs, in dollars an hour.
+    /// The cost of one idle instance, in dollars per hour.
     #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
     pub idle_cost: Option<f64>,
 }
 
-/// How the future is forecast.
+/// How future demand is forecast.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ForecastSpec {
-    /// The method.
+    /// The forecasting method.
     pub method: Method,
-    /// The steps of the method `ladder`.
+    /// The steps of the method `ladder`. Other methods ignore them. When absent, each bucket has 1
+    /// placeholder, 2 from 10 nodes in demand on, 3 from 40, 4 from 100 and 8 from 400.
     pub ladder: Option<LadderSpec>,
 }
 
-/// A step function as cluster-proportional-autoscaler has it: pairs of "from so many" and "so many placeholders" for each
-/// bucket; the larger of the two counts.
+/// The step functions of each bucket for the method `ladder`, as in
+/// cluster-proportional-autoscaler. Each pair is a lower bound of the demand and the number of
+/// placeholders from there on. The larger result of the two functions is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LadderSpec {
-    /// By cores of the nodes in demand.
+    /// Pairs of the CPU cores of the nodes in demand, and the number of placeholders.
     #[schemars(length(max = 64))]
     pub cores_to_replicas: Vec<[u32; 2]>,
-    /// By nodes in demand.
+    /// Pairs of the number of nodes in demand, and the number of placeholders.
     #[schemars(length(max = 64))]
     pub nodes_to_replicas: Vec<[u32; 2]>,
 }
 
-/// The most placeholders.
+/// Limits on the number and the cost of placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimitsSpec {
-    /// Over all buckets.
+    /// The most placeholders over all buckets. No limit when absent.
     #[schemars(range(min = 0, max = 100_000))]
     pub placeholders: Option<u32>,
-    /// Of one bucket, by its name.
+    /// The most placeholders of single buckets, by the bucket's name, such as `m5.xlarge` or
+    /// `m5.xlarge/spot`. No limit for buckets that are absent.
     pub buckets: BTreeMap<String, u32>,
-    /// The most that placeholders may cost, in dollars an hour.
+    /// The most that all placeholders together may cost, in dollars per hour. No limit when absent.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     pub dollars_per_hour: Option<f64>,
 }
 
-/// How fast the number of placeholders moves.
+/// How fast the number of placeholders changes. By default it follows its target at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BehaviorSpec {
-    /// How it grows.
+    /// Rules for increasing the number of placeholders.
     pub scale_up: RulesSpec,
-    /// How it shrinks.
+    /// Rules for decreasing the number of placeholders.
     pub scale_down: RulesSpec,
 }
 
-/// One direction of a behaviour.
+/// Rules for changing the number of placeholders in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RulesSpec {
-    /// The extreme of so many seconds counts.
+    /// The length of the stabilization window in seconds. `scaleUp` uses the lowest target in the
+    /// window, and `scaleDown` the highest.
     #[schemars(range(min = 0, max = 86_400))]
     pub stabilization_window_seconds: u32,
-    /// Changes of no more than this share are left alone.
+    /// The largest change of the target that is ignored, as a fraction of the present target.
     #[schemars(range(min = 0.0, max = 0.99))]
     pub tolerance: f64,
-    /// No more than so many in a period; of several, the strictest counts.
+    /// Limits on the change within a period. If there are several, the strictest applies.
     #[schemars(length(max = 8))]
     pub policies: Vec<RateSpec>,
 }
 
-/// At most so many placeholders in a period.
+/// The most placeholders that are added, or removed, within a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RateSpec {
-    /// How many.
+    /// The number of placeholders.
     #[schemars(range(min = 1, max = 100_000))]
     pub value: u32,
-    /// In how many seconds.
+    /// The period in seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub period_seconds: u32,
 }
 
-/// What placeholders are made of.
+/// The kind of placeholders, their priority and image, and what they load onto a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlaceholdersSpec {
-    /// What stands in for a node: pods of ReplicaSets, or the virtual pods of CapacityBuffers.
+    /// The objects that reserve nodes: pods of ReplicaSets, or CapacityBuffers, whose pods are
+    /// virtual.
     pub kind: PlaceholderKind,
-    /// One priority class for all placeholders; by default they rank by price, `prophet-placeholder-10` to `-1`.
+    /// One PriorityClass for all placeholders. When absent, placeholders rank by the price of their
+    /// bucket, from `prophet-placeholder-10` for the cheapest to `prophet-placeholder-1`, because
+    /// the scheduler preempts the lowest priority first.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// The image of the container that does nothing.
+    /// The image of the placeholder's container, which does nothing.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,
-    /// Images to have on the node before its first job.
+    /// Images that placeholders pull onto a node before its first job.
     #[schemars(length(max = 32))]
     pub warm_images: Vec<WarmImage>,
-    /// Commands that put data onto the node before its first job.
+    /// Commands that placeholders run to load data onto a node before its first job.
     #[schemars(length(max = 16))]
     pub warm_data: Vec<WarmData>,
 }
 
-/// An image that does nothing and is on every EKS node's registry list; other registries mirror it.
+/// The default image of placeholders: Kubernetes' pause image, which does nothing. It is on the
+/// registry list of every EKS node, and other registries mirror it.
 const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 
 impl Default for PlaceholdersSpec {
@@ -310,50 +333,53 @@ impl Default for PlaceholdersSpec {
     }
 }
 
-/// What stands in for a node.
+/// The kind of object that reserves a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PlaceholderKind {
-    /// Pods of ReplicaSets.
+    /// Pods of ReplicaSets of Prophet.
     #[default]
     ReplicaSet,
-    /// CapacityBuffers.
+    /// CapacityBuffers (`autoscaling.x-k8s.io`).
     CapacityBuffer,
 }
 
-/// An image to have on the node.
+/// An image that placeholders pull onto a node before its first job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmImage {
-    /// The image.
+    /// The image to pull.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,
-    /// A command of the image that ends at once; `["true"]` when absent. An image without any such program is warmed
-    /// by an image volume (Kubernetes 1.35), see `volume`.
+    /// A command of the image that exits at once. `["true"]` when absent. For an image without such
+    /// a program set `volume`.
     pub command: Option<Vec<String>>,
-    /// Mount the image as a volume instead of running it: for images without a shell.
+    /// Whether the image is mounted as an image volume (Kubernetes 1.35) and no command is run, for
+    /// images without programs.
     #[serde(default)]
     pub volume: bool,
 }
 
-/// A command that puts data onto the node.
+/// A command that loads data onto a node before its first job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "self.hostPath.startsWith('/') && !self.hostPath.contains('..')", "message": "hostPath must be absolute, without .."}
 ]))]
 pub struct WarmData {
-    /// A name, for the init container.
+    /// The name of the init container that runs the command.
     #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// The image that has the command.
+    /// The image of the init container, which contains the command. It needs `/bin/sh`.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,
-    /// The command: idempotent, and may be killed at any moment.
+    /// The command. It must be idempotent, because it can be killed at any moment and run again.
     #[schemars(length(min = 1, max = 64))]
     pub command: Vec<String>,
-    /// The folder on the node, mounted at the same path; below the prefix that the operator allows.
+    /// The folder on the node, which is mounted into the init container at the same path. It must
+    /// be below the prefix that the operator of Prophet allows.
     #[schemars(length(min = 2, max = 512))]
     pub host_path: String,
-    /// The file below `hostPath` that says that all is there: the command is skipped when it exists.
+    /// The name of a file in `hostPath` that marks complete data. It is created after the command
+    /// succeeded, and the command is skipped if it exists.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[^/]+$"))]
     pub marker: String,
 }

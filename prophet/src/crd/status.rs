@@ -1,29 +1,31 @@
-//! The status of a policy: what is in demand, expected and held, each number with its reason.
+//! The status of a policy: demand, forecasts and placeholders, each number with its reason.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a policy fares.
+/// The demand, forecasts, placeholders and problems of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverprovisioningPolicyStatus {
-    /// The generation that this tells of.
+    /// The generation of the policy that this status describes.
     pub observed_generation: i64,
-    /// `Ready`, and `Degraded` with its cause.
+    /// `Ready`: whether the policy is applied. `Degraded`: whether there are problems, with the
+    /// worst as its reason.
     pub conditions: Vec<StatusCondition>,
-    /// Instances in demand, over all buckets.
+    /// Present demand over all buckets: the nodes that batch pods occupy or wait for.
     pub demand: u64,
-    /// Placeholders that ought to stand.
+    /// The target number of placeholders over all buckets.
     pub target: u64,
-    /// Placeholders that stand or are on their way.
+    /// The present number of placeholders over all buckets, on nodes or waiting for a node.
     pub placeholders: u64,
-    /// Per bucket.
+    /// Demand, forecasts and placeholders of each bucket.
     pub buckets: Vec<BucketStatus>,
-    /// Pods that are announced but not counted, by reason.
+    /// The number of announced pods that are not counted as demand, by reason.
     pub held_back: BTreeMap<String, u64>,
-    /// Pods that no bucket takes, by shape and reason; the largest twenty.
+    /// Pods that fit in no bucket, by their requests and the reason. The twenty entries with the
+    /// most pods.
     pub unplaced: Vec<UnplacedStatus>,
 }
 
@@ -31,84 +33,89 @@ pub struct OverprovisioningPolicyStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCondition {
-    /// `Ready` or `Degraded`.
+    /// The type of the condition: `Ready` or `Degraded`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
+    /// The status of the condition: `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word.
+    /// The reason of the status in one word.
     pub reason: String,
-    /// For a person.
+    /// A message for people.
     pub message: String,
-    /// When the status last changed, RFC 3339.
+    /// The time at which the status last changed, in RFC 3339.
     pub last_transition_time: String,
-    /// The generation that it tells of.
+    /// The generation of the policy that the condition describes.
     #[serde(default)]
     pub observed_generation: i64,
 }
 
-/// One bucket of a policy's status, in instances.
+/// Demand, forecasts and placeholders of one bucket, in nodes. A bucket is an instance type with a
+/// capacity type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BucketStatus {
-    /// The bucket.
+    /// The name of the bucket, such as `m5.xlarge` or `m5.xlarge/spot`.
     pub name: String,
-    /// Present demand.
+    /// Present demand: the nodes that batch pods occupy or wait for.
     pub demand: u64,
-    /// Announced demand.
+    /// Announced demand: further nodes for gated pods and suspended jobs that will be released
+    /// within the launch latency.
     pub announced: u64,
-    /// Quantiles of the new nodes needed within the launch latency: `p50`, `p90`, `p99`, and `held`.
+    /// The forecast of the new nodes that arrivals need within the lead time: the quantiles `p50`,
+    /// `p90` and `p99`, and `held`, the number that the objective selects before limits.
     pub outlook: BTreeMap<String, u64>,
-    /// Of the ensemble, the expert that is followed, and why.
+    /// The ensemble's carrier: the expert whose forecast is held, with its weight and its cost in
+    /// dollars per day. Empty for methods other than the ensemble.
     pub expert: String,
-    /// Placeholders that ought to stand.
+    /// The target number of placeholders of the bucket.
     pub target: u64,
-    /// Placeholders that stand or are on their way.
+    /// The present number of placeholders of the bucket, on nodes or waiting for a node.
     pub placeholders: u64,
-    /// Placeholders on nodes.
+    /// The number of placeholders of the bucket on nodes.
     pub ready: u64,
-    /// What set the target last.
+    /// The reason of the target: that of the last of `steps`.
     pub reason: String,
-    /// How the target came to be, in order.
+    /// The steps that led to the target, in order.
     pub steps: Vec<StepStatus>,
-    /// Per group.
+    /// The placeholders of each group of the bucket.
     pub groups: Vec<GroupStatus>,
 }
 
-/// One step on the way to a target.
+/// One step of the calculation of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepStatus {
-    /// What set the target here.
+    /// The reason of the step, such as a limit.
     pub reason: String,
-    /// To how many.
+    /// The target after the step.
     pub target: u64,
 }
 
-/// One group of a bucket.
+/// The placeholders of one group of a bucket, such as one Auto Scaling group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupStatus {
-    /// The group.
+    /// The name of the group.
     pub name: String,
-    /// Placeholders that ought to stand.
+    /// The target number of placeholders of the group.
     pub target: u64,
-    /// Placeholders that stand or are on their way.
+    /// The present number of placeholders of the group, on nodes or waiting for a node.
     pub placeholders: u64,
-    /// Placeholders on nodes.
+    /// The number of placeholders of the group on nodes.
     pub ready: u64,
-    /// Whether launches failed lately.
+    /// Whether the group is in backoff because launches failed recently.
     pub backoff: bool,
-    /// The launch latency that is reckoned with, in seconds.
+    /// The assumed launch latency in seconds: the 90 % quantile of recent launches, or the
+    /// controller's setting before the first launch.
     pub launch_seconds: u64,
 }
 
-/// Pods that no bucket takes.
+/// Pods with equal requests that fit in no bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnplacedStatus {
-    /// What each asks for.
+    /// The requests of each pod, such as `accelerators=8, cpu_millis=4000`.
     pub shape: String,
-    /// How many there are.
+    /// The number of pods.
     pub pods: u64,
-    /// Why.
+    /// Why the pods fit in no bucket.
     pub reason: String,
 }

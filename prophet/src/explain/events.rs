@@ -1,4 +1,4 @@
-//! Events on a policy: what a person should know at once, each told once.
+//! Kubernetes Events on a policy: news that a person should notice at once, each published once.
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
@@ -6,12 +6,12 @@ use kube::{Client, Resource as _};
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::outcome::{Outcome, failure};
 
-/// Tells events.
+/// Publishes Events.
 pub(super) struct Events {
     recorder: Recorder,
 }
 
-/// Events of one turn: more would say nothing more.
+/// The most Events of one turn: ten, because more would add no information.
 const EVENTS_MAX: usize = 10;
 
 impl Events {
@@ -24,7 +24,8 @@ impl Events {
         }
     }
 
-    /// What is new in a turn: conditions that changed, launches that failed, nodes that others took.
+    /// Publishes the news of a turn: conditions that changed, launches that failed, and nodes that
+    /// other workloads took.
     pub(super) async fn turn(
         &self,
         policy: &OverprovisioningPolicy,
@@ -39,7 +40,7 @@ impl Events {
                 (&known.status, &known.reason) == (&condition.status, &condition.reason)
             });
             let good = (condition.status == "True") == (condition.type_ == "Ready");
-            // A policy that starts well is no news.
+            // A new policy without problems is no news.
             if !(same || good && known.is_none()) {
                 let type_ = if good { EventType::Normal } else { EventType::Warning };
                 events.push((type_, condition.reason.clone(), condition.message.clone()));
@@ -49,18 +50,18 @@ impl Events {
         events.extend(failures.map(|note| (EventType::Warning, "LaunchFailed".into(), note)));
         let taken = outcome.taken_by_other_workload.iter();
         events.extend(taken.map(|node| {
-            let note = format!("pods that are no batch demand took node {node} from a placeholder");
+            let note = format!("pods outside batch demand took node {node} from a placeholder");
             (EventType::Normal, "taken_by_other_workload".into(), note)
         }));
         for (type_, reason, mut note) in events.into_iter().take(EVENTS_MAX) {
-            // The API server takes no more than 1024 bytes.
+            // The API server accepts at most 1024 bytes.
             if let Some((cut, _)) = note.char_indices().find(|(at, _)| *at > 1_000) {
                 note.truncate(cut);
             }
             let event =
                 Event { type_, reason, note: Some(note), action: "Turn".into(), secondary: None };
             if let Err(error) = self.recorder.publish(&event, &policy.object_ref(&())).await {
-                tracing::warn!(%error, "event not told");
+                tracing::warn!(%error, "event not published");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Metrics for Prometheus. Labels are policies, buckets and groups: as many as there are, and those that are gone are
-//! forgotten.
+//! Metrics for Prometheus. Labels are policies, buckets and reasons. A gauge of a bucket or a
+//! reason is removed once a turn no longer sets it, or its policy is gone.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +33,7 @@ struct OfReason {
     reason: String,
 }
 
-/// The metrics, and where they are registered.
+/// The metrics, and the registry that encodes them.
 pub struct Metrics {
     registry: Registry,
     demand: Family<OfBucket, Gauge>,
@@ -48,7 +48,7 @@ pub struct Metrics {
     taken: Family<OfPolicy, Counter>,
     launch_seconds: Histogram,
     reaction_seconds: Histogram,
-    /// What was set in the last turn of each policy.
+    /// The labels that the last turn of each policy set.
     set: Mutex<BTreeSet<Labels>>,
 }
 
@@ -89,52 +89,52 @@ impl Default for Metrics {
         };
         registry.register(
             "demand_nodes",
-            "Instances that batch pods occupy or wait for",
+            "Nodes that batch pods occupy or wait for",
             metrics.demand.clone(),
         );
         registry.register(
             "announced_nodes",
-            "Instances for pods that will be released soon",
+            "Further nodes for pods that will be released within the launch latency",
             metrics.announced.clone(),
         );
         registry.register(
             "target_placeholders",
-            "Placeholders that ought to stand",
+            "Target number of placeholders",
             metrics.target.clone(),
         );
         registry.register(
             "placeholders",
-            "Placeholders that stand or are on their way",
+            "Placeholders on nodes or waiting for a node",
             metrics.placeholders.clone(),
         );
         registry.register("ready_placeholders", "Placeholders on nodes", metrics.ready.clone());
         registry.register(
             "held_back_pods",
-            "Pods that are announced but not counted",
+            "Announced pods that are not counted, by reason",
             metrics.held_back.clone(),
         );
         registry.register(
             "degraded",
-            "1 while something is wrong, by cause",
+            "1 while the policy is degraded, by cause",
             metrics.degraded.clone(),
         );
-        registry.register("unplaced_pods", "Pods that no bucket takes", metrics.unplaced.clone());
-        registry.register("launches", "Launches that ended, by how", metrics.launches.clone());
+        registry.register("unplaced_pods", "Pods that fit in no bucket", metrics.unplaced.clone());
+        registry.register("launches", "Launches that ended, by result", metrics.launches.clone());
         registry.register(
             "taken_by_other_workload",
-            "Nodes that pods of others took from placeholders",
+            "Nodes that pods outside batch demand took from placeholders",
             metrics.taken.clone(),
         );
         let (launch, reaction) = (metrics.launch_seconds.clone(), metrics.reaction_seconds.clone());
         registry.register_with_unit(
             "launch",
-            "From a lifted gate to a placeholder on a new node",
+            "Time from a lifted gate to a placeholder on a new node",
             Unit::Seconds,
             launch,
         );
         registry.register_with_unit(
             "reaction",
-            "From a change to the last write that answers it",
+            "Time from a change to the last write in response",
             Unit::Seconds,
             reaction,
         );
@@ -143,7 +143,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All of it, in the text format of OpenMetrics.
+    /// All metrics in the text format of OpenMetrics.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -203,13 +203,13 @@ impl Metrics {
         self.replace(&set, |labels| labels.policy() == policy);
     }
 
-    /// Forgets policies that are gone.
+    /// Removes the gauges by bucket and reason of policies that are not in `keys`.
     pub(super) fn keep(&self, keys: &BTreeSet<Key>) {
         let known: BTreeSet<String> = keys.iter().map(ToString::to_string).collect();
         self.replace(&BTreeSet::new(), |labels| !known.contains(labels.policy()));
     }
 
-    /// Replaces the labels that `of` says by `new`; what is not among these is removed.
+    /// Replaces the labels that `of` selects by `new`, and removes the series of the others.
     fn replace(&self, new: &BTreeSet<Labels>, of: impl Fn(&Labels) -> bool) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in set.iter().filter(|labels| of(labels) && !new.contains(labels)) {
@@ -238,9 +238,9 @@ fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// How long a change took to answer, from the first event to the last write.
+/// The time from the first event of a change to the last write in response.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaction {
-    /// In seconds.
+    /// The time in seconds.
     pub seconds: f64,
 }

@@ -1,12 +1,13 @@
-//! Explain: what was seen, expected and decided, to people and programs.
+//! Reports observations, forecasts and decisions to people and programs.
 //!
 //! ```text
-//! status.rs    the policy's status, with its conditions
-//! events.rs    what a person should know at once
-//! metrics.rs   numbers over time
+//! status.rs     a policy's status, with its conditions
+//! events.rs     Kubernetes Events on a policy
+//! metrics.rs    metrics for Prometheus
 //! ```
 //!
-//! All use one spelling of each reason: [`placeholders::Reason::label`] and [`crate::outcome::Cause::label`].
+//! All of them spell reasons alike: [`placeholders::Reason::label`] and
+//! [`crate::outcome::Cause::label`].
 
 mod events;
 #[cfg(feature = "serve")]
@@ -30,31 +31,32 @@ use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::observe::Key;
 use crate::outcome::Outcome;
 
-/// What programs ask about the controller itself.
+/// The health of the controller, for its readiness probe.
 #[derive(Debug, Default)]
 pub struct Health {
     ready: AtomicBool,
 }
 
 impl Health {
-    /// Whether everything that decisions rest on is listed.
+    /// Whether all watches that decisions depend on have listed their objects.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 }
 
-/// Tells what came of turns.
+/// Reports the outcomes of turns.
 pub struct Explain {
     client: Client,
     events: Events,
     health: Arc<Health>,
     #[cfg(feature = "serve")]
     metrics: Arc<Metrics>,
-    told: BTreeMap<Key, OverprovisioningPolicyStatus>,
+    /// The last status that was written, by policy.
+    written: BTreeMap<Key, OverprovisioningPolicyStatus>,
 }
 
 impl Explain {
-    /// Nothing told yet.
+    /// Creates reports that have not been written yet.
     pub fn new(client: Client) -> Self {
         Self {
             events: Events::new(client.clone()),
@@ -62,41 +64,41 @@ impl Explain {
             health: Arc::default(),
             #[cfg(feature = "serve")]
             metrics: Arc::default(),
-            told: BTreeMap::new(),
+            written: BTreeMap::new(),
         }
     }
 
-    /// What programs ask about the controller itself.
+    /// The health of the controller.
     pub fn health(&self) -> Arc<Health> {
         Arc::clone(&self.health)
     }
 
-    /// The numbers over time.
+    /// The metrics for Prometheus.
     #[cfg(feature = "serve")]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// Whether all is listed.
+    /// Sets whether all watches have listed their objects.
     pub fn ready(&self, listed: bool) {
         self.health.ready.store(listed, Ordering::Relaxed);
     }
 
-    /// A change was answered.
+    /// Records the time that the response to a change took.
     pub fn reacted(&self, reaction: Reaction) {
         #[cfg(feature = "serve")]
         self.metrics.reacted(reaction);
-        tracing::debug!(seconds = reaction.seconds, "change answered");
+        tracing::debug!(seconds = reaction.seconds, "turn after a change finished");
     }
 
-    /// Forgets policies that are gone.
+    /// Removes the state of policies that are not in `keys`.
     pub fn keep(&mut self, keys: &BTreeSet<Key>) {
-        self.told.retain(|key, _| keys.contains(key));
+        self.written.retain(|key, _| keys.contains(key));
         #[cfg(feature = "serve")]
         self.metrics.keep(keys);
     }
 
-    /// Tells what came of a policy's turn: log, metrics, events, status.
+    /// Reports the outcome of a policy's turn in the log, the metrics, Events and the status.
     pub async fn turn(
         &mut self,
         key: &Key,
@@ -105,17 +107,17 @@ impl Explain {
         now: DateTime<Utc>,
     ) {
         let before =
-            self.told.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
+            self.written.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);
         log(&before, &status);
         #[cfg(feature = "serve")]
         self.metrics.turn(key, outcome, &status);
         self.events.turn(policy, outcome, &before, &status).await;
-        if self.told.get(key) == Some(&status) {
+        if self.written.get(key) == Some(&status) {
             return;
         }
         match self.write(key, &status).await {
-            Ok(()) => drop(self.told.insert(key.clone(), status)),
+            Ok(()) => drop(self.written.insert(key.clone(), status)),
             Err(error) => tracing::warn!(policy = %key, %error, "status not written"),
         }
     }
@@ -128,14 +130,14 @@ impl Explain {
         });
         let parameters = PatchParams::apply("prophet").force();
         match api.patch_status(&key.name, &parameters, &Patch::Apply(&body)).await {
-            // It was deleted meanwhile.
+            // The policy was deleted in the meantime.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             done => done.map(drop),
         }
     }
 }
 
-/// A line for each bucket of which something is new.
+/// Logs one line for each bucket whose status changed.
 fn log(before: &OverprovisioningPolicyStatus, status: &OverprovisioningPolicyStatus) {
     for bucket in status.buckets.iter().filter(|bucket| !before.buckets.contains(bucket)) {
         tracing::info!(

@@ -1,4 +1,4 @@
-//! A policy's status: what was seen, expected and decided, and what is wrong.
+//! Builds a policy's status: observations, forecasts, decisions and problems.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::crd::{
 };
 use crate::outcome::{Cause, Outcome};
 
-/// Shapes that fit nowhere, of which a status tells.
+/// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;
 
-/// The status that tells of an outcome; `before` is the one that stands.
+/// Builds the status of an outcome. `before` is the previous status.
 pub fn status(
     policy: &OverprovisioningPolicy,
     outcome: &Outcome,
@@ -23,7 +23,7 @@ pub fn status(
     now: DateTime<Utc>,
 ) -> OverprovisioningPolicyStatus {
     let generation = policy.metadata.generation.unwrap_or(0);
-    // Where nothing could be decided, what was told last still stands.
+    // Without a decision, the buckets of the previous status stay.
     let buckets = match &outcome.turn {
         Some(turn) => buckets(outcome, turn),
         None => before.buckets.clone(),
@@ -100,7 +100,7 @@ fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
     all
 }
 
-/// What a pod asks for, such as `accelerators=8, cpu_millis=4000`.
+/// A shape's requests as text, such as `accelerators=8, cpu_millis=4000`.
 pub fn shape_text(shape: &Shape) -> String {
     let requests = Resource::ALL.into_iter().zip(shape.requests.components());
     let parts = requests.filter(|(resource, amount)| *amount > 0 && *resource != Resource::Pods);
@@ -109,7 +109,8 @@ pub fn shape_text(shape: &Shape) -> String {
     if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
 }
 
-/// `Ready`: the policy does its work. `Degraded`: something is wrong, whether or not it does.
+/// Builds the conditions. `Ready`: the policy is applied. `Degraded`: there is a problem, even if
+/// the policy is applied.
 fn conditions(
     outcome: &Outcome,
     before: &OverprovisioningPolicyStatus,
@@ -124,11 +125,11 @@ fn conditions(
         .or(worst.filter(|_| outcome.turn.is_none()));
     let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
     let ready = match stops {
-        None => ("True", "Working", "the policy is followed".to_owned()),
+        None => ("True", "Working", "the policy is applied".to_owned()),
         Some(fault) => ("False", fault.cause.label(), fault.message.clone()),
     };
     let degraded = match worst {
-        None => ("False", "AllWell", "nothing is wrong".to_owned()),
+        None => ("False", "AllWell", "no problems".to_owned()),
         Some(fault) => ("True", fault.cause.label(), messages.join("; ")),
     };
     [("Ready", ready), ("Degraded", degraded)]
@@ -154,7 +155,7 @@ fn conditions(
         .collect()
 }
 
-/// Whether a cause keeps the policy from being followed.
+/// Whether a cause keeps the policy from being applied.
 fn stops(cause: Cause) -> bool {
     matches!(
         cause,

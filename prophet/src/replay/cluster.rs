@@ -321,7 +321,7 @@ impl<'a> SimulatedCluster<'a> {
         wanted.saturating_sub(*placed)
     }
 
-    /// The placeholders of a group that stand or wait.
+    /// The number of placeholders of a group, both on nodes and pending.
     pub(crate) fn wanted(&self, bucket: BucketId, group: usize) -> u64 {
         self.groups[bucket][group].wanted
     }
@@ -370,7 +370,8 @@ impl<'a> SimulatedCluster<'a> {
     pub(crate) fn standing(&self, backoff: impl Fn(BucketId, usize) -> bool) -> Standing {
         let group = |bucket, at, state: &GroupState| {
             let backoff = backoff(bucket, at);
-            // A placeholder that waits for a node of a group that fails is no headroom.
+            // While launches of a group fail, its pending placeholders do not count, because they
+            // provide no headroom.
             let placeholders = if backoff { state.placed } else { state.wanted };
             GroupStanding { placeholders, occupied: state.occupied, backoff }
         };

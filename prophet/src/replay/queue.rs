@@ -38,7 +38,7 @@ impl Queue {
         self.len == 0
     }
 
-    /// Each job that waits, with its class.
+    /// All entries as (job, class), in the order of the classes.
     #[cfg(test)]
     #[cfg(feature = "kubernetes")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, JobClassId)> {

@@ -1,4 +1,5 @@
-//! `CapacityBuffers`: the autoscaler keeps room free for virtual pods, which are not in the API server.
+//! `CapacityBuffers`: the autoscaler keeps room free for virtual pods, which are not in the API
+//! server.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ use crate::quantity::thousandths;
 /// The only supported provisioning strategy, and the default.
 const STRATEGY: &str = "buffer.x-k8s.io/active-capacity";
 
-/// The virtual pods of all buffers that refer to a template. Writes the resolved spec of each buffer into
-/// its status.
+/// The virtual pods of all buffers that refer to a template. Writes the resolved spec of each
+/// buffer into its status.
 pub(super) async fn virtual_pods(client: &Client) -> Result<Vec<Ask>> {
     let kind = GroupVersionKind::gvk("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
     let resource = ApiResource::from_gvk(&kind);

@@ -1,10 +1,10 @@
 //! A small stand-in for cluster-autoscaler over the real API server and the Auto Scaling API.
 //!
 //! It has the behaviour of cluster-autoscaler that affects placeholders. It shares no code with the
-//! project's simulator. A scan reads the cluster and the groups ([`observe`]), places bound and pending
-//! pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and writes the status
-//! ([`status`]). It does not implement anti-affinity between pods, topology spread, volumes, the eviction
-//! of pods to empty a node, or the balancing of similar groups.
+//! project's simulator. A scan reads the cluster and the groups ([`observe`]), places bound and
+//! pending pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and writes the
+//! status ([`status`]). It does not implement anti-affinity between pods, topology spread, volumes,
+//! the eviction of pods to empty a node, or the balancing of similar groups.
 
 mod buffers;
 mod counters;
@@ -39,7 +39,8 @@ pub struct Autoscaler {
 }
 
 impl Autoscaler {
-    /// Starts an autoscaler over all groups that [`NodeGroup`](crate::node_group::NodeGroup) created.
+    /// Starts an autoscaler over all groups that [`NodeGroup`](crate::node_group::NodeGroup)
+    /// created.
     ///
     /// # Errors
     /// The thread cannot be created.
@@ -63,8 +64,8 @@ impl Autoscaler {
         lock(&self.counters).clone()
     }
 
-    /// Waits for this number of complete scans from now. Afterwards, a test can check that an earlier
-    /// change caused no action.
+    /// Waits for this number of complete scans from now. Afterwards, a test can check that an
+    /// earlier change caused no action.
     ///
     /// # Errors
     /// The scans do not complete in time.

@@ -1,4 +1,5 @@
-//! The inputs of a scan: nodes, pods and `DaemonSets` of the API server, and the Auto Scaling groups.
+//! The inputs of a scan: nodes, pods and `DaemonSets` of the API server, and the Auto Scaling
+//! groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,8 @@ use crate::quantity::{amounts, thousandths};
 
 /// The taint of a node that is about to be removed, so that no further pod is bound to it.
 pub(super) const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
-/// The label of GPU nodes on AWS. A node with this label is not ready until its GPUs are registered.
+/// The label of GPU nodes on AWS. A node with this label is not ready until its GPUs are
+/// registered.
 const ACCELERATOR_LABEL: &str = "k8s.amazonaws.com/accelerator";
 
 /// The objects of the cluster at one time.
@@ -106,8 +108,8 @@ impl Groups {
         let node = format!("template-of-{name}");
         let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
         let (labels, taints) = (template.labels, template.taints);
-        // The free room of a template is its capacity: cluster-autoscaler does not subtract the kubelet's
-        // reservations either.
+        // The free room of a template is its capacity: cluster-autoscaler does not subtract the
+        // kubelet's reservations either.
         let free = amounts(Some(&template.capacity))?;
         let mut template = Room { node, labels, taints, free, held: false };
         force_daemon_sets(&mut template, &cluster.daemon_sets)?;
@@ -136,8 +138,8 @@ impl Groups {
         Ok(Group { name, min, max, target, template, registered, ready, unregistered, unready })
     }
 
-    /// The instance type of a group: the first override of a mixed instances policy, else that of the
-    /// launch template.
+    /// The instance type of a group: the first override of a mixed instances policy, else that of
+    /// the launch template.
     async fn instance_type(&mut self, name: &str, group: &AutoScalingGroup) -> Result<String> {
         if let Some(known) = self.types.get(name) {
             return Ok(known.clone());

@@ -1,4 +1,5 @@
-//! Places pods: bound pods on their nodes, and pending pods on free room of present and upcoming nodes.
+//! Places pods: bound pods on their nodes, and pending pods on free room of present and upcoming
+//! nodes.
 
 use std::collections::BTreeMap;
 

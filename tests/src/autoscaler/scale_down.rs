@@ -74,8 +74,8 @@ pub(super) fn candidates(
     chosen
 }
 
-/// Taints a node, checks once more that no pod keeps it, and terminates its instance. Returns whether the
-/// node was removed.
+/// Taints a node, checks once more that no pod keeps it, and terminates its instance. Returns
+/// whether the node was removed.
 pub(super) async fn remove(
     client: &Client,
     autoscaling: &aws_sdk_autoscaling::Client,

@@ -10,10 +10,11 @@ pub(super) struct Growth {
     pub(super) by: usize,
 }
 
-/// Chooses groups until all pods fit or no group helps. Each step chooses the group with the least waste.
+/// Chooses groups until all pods fit or no group helps. Each step chooses the group with the least
+/// waste.
 ///
-/// `nodes_max` is the number of nodes that the cluster may still add. `groups` must not have groups that
-/// back off.
+/// `nodes_max` is the number of nodes that the cluster may still add. `groups` must not have groups
+/// that back off.
 pub(super) fn plan(groups: &[&Group], mut left: Vec<Ask>, mut nodes_max: usize) -> Vec<Growth> {
     let mut plan: Vec<Growth> = Vec::new();
     while !left.is_empty() {

@@ -90,8 +90,8 @@ impl Scanner {
         self.report(&groups, &grown).await
     }
 
-    /// Terminates instances that did not become nodes in time, and makes their groups back off. Returns
-    /// whether an instance was terminated.
+    /// Terminates instances that did not become nodes in time, and makes their groups back off.
+    /// Returns whether an instance was terminated.
     async fn give_up(&mut self, groups: &[Group], now: Instant) -> Result<bool> {
         let mut given_up = false;
         let waiting: BTreeSet<&String> =

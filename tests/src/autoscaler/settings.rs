@@ -8,15 +8,16 @@ use std::time::Duration;
 pub struct Settings {
     /// `--scan-interval`, in cluster-autoscaler 10 s.
     pub scan_interval: Duration,
-    /// `--expendable-pods-priority-cutoff`: pods of a lower priority trigger no scale-up and keep no node.
+    /// `--expendable-pods-priority-cutoff`: pods of a lower priority trigger no scale-up and keep
+    /// no node.
     pub expendable_cutoff: i32,
     /// `--max-nodes-total`: the largest number of nodes of the whole cluster.
     pub max_nodes_total: Option<usize>,
-    /// `--max-node-provision-time`, in cluster-autoscaler 15 min. An instance without a node after this
-    /// time is terminated.
+    /// `--max-node-provision-time`, in cluster-autoscaler 15 min. An instance without a node after
+    /// this time is terminated.
     pub max_node_provision_time: Duration,
-    /// `--initial-node-group-backoff-duration`, in cluster-autoscaler 5 min. Each further failure doubles
-    /// the backoff.
+    /// `--initial-node-group-backoff-duration`, in cluster-autoscaler 5 min. Each further failure
+    /// doubles the backoff.
     pub backoff: Duration,
     /// `--max-node-group-backoff-duration`, in cluster-autoscaler 30 min.
     pub backoff_max: Duration,
@@ -24,7 +25,8 @@ pub struct Settings {
     pub unneeded_time: Duration,
     /// `--scale-down-delay-after-add`, in cluster-autoscaler 10 min.
     pub delay_after_add: Duration,
-    /// `--scale-down-delay-type-local`: a scale-up delays the removal of nodes only in its own group.
+    /// `--scale-down-delay-type-local`: a scale-up delays the removal of nodes only in its own
+    /// group.
     pub delay_type_local: bool,
     /// `--capacity-buffer-controller-enabled` and `--capacity-buffer-pod-injection-enabled`.
     pub capacity_buffers: bool,

@@ -1,4 +1,5 @@
-//! The `ConfigMap` with cluster-autoscaler's status of its groups, in YAML as since its release 1.30.
+//! The `ConfigMap` with cluster-autoscaler's status of its groups, in YAML as since its release
+//! 1.30.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! A proxy in front of the emulator. It records the IAM action of each call, and can throttle the first
-//! calls, which the emulator does not support.
+//! A proxy in front of the emulator. It records the IAM action of each call, and can throttle the
+//! first calls, which the emulator does not support.
 
 use std::sync::{Arc, Mutex};
 
@@ -104,7 +104,8 @@ async fn request(client: &mut TcpStream) -> Result<(String, String)> {
     }
 }
 
-/// The IAM action of a request. The service is in the scope of the signature, the call in the form data.
+/// The IAM action of a request. The service is in the scope of the signature, the call in the form
+/// data.
 fn action(head: &str, body: &str) -> Result<String> {
     let scope = head.split_once("/aws4_request").context("the call is not signed")?.0;
     let service = scope.rsplit('/').next().context("no service")?;

@@ -19,8 +19,8 @@ pub(crate) fn node_template(rest: &str, value: &str) -> Tag {
     tag(&format!("{NODE_TEMPLATE}/{rest}"), value)
 }
 
-/// The request for a group of 0 to 10 instances in one zone, with the tags of the discovery. The caller
-/// adds a launch template or configuration, and sends it.
+/// The request for a group of 0 to 10 instances in one zone, with the tags of the discovery. The
+/// caller adds a launch template or configuration, and sends it.
 pub(crate) fn group(moto: &Moto, name: &str) -> CreateAutoScalingGroupFluentBuilder {
     let call = moto.autoscaling().create_auto_scaling_group().auto_scaling_group_name(name);
     let call = call.min_size(0).max_size(10).availability_zones("us-east-1a");
@@ -45,8 +45,8 @@ pub(crate) async fn template(moto: &Moto, name: &str, data: RequestLaunchTemplat
     made.launch_template().and_then(|made| made.launch_template_id()).unwrap().to_owned()
 }
 
-/// A mixed instances policy of `template`, with overrides of instance `types`. `base` is the least number
-/// of on-demand instances, `percent` the percentage of on-demand instances above it.
+/// A mixed instances policy of `template`, with overrides of instance `types`. `base` is the least
+/// number of on-demand instances, `percent` the percentage of on-demand instances above it.
 pub(crate) fn mixed(
     template: &str,
     types: &[&str],

@@ -1,4 +1,4 @@
-//! Pods that are announced before they exist, or before they may run.
+//! Announced demand: pods that do not exist yet, or that may not run yet.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use tests::node_group::NodeGroup;
 
 use super::world::{POD, Plan, World, job_with};
 
-/// Nothing but what is announced.
+/// A policy with placeholders for announced demand only.
 const ANNOUNCED: &str = "{mode: Act, tick: 10s, forecast: {method: scheduled}}";
 
 fn workload(name: &str, count: u32) -> String {
@@ -20,7 +20,7 @@ fn workload(name: &str, count: u32) -> String {
     )
 }
 
-/// As Kueue does it.
+/// Sets a condition of a Workload, as Kueue does.
 async fn set_condition(world: &World, name: &str, condition: &str) {
     let resource =
         ApiResource::from_gvk(&GroupVersionKind::gvk("kueue.x-k8s.io", "v1beta2", "Workload"));
@@ -37,7 +37,7 @@ async fn set_condition(world: &World, name: &str, condition: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_has_none() {
+async fn a_job_with_quota_has_nodes_before_its_release_and_a_job_without_quota_has_none() {
     let plan =
         Plan { before: vec![crds::WORKLOAD], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", ANNOUNCED)).await;
@@ -51,7 +51,9 @@ async fn a_job_with_quota_has_its_nodes_before_it_is_released_and_one_without_ha
     set_condition(&world, "admitted", "QuotaReserved").await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world
-        .wait_for_status("batch", "what is held back", |status| status["heldBack"]["no_quota"] == 5)
+        .wait_for_status("batch", "the pods held back", |status| {
+            status["heldBack"]["no_quota"] == 5
+        })
         .await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 
@@ -81,15 +83,15 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     let pods = [gated("data", "example.com/data"), gated("unknown", "example.com/other")].concat();
     world.apply(&[held, pods].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    let told = |status: &serde_json::Value| {
+    let held_back = |status: &serde_json::Value| {
         status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1})
     };
-    world.wait_for_status("batch", "what is held back", told).await;
+    world.wait_for_status("batch", "the pods held back", held_back).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cron_job_has_its_nodes_before_it_fires() {
+async fn a_cron_job_has_nodes_before_it_fires() {
     let world =
         Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", ANNOUNCED)).await;
     let cron = |name: &str, schedule: &str, pods: u32| {
@@ -98,12 +100,14 @@ async fn a_cron_job_has_its_nodes_before_it_fires() {
               concurrencyPolicy: Forbid, jobTemplate: {{spec: {{parallelism: {pods}, completions: {pods}, template: {POD}}}}}}}}}\n---\n"
         )
     };
-    // In one minute or two, which the launch latency of three reaches; and in a leap year.
+    // `soon` fires in one or two minutes, within the launch latency of three minutes. `rare` fires
+    // on 29 February.
     let soon = format!("{} * * * *", (world.started_at().await + 120) / 60 % 60);
     world.apply(&[cron("soon", &soon, 2), cron("rare", "0 0 29 2 *", 3)].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world.wait_for_job("soon", 2).await;
-    // Whole seconds of the API server; a node that comes only then takes four.
+    // The timestamps are whole seconds. A node that is launched only when the job fires takes four
+    // seconds, so two seconds show that it was there before.
     let pods = world.pods("default").await.unwrap();
     let waits: Vec<i64> = pods.iter().filter_map(waited_seconds).collect();
     assert!(
@@ -113,7 +117,7 @@ async fn a_cron_job_has_its_nodes_before_it_fires() {
     );
 }
 
-/// From a pod's creation until the scheduler had a node for it.
+/// The time from a pod's creation until it was scheduled, in whole seconds.
 fn waited_seconds(pod: &Pod) -> Option<i64> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;

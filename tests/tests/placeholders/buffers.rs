@@ -1,4 +1,4 @@
-//! CapacityBuffers instead of pods.
+//! CapacityBuffers as placeholders, instead of pods.
 
 use serde_json::json;
 use tests::autoscaler::Settings;
@@ -8,6 +8,8 @@ use tests::node_group::NodeGroup;
 
 use super::world::{Plan, job};
 
+/// A policy with a CapacityBuffer of two nodes at no demand, and of none from a demand of two
+/// nodes.
 const TWO_BUFFERED: &str = "{mode: Act, tick: 10s, placeholders: {kind: CapacityBuffer},
     forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
 
@@ -25,8 +27,9 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
     world.wait_for_placeholders([0, 0, 0]).await;
     world.apply(&job("first", 2)).await;
     let waited = world.wait_for_job("first", 2).await;
-    println!("a job of two nodes waits {waited:.2} s beside CapacityBuffers");
-    // Two nodes are in demand: the plan lowers the buffer, or it would be refilled.
+    println!("a job of two nodes waits {waited:.2} s with CapacityBuffers");
+    // At a demand of two nodes the plan lowers the buffer. Otherwise the autoscaler would refill
+    // it.
     world.wait_for_buffered(1, 0).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
 

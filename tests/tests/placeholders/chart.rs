@@ -1,4 +1,4 @@
-//! The chart, by a real helm.
+//! The chart, rendered and installed by a real helm.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tests::{built, wait};
 use super::world::Plan;
 use tests::node_group::NodeGroup;
 
-/// Whatever the binary prints as its CustomResourceDefinition, the chart installs.
+/// The chart's CustomResourceDefinition must equal the output of `prophet crd`.
 #[test]
 fn the_chart_has_the_definition_that_the_binary_prints() {
     let (code, printed, _) = tests::run(&["crd", "--without-priority-classes"]);
@@ -26,7 +26,7 @@ fn the_chart_has_the_definition_that_the_binary_prints() {
 }
 
 #[test]
-fn the_chart_names_the_network_and_refuses_an_address_without_a_file() {
+fn the_chart_passes_the_model_and_refuses_an_address_without_a_file() {
     for place in
         ["s3://bucket/network.onnx", "s3://bucket/a/b.onnx", "/var/lib/prophet/network.onnx"]
     {
@@ -53,7 +53,7 @@ fn helm(plane: &ControlPlane, arguments: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
+async fn helm_installs_a_working_controller_and_uninstalls_all_of_it() {
     let mut world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
     let chart = installed::chart();
     let tags = "nodeGroupAutoDiscovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
@@ -73,7 +73,7 @@ async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
 
     let deployments: Api<Deployment> = Api::namespaced(world.plane.client(), NAMESPACE);
     let list = deployments.list(&ListParams::default()).await.unwrap().items;
-    let [deployment] = &list[..] else { panic!("one Deployment was to come: {list:?}") };
+    let [deployment] = &list[..] else { panic!("expected one Deployment: {list:?}") };
     let container: Value =
         serde_json::to_value(deployment).unwrap()["spec"]["template"]["spec"]["containers"][0]
             .clone();
@@ -89,8 +89,9 @@ async fn helm_installs_what_runs_and_takes_it_away_without_a_trace() {
     world.prophet.take().unwrap().stop().await.unwrap();
     helm(&world.plane, &["uninstall", "prophet"]);
     let mut left = Vec::new();
-    let gone = wait::until_true("no trace", Duration::from_mins(1), async || {
-        // Helm leaves the namespace; each namespace has an account of its own, sooner or later.
+    let gone = wait::until_true("no object left", Duration::from_mins(1), async || {
+        // Helm does not delete the namespace. Kubernetes creates a default service account in each
+        // namespace after a delay.
         let is_kept = |object: &String| {
             object == "Namespace /prophet"
                 || object.starts_with("ServiceAccount ") && object.ends_with("/default")

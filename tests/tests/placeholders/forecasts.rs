@@ -1,4 +1,4 @@
-//! A history that is recalled, a service level that is held by it, and a network that is wrong.
+//! Forecasts from a recalled history: a service level, and a faulty model.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,8 +20,10 @@ fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-/// Of every 20 minutes, two nodes are needed for six: longer than a launch takes, so that who waits for a node is not served by the
-/// other first, and so short that the autoscaler has removed them in between.
+/// Records a history in which two nodes are needed for six of every 20 minutes.
+///
+/// Six minutes are longer than a launch, so that no pod that waits for a node gets the other node
+/// first. They are short enough that the autoscaler removes the nodes in between.
 async fn record(folder: &Path, hours: i64) {
     let mut journal =
         Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch")
@@ -50,35 +52,35 @@ async fn record(folder: &Path, hours: i64) {
     }
 }
 
-/// The reason of what is wrong.
+/// The reason of the condition `Degraded`.
 fn degraded(status: &Value) -> &str {
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let wrong = conditions.iter().find(|condition| condition["type"] == "Degraded");
-    wrong.and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
+    let degraded = conditions.iter().find(|condition| condition["type"] == "Degraded");
+    degraded.and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says() {
+async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid_model() {
     let folder = tempfile::tempdir().unwrap();
-    let (history, network) = (folder.path().join("history"), folder.path().join("network.onnx"));
+    let (history, model) = (folder.path().join("history"), folder.path().join("model.onnx"));
     record(&history, 8).await;
-    std::fs::write(&network, b"no network").unwrap();
+    std::fs::write(&model, b"not a model").unwrap();
     let arguments =
-        vec![format!("--data={}", history.display()), format!("--model={}", network.display())];
+        vec![format!("--data={}", history.display()), format!("--model={}", model.display())];
     let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let spec = "{mode: Act, tick: 10s, objective: {serviceLevel: 95}}";
     let world = plan.start(&policy("batch", spec)).await;
     world.wait_for_status("batch", "two", |status| status["target"] == 2).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world
-        .wait_for_status("batch", "the network to be told", |status| degraded(status) == "Network")
+        .wait_for_status("batch", "the faulty model", |status| degraded(status) == "Network")
         .await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
-    let wrong = r#"prophet_degraded{policy="prophet/batch",reason="Network"} 1"#;
-    assert!(metrics.contains(wrong), "{metrics}");
+    let faulty = r#"prophet_degraded{policy="prophet/batch",reason="Network"} 1"#;
+    assert!(metrics.contains(faulty), "{metrics}");
 
-    std::fs::write(&network, PRETRAINED).unwrap();
-    world.wait_for_status("batch", "all to be well", |status| degraded(status) == "AllWell").await;
+    std::fs::write(&model, PRETRAINED).unwrap();
+    world.wait_for_status("batch", "no fault", |status| degraded(status) == "AllWell").await;
 
     world.apply(&job("burst", 2)).await;
     let waited = world.wait_for_job("burst", 2).await;
@@ -89,26 +91,27 @@ async fn a_service_level_is_held_from_what_is_recorded_whatever_a_network_says()
         "{status:#}"
     );
 
-    // Waiting costs next to nothing, so that nothing is held.
+    // With nearly free waiting, the policy holds no placeholders.
     let prices = json!({"serviceLevel": null, "waitCost": 0.001, "idleCost": 1_000});
     world.patch_policy("batch", json!({"objective": prices})).await;
     world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
 
-    // What was launched in the burst's place must be gone: else the next job finds it.
+    // The nodes that were launched to replace the placeholders must be gone. Otherwise the next job
+    // would use them.
     world.wait_for_placeholders([0, 0, 0]).await;
     world.launched_after_scans(1).await;
     world.wait_for_nodes(2).await;
-    // What its pods wait for is recorded as that.
+    // The launches that its pods wait for are counted as waited for.
     world.apply(&job("surprise", 2)).await;
     world.wait_for_job("surprise", 2).await;
     let waited_for = r#"prophet_launches_total{policy="prophet/batch",reason="waited_for"} 2"#;
-    let told = wait::until_true(waited_for, DEADLINE, async || {
+    let counted = wait::until_true(waited_for, DEADLINE, async || {
         Ok(world.prophet.as_ref().unwrap().metrics().await?.contains(waited_for))
     });
-    if let Err(error) = told.await {
+    if let Err(error) = counted.await {
         panic!("{error:#}\n{}", world.told());
     }
     world.launched_after_scans(3).await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
-    assert!(metrics.contains(waited_for), "each is told once: {metrics}");
+    assert!(metrics.contains(waited_for), "each launch is counted once: {metrics}");
 }

@@ -1,4 +1,4 @@
-//! Placeholders over groups and placement groups.
+//! The distribution of placeholders over groups and placement groups.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tests::node_group::NodeGroup;
 
 use super::world::{POD, Plan, job};
 
-/// Four of each bucket.
+/// A policy with four placeholders of each bucket at any demand.
 const FOUR: &str =
     "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
 
@@ -23,7 +23,7 @@ fn two_by_two() -> [NodeGroup; 4] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn placeholders_are_dealt_over_placement_groups_and_a_full_one_is_skipped() {
+async fn placeholders_are_spread_over_placement_groups_and_a_full_one_is_skipped() {
     let [large_a, large_b, small_a, small_b] = two_by_two();
     let plan = Plan::of([large_a.sizes(0, 1), large_b, small_a, small_b]);
     let world = plan.start(&policy("batch", FOUR)).await;
@@ -40,12 +40,12 @@ async fn a_group_whose_launches_fail_is_skipped() {
     world.joiner.fail("small-b");
     let world = world.with_controller(&[], &policy("batch", FOUR)).await;
     world.wait_for_groups(&[("large-a", 2), ("large-b", 2), ("small-a", 4)]).await;
-    let told = |status: &serde_json::Value| {
+    let backs_off = |status: &serde_json::Value| {
         let buckets = status["buckets"].as_array().cloned().unwrap_or_default();
         let groups = buckets.iter().filter_map(|bucket| bucket["groups"].as_array()).flatten();
         groups.into_iter().any(|group| group["name"] == "small-b" && group["backoff"] == true)
     };
-    world.wait_for_status("batch", "the backoff to be told", told).await;
+    world.wait_for_status("batch", "the backoff", backs_off).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! Placeholders over Auto Scaling groups: a real API server, scheduler and controller manager, AWS by its emulator, and the
-//! controller with the permissions that its chart gives it.
+//! Placeholders over Auto Scaling groups: a real API server, scheduler and controller manager,
+//! emulated AWS, and the controller with the permissions of its chart.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod announced;

@@ -1,4 +1,4 @@
-//! Policies that observe, act, overlap and go.
+//! Policies that observe, act, overlap and are deleted.
 
 use std::fs;
 use std::path::Path;
@@ -13,27 +13,28 @@ use tests::wait;
 
 use super::world::{Plan, World, job};
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for a condition, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
+/// A policy with two placeholders of each bucket at any demand.
 fn two(mode: &str) -> String {
     format!(
         "{{mode: {mode}, tick: 10s, forecast: {{method: ladder, ladder: {{nodesToReplicas: [[0, 2]]}}}}}}"
     )
 }
 
-/// What the controller wrote beside status and Events.
+/// The controller's write requests, except those of status and Events.
 fn writes(world: &World) -> Vec<Entry> {
     let log = world.plane.audit_log().unwrap_or_else(|error| panic!("{error:#}"));
-    let told = ["overprovisioningpolicies/status", "events"];
+    let reports = ["overprovisioningpolicies/status", "events"];
     log.into_iter()
         .filter(|entry| entry.user == "system:serviceaccount:prophet:prophet" && entry.writes())
-        .filter(|entry| !told.contains(&entry.resource.as_str()))
+        .filter(|entry| !reports.contains(&entry.resource.as_str()))
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn observing_writes_status_and_events_only_and_going_back_to_it_removes_what_stands() {
+async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeholders() {
     let options = Options { audited: true, ..Options::default() };
     let plan = Plan { options, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", &two("Observe"))).await;
@@ -73,7 +74,7 @@ async fn a_policy_that_is_deleted_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_policies_that_overlap_the_younger_stands_back() {
+async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
     let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
     let older = two("Act").replace("mode:", "buckets: {instanceTypes: [m5.xlarge]}, mode:");
     let world = Plan::of(groups).start(&policy("older", &older)).await;
@@ -88,9 +89,9 @@ async fn of_two_policies_that_overlap_the_younger_stands_back() {
             condition["type"] == "Degraded" && condition["reason"] == "OverlappingBuckets"
         })
     };
-    world.wait_for_status("younger", "the overlap to be told", overlaps).await;
+    world.wait_for_status("younger", "the overlap", overlaps).await;
     assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.told());
-    world.wait_for_status("older", "all to be well", |status| !overlaps(status)).await;
+    world.wait_for_status("older", "no overlap", |status| !overlaps(status)).await;
     assert!(
         world
             .sets()
@@ -111,11 +112,11 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
         Plan { arguments: arguments.clone(), ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let mut world = plan.start(&policy("batch", &two("Act"))).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    // A tick later there is something to recall.
+    // After one more tick the history has a line to recall.
     tokio::time::sleep(Duration::from_secs(11)).await;
     world.prophet.take().unwrap().stop().await.unwrap();
 
-    // What the ReplicaSet makes anew stays held: nothing is launched for it.
+    // The gate holds the pod that the ReplicaSet recreates, so no node is launched for it.
     world.apply(&job("first", 1)).await;
     world.wait_for_job("first", 1).await;
     world.wait_for_placeholders([1, 0, 1]).await;
@@ -126,15 +127,15 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
     let log = world.prophet.as_ref().unwrap().log().unwrap();
     let recalled = log.lines().rev().find(|line| line.contains("history recalled")).unwrap();
     assert!(!recalled.contains("recalled=0"), "{recalled}");
-    let told = tests::run(&["history", "--data", folder.path().to_str().unwrap()]);
-    assert!(told.0 == 0 && told.1.contains("prophet.batch"), "{told:?}");
+    let listed = tests::run(&["history", "--data", folder.path().to_str().unwrap()]);
+    assert!(listed.0 == 0 && listed.1.contains("prophet.batch"), "{listed:?}");
     assert!(
         recorded(&folder.path().join("policy=prophet.batch"))
             .contains(r#""launches":[{"bucket":"m5.xlarge","group":"small""#)
     );
 }
 
-/// The lines that were recorded, of all days of a policy.
+/// All recorded lines of a policy, from the files of all days.
 fn recorded(policy: &Path) -> String {
     let entries = |folder: &Path| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let files = entries(policy).flat_map(|day| entries(&day).collect::<Vec<_>>());
@@ -142,19 +143,19 @@ fn recorded(policy: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused_or_told() {
+async fn an_invalid_policy_is_refused_or_reported() {
     let class = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: inert}, value: -1000, preemptionPolicy: Never}";
     let plan = Plan { before: vec![class], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let inert = two("Act").replace("mode:", "placeholders: {priorityClassName: inert}, mode:");
     let world = plan.start(&policy("inert", &inert)).await;
-    let told = |status: &serde_json::Value| {
+    let reported = |status: &serde_json::Value| {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| {
             condition["reason"] == "PriorityClass"
                 && condition["message"].as_str().is_some_and(|message| message.contains("-1000"))
         })
     };
-    world.wait_for_status("inert", "the priority to be told", told).await;
+    world.wait_for_status("inert", "the wrong priority", reported).await;
     assert!(world.sets().await.unwrap().is_empty());
 
     for (spec, message) in [

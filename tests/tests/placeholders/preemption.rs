@@ -1,4 +1,4 @@
-//! Workloads take the nodes that placeholders hold.
+//! Pods of workloads preempt placeholders.
 
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
@@ -11,7 +11,7 @@ use tests::node_group::NodeGroup;
 
 use super::world::{Plan, World, job};
 
-/// Two placeholders of each bucket while nothing runs, none once two nodes are in demand.
+/// A policy with two placeholders of each bucket at no demand, and none from a demand of two nodes.
 const TWO_AT_FIRST: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
 
 async fn delete_job(world: &World, name: &str) {
@@ -21,7 +21,7 @@ async fn delete_job(world: &World, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
+async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     let plan = || Plan::of([NodeGroup::new("small", "m5.xlarge")]);
     let world = plan().start(&policy("batch", TWO_AT_FIRST)).await;
     world.wait_for_placeholders([2, 0, 0]).await;
@@ -29,7 +29,8 @@ async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
 
     world.apply(&job("first", 2)).await;
     let with = world.wait_for_job("first", 2).await;
-    // The plan wants none now: what the ReplicaSet recreates stays held until it is taken away.
+    // The plan has no placeholders now. The gate holds the pods that the ReplicaSet recreates,
+    // until the controller removes them.
     world.wait_for_placeholders([0, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
     assert_eq!(world.nodes().await.len(), 2);
@@ -43,20 +44,17 @@ async fn a_job_preempts_placeholders_and_its_place_is_refilled_only_by_plan() {
     let alone = plan().start_alone().await;
     alone.apply(&job("first", 2)).await;
     let without = alone.wait_for_job("first", 2).await;
-    println!(
-        "a job of two nodes waits {with:.2} s beside the controller, {without:.2} s without it"
-    );
+    println!("a job of two nodes waits {with:.2} s with the controller, {without:.2} s without it");
     assert!(with < without, "{with} {without}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_vanish_between_ticks_launch_nothing() {
-    // An autoscaler that does not look: what the pods themselves would launch is not the question.
-    let blind = Settings { scan_interval: Duration::from_hours(1), ..Settings::default() };
-    let plan = Plan {
-        autoscaler: blind,
-        ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)])
-    };
+    // The autoscaler does not scan during the test, because it would launch nodes for the pods
+    // themselves.
+    let idle = Settings { scan_interval: Duration::from_hours(1), ..Settings::default() };
+    let plan =
+        Plan { autoscaler: idle, ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)]) };
     let world = plan.start(&policy("batch", "{mode: Act, tick: 20s}")).await;
     world.wait_for_status("batch", "a first turn", |status| status["demand"] == 0).await;
     world.apply(&job("burst", 50)).await;
@@ -81,7 +79,7 @@ async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
         .await;
     world.wait_for_groups(&[("gpu", 1)]).await;
     world.patch_policy("batch", json!({"limits": {"buckets": {"m5.xlarge": 1}}})).await;
-    // The CPU placeholder is the younger one now, and that is not what decides.
+    // The CPU placeholder is now the younger one. The price decides on preemption, not the age.
     world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
     world.apply(&job("small", 1)).await;
     world.wait_for_job("small", 1).await;
@@ -95,7 +93,7 @@ async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_another_workload_takes_is_reported_and_refilled_within_the_limits() {
+async fn a_placeholder_that_another_workload_preempts_is_reported_and_replaced_within_the_limits() {
     let spec = "{mode: Act, tick: 10s, workloads: {namespaces: [batch]}, limits: {placeholders: 1},
         forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
     let world =

@@ -1,4 +1,4 @@
-//! What placeholders are made of changes.
+//! Changes of the placeholders' pod template.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use tests::wait;
 
 use super::world::{DEADLINE, Plan, is_bound};
 
+/// A policy with three placeholders of each bucket at any demand.
 const THREE: &str =
     "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
 
-/// It reserves half a core of each node, at a priority above all placeholders.
+/// A DaemonSet that requests half a core of each node, at a priority above all placeholders.
 const DAEMON_SET: &str =
     "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent, namespace: kube-system}, spec: {
     selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {containers: [
@@ -21,7 +22,7 @@ const DAEMON_SET: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
-    // A node that a roll leaves for a moment is not one that nobody needs.
+    // A rollout leaves nodes empty for a short time, so the unneeded time is longer than that.
     let autoscaler = Settings { unneeded_time: Duration::from_secs(30), ..Settings::default() };
     let plan = Plan { autoscaler, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", THREE)).await;

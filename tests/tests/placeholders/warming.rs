@@ -1,5 +1,7 @@
-//! What placeholders have on the node before its first job. kwok runs no containers: what is looked at is the ReplicaSet as
-//! the API server stored it, and its command, run as a process.
+//! Warm images and data: placeholders load them onto a node before its first job.
+//!
+//! kwok runs no containers. The tests check the ReplicaSet that the API server stored, and run its
+//! command as a process.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +24,7 @@ fn warming(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_and_data_are_on_the_node_and_the_data_once() {
+async fn placeholders_load_images_and_data_and_load_the_data_only_once() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = format!("--warm-host-path-prefix={}", folder.path().display());
     let data = folder.path().join("weights");
@@ -43,14 +45,16 @@ async fn images_and_data_are_on_the_node_and_the_data_once() {
     let has = |key: &str, volume: &Value| volumes.iter().any(|found| found[key] == *volume);
     assert!(has("image", &image) && has("hostPath", &path), "{volumes:#?}");
 
-    // As the kubelet would: the folder is there, and the command runs on each new placeholder of the node.
+    // As with a kubelet, the folder exists, and the command runs for each new placeholder of the
+    // node.
     fs::create_dir_all(&data).unwrap();
     let command: Vec<String> = serde_json::from_value(first(1, "command")).unwrap();
     let run = || Command::new(&command[0]).args(&command[1..]).status().unwrap().success();
     assert!(run() && run());
     assert_eq!(fs::read_to_string(data.join("data")).unwrap(), "a line\n");
 
-    // One that was killed half-way left no marker, and is run again.
+    // A command that was killed before its end leaves no marker, so the next one loads the data
+    // again.
     fs::remove_file(data.join(".done")).unwrap();
     assert!(run());
     assert_eq!(fs::read_to_string(data.join("data")).unwrap(), "a line\na line\n");

@@ -1,4 +1,4 @@
-//! A cluster over groups, with an autoscaler, and with or without the controller.
+//! A cluster with groups and an autoscaler, with or without the controller.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use tests::node_group::{NodeGroup, PLACEMENT_GROUP_LABEL};
 use tests::wait;
 use tokio::time::Instant;
 
-/// Long enough for a machine that does something else, too.
+/// The longest wait for a condition, long enough for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
 const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 
-/// Kinds whose objects come and go without anybody's doing.
+/// Kinds whose objects Kubernetes itself creates and deletes; an inventory leaves them out.
 const OF_THEMSELVES: [&str; 7] =
     ["Event", "Lease", "Node", "CSINode", "ConfigMap", "APIService", "ComponentStatus"];
 
-/// What a world is made of.
+/// The configuration of a [`World`].
 #[derive(Default)]
 pub(crate) struct Plan<'a> {
     pub(crate) groups: Vec<NodeGroup>,
     pub(crate) options: Options,
     pub(crate) autoscaler: Settings,
-    /// Applied before the controller starts.
+    /// YAML documents that are applied before the controller starts.
     pub(crate) before: Vec<&'a str>,
-    /// More arguments of the controller.
+    /// Additional arguments of the controller.
     pub(crate) arguments: Vec<String>,
 }
 
@@ -47,19 +47,19 @@ impl Plan<'_> {
         Self { groups: groups.into_iter().collect(), ..Self::default() }
     }
 
-    /// The whole of it, with the controller and its policies.
+    /// Starts the cluster and the controller, and applies the policies.
     pub(crate) async fn start(self, policies: &str) -> World {
         let world = World::start(self, policies).await;
         world.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// All but the controller.
+    /// Starts the cluster without the controller.
     pub(crate) async fn start_alone(&self) -> World {
         World::alone(self).await.unwrap_or_else(|error| panic!("{error:#}"))
     }
 }
 
-/// See the module.
+/// A running cluster with groups, an autoscaler and, optionally, the controller.
 pub(crate) struct World {
     pub(crate) prophet: Option<Prophet>,
     pub(crate) autoscaler: Autoscaler,
@@ -89,7 +89,7 @@ impl World {
         Ok(world.with_controller(&plan.arguments, policies).await)
     }
 
-    /// The same with the controller and its policies.
+    /// Applies the chart, starts the controller, and applies the policies.
     pub(crate) async fn with_controller(mut self, more: &[String], policies: &str) -> Self {
         let installed = Prophet::apply_chart(&self.plane).await;
         installed.unwrap_or_else(|error| panic!("{error:#}"));
@@ -98,7 +98,7 @@ impl World {
         self
     }
 
-    /// Starts the controller, with more arguments.
+    /// Starts the controller, with these additional arguments.
     pub(crate) async fn start_controller(&mut self, more: &[String]) {
         let label = format!("--placement-group-label={PLACEMENT_GROUP_LABEL}");
         let mut arguments = vec![DISCOVERY, &label];
@@ -128,20 +128,20 @@ impl World {
         self.ours("prophet.dev", "v1alpha1", "OverprovisioningPolicy")
     }
 
-    /// A kind in the placeholders' namespace.
+    /// The API of a kind in the namespace of the placeholders.
     fn ours(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::namespaced_with(self.plane.client(), NAMESPACE, &resource)
     }
 
-    /// When the controller was installed, in Unix seconds, by the API server's clock.
+    /// The time of the controller's installation, in Unix seconds of the API server's clock.
     pub(crate) async fn started_at(&self) -> i64 {
         let namespaces: Api<Namespace> = Api::all(self.plane.client());
         let ours = namespaces.get(NAMESPACE).await.unwrap_or_else(|error| panic!("{error:#}"));
         ours.creation_timestamp().map_or(0, |time| time.0.as_second())
     }
 
-    /// The reasons of the Events in the placeholders' namespace that the controller told.
+    /// The reasons of the controller's Events in the namespace of the placeholders.
     pub(crate) async fn events(&self) -> Vec<String> {
         let events = self.ours("events.k8s.io", "v1", "Event").list(&ListParams::default()).await;
         let events = events.unwrap_or_else(|error| panic!("{error:#}")).items;
@@ -149,7 +149,7 @@ impl World {
         ours.map(|event| event.data["reason"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Waits until there are so many CapacityBuffers at most, and they ask for so many nodes together.
+    /// Waits until there are at most `buffers_max` CapacityBuffers, with `nodes` replicas in total.
     pub(crate) async fn wait_for_buffered(&self, buffers_max: usize, nodes: u64) {
         let buffers = self.ours("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
         let mut last = Vec::new();
@@ -165,9 +165,11 @@ impl World {
         }
     }
 
-    /// All objects of the cluster that a person or a chart could have made, as `KIND NAMESPACE/NAME`.
+    /// All objects of the cluster except those that Kubernetes itself creates, as `KIND
+    /// NAMESPACE/NAME`.
     ///
-    /// Fails where a kind goes away meanwhile.
+    /// # Errors
+    /// A kind is deleted during the listing.
     pub(crate) async fn inventory(&self) -> Result<BTreeSet<String>> {
         let found = Discovery::new(self.plane.client()).run().await?;
         let mut all = BTreeSet::new();
@@ -195,13 +197,13 @@ impl World {
         Ok(pods.list(&ListParams::default()).await?.items)
     }
 
-    /// The placeholders' ReplicaSets.
+    /// The ReplicaSets of the placeholders.
     pub(crate) async fn sets(&self) -> Result<Vec<ReplicaSet>> {
         let sets: Api<ReplicaSet> = Api::namespaced(self.plane.client(), NAMESPACE);
         Ok(sets.list(&ListParams::default()).await?.items)
     }
 
-    /// Placeholders: on nodes, ungated and waiting, held by the gate.
+    /// The numbers of placeholders on nodes, pending without the gate, and held by the gate.
     async fn placeholders(&self) -> Result<[usize; 3]> {
         let mut pods = self.pods(NAMESPACE).await?;
         pods.retain(|pod| pod.labels().contains_key("prophet.dev/policy"));
@@ -221,7 +223,7 @@ impl World {
         }
     }
 
-    /// Placeholders on nodes, by what their annotations name as the group.
+    /// The number of placeholders on nodes, by the group in their annotations.
     pub(crate) async fn ready_by_group(&self) -> Vec<(String, usize)> {
         let pods = self.pods(NAMESPACE).await.unwrap_or_else(|error| panic!("{error:#}"));
         let mut counts = std::collections::BTreeMap::new();
@@ -231,7 +233,7 @@ impl World {
         counts.into_iter().collect()
     }
 
-    /// Waits until so many placeholders of each of these groups, and of no others, are on nodes.
+    /// Waits until the placeholders on nodes, by group, are exactly these.
     pub(crate) async fn wait_for_groups(&self, expected: &[(&str, usize)]) {
         let mut last = Vec::new();
         let what = format!("placeholders on nodes {expected:?}");
@@ -247,7 +249,8 @@ impl World {
         }
     }
 
-    /// The seconds until so many pods, whose names begin so, are on nodes.
+    /// Waits until `pods` pods whose names begin with `name` are on nodes; returns the wait in
+    /// seconds.
     pub(crate) async fn wait_for_job(&self, name: &str, pods: usize) -> f64 {
         let begin = Instant::now();
         let what = format!("{pods} pods of {name}");
@@ -262,7 +265,8 @@ impl World {
         begin.elapsed().as_secs_f64()
     }
 
-    /// Waits until the policy's status is as it should be.
+    /// Waits until the condition `holds` is true of the policy's status. `what` names the
+    /// condition.
     pub(crate) async fn wait_for_status(
         &self,
         policy: &str,
@@ -285,7 +289,7 @@ impl World {
         list.unwrap_or_else(|error| panic!("{error:#}")).items
     }
 
-    /// Waits until so many nodes are left, and no others are on their way.
+    /// Waits until there are exactly `expected` nodes, and no others are launching.
     pub(crate) async fn wait_for_nodes(&self, expected: usize) {
         let mut last = (0, 0);
         let what = format!("{expected} nodes");
@@ -296,18 +300,19 @@ impl World {
             Ok(last == (expected, expected))
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; nodes, and instances asked for: {last:?}\n{}", self.told());
+            panic!("{error:#}; nodes and requested instances: {last:?}\n{}", self.told());
         }
     }
 
-    /// Nodes asked for so far; so many scans from now, it must still be that many.
+    /// The number of nodes that the autoscaler has requested, after waiting for `scans` more scans.
     pub(crate) async fn launched_after_scans(&self, scans: u32) -> usize {
         let waited = self.autoscaler.wait_for_scans(scans).await;
         waited.unwrap_or_else(|error| panic!("{error:#}"));
         self.autoscaler.counters().launched()
     }
 
-    /// What the parts say of themselves, for a test that fails.
+    /// The counters and errors of the parts and the last 40 log lines of the controller, for the
+    /// message of a failing test.
     pub(crate) fn told(&self) -> String {
         let log = self.prophet.as_ref().and_then(|prophet| prophet.log().ok()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -325,18 +330,18 @@ fn is_gated(pod: &Pod) -> bool {
     gates.is_some_and(|gates| !gates.is_empty())
 }
 
-/// A job of so many pods, each a node of m5.xlarge large.
+/// The YAML document of a job of `pods` pods, each of which needs a node of m5.xlarge.
 pub(crate) fn job(name: &str, pods: usize) -> String {
     job_with(name, pods, "")
 }
 
-/// The same with more in its spec.
+/// As [`job`], with `more` added to the job's spec.
 pub(crate) fn job_with(name: &str, pods: usize, more: &str) -> String {
     format!(
         "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}, labels: {{job: {name}}}}}, spec: {{{more} parallelism: {pods}, completions: {pods}, template: {POD}}}}}\n---\n"
     )
 }
 
-/// The template of a pod that takes a node of m5.xlarge.
+/// The template of a pod that needs a node of m5.xlarge.
 pub(crate) const POD: &str = "{spec: {restartPolicy: Never, containers: [
     {name: work, image: busybox, resources: {requests: {cpu: '3', memory: 8Gi}}}]}}";

@@ -1,4 +1,4 @@
-//! All that a backtest came to.
+//! The result of a backtest as JSON, and the notes on its figures.
 
 use placeholders::Objective;
 use serde_json::{Value, json};
@@ -13,21 +13,22 @@ use crate::forecast::Method;
 use crate::simulate::{Comparison, DAYS_MIN, SimulationSettings};
 use crate::trace::Trace;
 
-/// What a backtest came to.
+/// The result of a backtest.
 #[derive(Clone, Debug)]
 pub struct Backtest {
-    /// How far off forecasts were.
+    /// The errors of the forecasters.
     pub errors: Errors,
-    /// What decisions would have cost, where they were asked for.
+    /// The cost of decisions; `None` when only forecasts were scored.
     pub decisions: Option<Comparison>,
-    /// Whether it is the paper's protocol.
+    /// Whether the backtest follows the paper's protocol.
     pub paper: bool,
-    /// The networks that were judged under names of their own.
+    /// The models that were scored under their own names.
     pub networks: Vec<NamedModel>,
 }
 
 impl Backtest {
-    /// As one object: `{"trace", "settings", "forecast", "decisions"}`, and more.
+    /// Returns the result as one JSON object: `{"trace", "settings", "forecast", "decisions"}` and
+    /// more.
     pub fn document(&self, settings: &SimulationSettings, trace: &Trace) -> Value {
         let Self { errors, decisions, paper, networks } = self;
         let decisions = decisions.as_ref().map(|comparison| comparison.document(settings, trace));
@@ -54,26 +55,26 @@ impl Backtest {
         object
     }
 
-    /// What a reader must know, a sentence each.
+    /// Returns the notes that explain the figures.
     pub(super) fn notes(&self, settings: &SimulationSettings) -> Vec<String> {
         let Errors { ticks, days, .. } = self.errors;
         let q = settings.policy.objective.quantile();
         let mut notes = vec![
             format!(
-                "{ticks} ticks of {} on {days} days, each bucket that was ever in use; demand as offered: each job from its submission on.",
+                "{ticks} ticks of {} on {days} days, for each bucket that was in use at any time. Demand is offered demand: each job counts from its submission on.",
                 settings.tick
             ),
-            "mse, pmse: squared errors over the square of the bucket's largest demand before --from; pmse counts what is forecast too high. wape: absolute errors over demand.".into(),
+            "mse, pmse: squared errors, divided by the square of the bucket's largest demand before --from; pmse counts only forecasts that are too high. wape: absolute errors, divided by demand.".into(),
             "pinball: the mean loss over the quantiles .1 to .9, .95, .975 and .99, in nodes.".into(),
             format!(
-                "coverage: how often what came was below, and at most, the quantile {q} (of D, what is held: the ensemble holds what costs least, not that quantile)."
+                "coverage: how often the actual value was below, and at most equal to, the quantile {q}. For D, the headroom replaces the quantile, because the ensemble minimises cost and does not hold that quantile."
             ),
-            "D: the new nodes needed within the lead, exact to the event. Its squared error is of the mean, and zero is what last-value says of it. The ensemble's is that of the method that carries it, which may look farther than the lead: a node that was launched stays for a while.".into(),
+            "D: the new nodes needed within the lead time, computed from every event and not only from ticks. The squared error is that of the mean. The forecast of last-value is 0. The forecast of the ensemble is that of the carrier. It may cover more than the lead time, because a launched node stays for some time.".into(),
         ];
         notes.push(if days < DAYS_MIN {
-            format!("{days} days are too few for intervals by day (at least {DAYS_MIN}): none is given.")
+            format!("{days} days are too few for intervals by day (at least {DAYS_MIN}), so none is given.")
         } else {
-            "Intervals: 95 % of resamples by day, paired with last-value; one that covers 1 is a tie.".into()
+            "Intervals hold 95 % of resamples by day, paired with last-value. An interval that covers 1 is a tie.".into()
         });
         notes.extend(coverage_note(&self.errors.scores, settings.policy.objective));
         notes.extend(self.errors.faults.clone());
@@ -81,24 +82,25 @@ impl Backtest {
     }
 }
 
-/// Where a quantile was asked for, how far its coverage strays, by the methods that calibrate it.
+/// Returns the extremes of coverage for the methods that calibrate a quantile, or `None` when the
+/// objective is not a quantile.
 fn coverage_note(scores: &[Score], objective: Objective) -> Option<String> {
     let Objective::Quantile(quantile) = objective else { return None };
     let calibrated = Method::QUANTILES.map(Method::name);
-    let told = scores.iter().filter_map(|score| {
+    let extremes = scores.iter().filter_map(|score| {
         let over = score.coverage_over_7_days.filter(|_| score.horizon == Horizon::Lead)?;
         let CoverageOverDays { most_below, least_at_most } = over;
-        let is_told =
+        let is_calibrated =
             score.name != Method::Ensemble.name() && calibrated.contains(&score.name.as_str());
-        is_told.then(|| {
+        is_calibrated.then(|| {
             format!("{} {:.1}, {:.1}", score.name, 100.0 * most_below, 100.0 * least_at_most)
         })
     });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| {
+    let extremes: Vec<String> = extremes.collect();
+    (!extremes.is_empty()).then(|| {
         format!(
-            "Coverage of D over any {COVERAGE_DAYS} days, in %, the quantile {quantile}: the largest share below it, the smallest at most it: {}.",
-            told.join("; ")
+            "Coverage of D over any {COVERAGE_DAYS} days, in %, at the quantile {quantile} (the largest share below it, the smallest share at most equal to it): {}.",
+            extremes.join("; ")
         )
     })
 }
@@ -120,15 +122,16 @@ mod tests {
         assert_eq!(coverage_note(&[score], objective).as_deref(), expected);
     }
 
-    /// Each day one of two is met; the other is exceeded on the first day and not reached on the others.
+    /// Each day has two forecasts of 2 nodes. One actual value is 2; the other is 3 on the first
+    /// day and 1 on the other days.
     #[test]
-    fn coverage_is_told_of_quantiles_that_are_asked_for() {
-        let asked = Objective::Quantile(0.9);
-        let told = "Coverage of D over any 7 days, in %, the quantile 0.9: the largest share below it, the smallest at most it: state 50.0, 92.9.";
-        check("state", 8, asked, Some(told));
-        check("state", 7, asked, None);
+    fn coverage_is_reported_for_calibrated_quantiles_only() {
+        let quantile = Objective::Quantile(0.9);
+        let note = "Coverage of D over any 7 days, in %, at the quantile 0.9 (the largest share below it, the smallest share at most equal to it): state 50.0, 92.9.";
+        check("state", 8, quantile, Some(note));
+        check("state", 7, quantile, None);
         check("state", 8, Objective::default(), None);
-        check("ensemble", 8, asked, None);
-        check("zero", 8, asked, None);
+        check("ensemble", 8, quantile, None);
+        check("zero", 8, quantile, None);
     }
 }

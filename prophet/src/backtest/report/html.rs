@@ -1,4 +1,4 @@
-//! A backtest as one self-contained page.
+//! A backtest as one self-contained HTML page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use embedder::Catalog;
 
 use super::document::Backtest;
-use super::table::{COLUMNS, PAPER_HEADS, paper_rows, title};
+use super::table::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
 use crate::backtest::answer::LEVELS;
 use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
@@ -19,7 +19,7 @@ use crate::simulate::SimulationSettings;
 use crate::simulate::report::html::{figures_note, frontier, table as figures_table};
 use crate::trace::Trace;
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(
     backtest: &Backtest,
     settings: &SimulationSettings,
@@ -37,7 +37,7 @@ pub(super) fn page(
         section(
             &mut body,
             "The paper's table 4, Philly, one tick ahead",
-            "Printed figures, and ours.",
+            &format!("The figures that the paper prints, and ours. {}", escape(PAPER_NOTE)),
             &rows,
         );
     }
@@ -51,16 +51,15 @@ pub(super) fn page(
             &errors_table(&errors.scores, horizon),
         );
     }
-    let note = "How often what came was at most a quantile, by the quantile that was asked for. On the diagonal, a forecast says what it means; counts that tie lift it.";
+    let note = "How often the actual value was at most equal to a quantile, by the level of the quantile. The line of a calibrated forecast is the diagonal. Actual values that equal the quantile raise the line.";
     section(&mut body, "Coverage of D", note, &coverage(&errors.scores));
     if errors.carriers.iter().any(|day| !day.is_empty()) {
-        let note =
-            "The share of ticks of each day at which a method was the one whose word was held.";
-        section(&mut body, "Who carried the ensemble", note, &carriers(errors));
+        let note = "The share of the ticks of each day at which the forecast of a method was held.";
+        section(&mut body, "The carrier of the ensemble", note, &carriers(errors));
     }
     if let Some(comparison) = decisions {
         section(&mut body, "Decisions", &figures_note(comparison), &figures_table(comparison));
-        let note = "Lower and further left is better. A point on a line is one setting: a quantile, or a constant.";
+        let note = "Lower and further left is better. Each point on a line is one setting: a quantile, or a constant.";
         section(&mut body, "Waiting against cost", note, &frontier(comparison));
     }
     whole(body, settings, &trace.source)
@@ -94,13 +93,13 @@ fn table<const N: usize>(heads: [[&str; N]; 2], rows: Vec<(String, Vec<String>)>
     text + "</tbody></table></div>"
 }
 
-/// Points that are drawn: as many as a screen can show.
+/// The largest number of points that are drawn. It is close to the horizontal pixels of a plot.
 const POINTS: usize = 700;
 
 fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, catalog: &Catalog) {
     let Telling { entrant, bucket, points, .. } = &errors.telling;
     let Some(entry) = catalog.buckets().get(*bucket) else { return };
-    let note = "The two days in which most new nodes were needed: what would be held beyond demand, and what was needed until a node ordered at that moment would be ready.";
+    let note = "The two days in which the most new nodes were needed. The band is the headroom that would be held. The line is the number of new nodes that were needed before a node ordered at that moment would be ready.";
     section(
         body,
         &format!("New nodes: {} by {entrant}", entry.name),
@@ -109,19 +108,20 @@ fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, cata
     );
     if points.iter().any(|point| point.tenths.is_some()) {
         let ahead = capitalised(&title(Horizon::Ticks(Horizon::TICKS_MAX), settings));
-        let note = "The eight hours of them in which most was needed. The band lies between the lowest and the highest tenth of what was expected; the line is what came.";
+        let note = "The eight hours of these two days in which the most new nodes were needed. The band lies between the quantiles 0.1 and 0.9 of the forecast. The line is the actual demand.";
         let plot = ahead_plot(&most_needed(busiest(points, points.len().div_ceil(6))));
         section(body, &format!("{ahead}: {} by {entrant}", entry.name), note, &plot);
     }
 }
 
-/// So many points as can be drawn: of each bin, the tick that needed most.
+/// Reduces the points to at most [`POINTS`]: each bin keeps the tick that needed the most new
+/// nodes.
 fn most_needed(points: &[Point]) -> Vec<&Point> {
     let bins = points.chunks(points.len().div_ceil(POINTS).max(1));
     bins.filter_map(|bin| bin.iter().max_by(|a, b| a.needed().total_cmp(&b.needed()))).collect()
 }
 
-/// The so many points one after the other that needed most.
+/// Returns the `len` consecutive points that needed the most new nodes.
 fn busiest(points: &[Point], len: usize) -> &[Point] {
     let needed = |points: &[Point]| points.iter().map(Point::needed).sum::<f64>();
     points
@@ -144,7 +144,7 @@ fn new_nodes_plot(points: &[&Point]) -> String {
             layer("needed", "c4", Mark::Steps(needed)),
         ],
     };
-    plot.svg("New nodes that were needed within the lead, and what was held for them, over time")
+    plot.svg("New nodes that were needed within the lead time, and the headroom held for them, over time")
 }
 
 fn ahead_plot(points: &[&Point]) -> String {
@@ -157,19 +157,19 @@ fn ahead_plot(points: &[&Point]) -> String {
         x: Axis::Time,
         y_from_zero: false,
         layers: vec![
-            layer("expected, 10 % to 90 %", "c0", Mark::Band(band)),
+            layer("forecast, 10 % to 90 %", "c0", Mark::Band(band)),
             layer("demand", "c4", Mark::Steps(came)),
         ],
     };
-    plot.svg("Demand and what was expected of it, over time")
+    plot.svg("Actual and forecast demand, over time")
 }
 
 fn coverage(scores: &[Score]) -> String {
-    let said = scores.iter().filter(|score| score.horizon == Horizon::Lead);
-    // Points without a distribution have no quantiles.
+    let of_d = scores.iter().filter(|score| score.horizon == Horizon::Lead);
+    // Point forecasts have no quantiles.
     let points =
         ["zero", "last-value", "static-max", "ladder", "moving-window", "autopilot-ml", "oracle"];
-    let said = said.filter(|score| {
+    let of_d = of_d.filter(|score| {
         !points.contains(&score.name.as_str()) && !score.name.starts_with("constant")
     });
     let line = |(place, score): (usize, &Score)| {
@@ -179,16 +179,16 @@ fn coverage(scores: &[Score]) -> String {
             .map(|(level, share)| (100.0 * level, 100.0 * share));
         layer(&score.name, &format!("c{}", place % 8), Mark::Line(points.collect()))
     };
-    let mut layers: Vec<Layer> = said.enumerate().map(line).collect();
+    let mut layers: Vec<Layer> = of_d.enumerate().map(line).collect();
     layers.push(layer("", "c4", Mark::Line(vec![(0.0, 0.0), (100.0, 100.0)])));
     let plot = Plot {
         x_label: "quantile, %".into(),
-        y_label: "% of ticks at which it was enough".into(),
+        y_label: "% of ticks at which it sufficed".into(),
         x: Axis::Number,
         y_from_zero: true,
         layers,
     };
-    plot.svg("How often a quantile was enough, by quantile and forecaster")
+    plot.svg("How often a quantile sufficed, by quantile and forecaster")
 }
 
 fn carriers(errors: &Errors) -> String {
@@ -199,7 +199,7 @@ fn carriers(errors: &Errors) -> String {
             100.0 * counts.get(method).copied().unwrap_or(0.0)
                 / counts.values().sum::<f64>().max(1.0)
         };
-        // The last day has an end, too.
+        // The last day is repeated, so that its step has an end.
         let days = errors.carriers.iter().chain(errors.carriers.last()).map(share);
         let starts = (0..).map(|day| (errors.since + day * DAY_SECONDS) as f64);
         layer(method, &format!("c{}", place % 8), Mark::Steps(starts.zip(days).collect()))
@@ -211,7 +211,7 @@ fn carriers(errors: &Errors) -> String {
         y_from_zero: true,
         layers: methods.into_iter().enumerate().map(line).collect(),
     };
-    plot.svg("The share of ticks that each method carried the ensemble, by day")
+    plot.svg("The share of ticks at which each method was the carrier of the ensemble, by day")
 }
 
 fn layer(name: &str, class: &str, mark: Mark) -> Layer {

@@ -1,9 +1,9 @@
-//! Tables, files and pictures of a backtest.
+//! Tables, files and plots of a backtest.
 //!
 //! ```text
-//! document.rs  all figures, and JSON
-//! table.rs   for a terminal
-//! html.rs    one self-contained page
+//! document.rs  all figures as JSON, and the notes on them
+//! table.rs     the tables for a terminal
+//! html.rs      one self-contained HTML page
 //! ```
 
 mod document;
@@ -23,7 +23,7 @@ use crate::trace::Trace;
 /// Writes all files of a report.
 ///
 /// # Errors
-/// Whatever writing fails with.
+/// Returns the error of `write`.
 pub fn write_report(
     backtest: &Backtest,
     settings: &SimulationSettings,

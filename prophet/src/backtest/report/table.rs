@@ -1,4 +1,4 @@
-//! A backtest for a terminal.
+//! A backtest as tables for a terminal.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [Column; 8] = [
     ("pinball over", "last-value's", |score| ratio(score, score.pinball_ratio)),
 ];
 
-/// The backtest as tables, with a sentence on whatever needs one.
+/// Returns the backtest as tables, followed by notes on its figures.
 pub fn write_table(backtest: &Backtest, settings: &SimulationSettings, trace: &Trace) -> String {
     let scores = &backtest.errors.scores;
     let mut text = format!("{}: forecasts\n", trace.source);
@@ -50,7 +50,7 @@ pub fn write_table(backtest: &Backtest, settings: &SimulationSettings, trace: &T
     text
 }
 
-/// What a horizon is.
+/// Returns the heading of a horizon.
 pub(super) fn title(horizon: Horizon, settings: &SimulationSettings) -> String {
     match horizon {
         Horizon::Ticks(1) => format!("demand 1 tick ahead ({})", settings.tick),
@@ -59,7 +59,7 @@ pub(super) fn title(horizon: Horizon, settings: &SimulationSettings) -> String {
     }
 }
 
-/// The paper's table: heads and rows, the first cell a name.
+/// Returns the rows of the paper's table. Each row has the name of the paper's model and its cells.
 pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
     let ours = |score: Option<&Score>| {
         let cell =
@@ -82,12 +82,12 @@ pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
     table4::ROWS.iter().map(row).chain(table4::others(scores).map(other)).collect()
 }
 
-/// The two lines above [`paper_rows`].
+/// The two header lines above [`paper_rows`].
 pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
     [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
 
-/// Who stands for the paper's networks.
-const PAPER_NOTE: &str = "The paper's networks, trained anew, are named by --network transformer=FILE and --network lstm=FILE, and judged by their own word; onnx is the one that is shipped, or --model, mixed with the last value.\n";
+/// The footnotes of the paper's table: our forecasters beside the paper's models.
+pub(super) const PAPER_NOTE: &str = "transformer, lstm: the paper's models, trained again; --network transformer=FILE and --network lstm=FILE add them, and their forecasts are scored unchanged. onnx: the shipped model, or that of --model, mixed with the last value.\nSES: our row is a damped Holt-Winters with a daily season, not the paper's SES (simple exponential smoothing).\n";
 
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");
@@ -132,10 +132,11 @@ fn percent(share: f64) -> String {
     if share.is_finite() { format!("{:.2}", 100.0 * share) } else { "-".into() }
 }
 
-/// Of a loss so many times the last value's, nobody asks for the interval.
+/// From this ratio to the last value's loss on, the interval is not printed, because the ratio
+/// alone shows the difference.
 const MANY: f64 = 10.0;
 
-/// With its interval; `tie` where that covers 1.
+/// Formats a ratio with its interval, followed by `tie` when the interval covers 1.
 fn ratio(score: &Score, ratio: Option<Ratio>) -> String {
     match ratio {
         None => "-".into(),

@@ -140,6 +140,7 @@ impl Onnx {
         tick.arrivals.is_empty() && demand == before && (tick.time - *time).num_seconds() < lasts
     }
 
+    /// Runs the model after the last tick of `history`, and returns its forecast with all faults.
     fn expect(&self, history: &History) -> Expected {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let (spec, mut faults) = match worker.spec() {

@@ -138,11 +138,11 @@ pub enum LineError {
 }
 
 impl Line {
-    /// The line of a tick. `extras` are parallel to the buckets of the catalog; missing ones are
-    /// zero.
+    /// The line of a tick.
     ///
-    /// Each shape is listed under the first bucket, ascending, that it fits; one that fits none,
-    /// under the first.
+    /// `extras` has one entry per bucket, in the order of the catalog; missing entries are zero.
+    /// Each shape is listed under the smallest bucket that it fits. A shape that fits no bucket is
+    /// listed under the smallest bucket of all.
     pub fn new(
         policy: &str,
         tick: &Tick,
@@ -153,7 +153,7 @@ impl Line {
     ) -> Self {
         let mut lines: Vec<BucketLine> = (0..catalog.len())
             .map(|id| {
-                // What was hidden, or waited for, stands in the launches.
+                // The field `launches` holds the hidden launches and those that a pod waited for.
                 let BucketTick { demand, demand_max, announced, ready, .. } =
                     tick.buckets.get(id).copied().unwrap_or_default();
                 let BucketExtras { headroom, placeholders } =
