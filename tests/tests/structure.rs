@@ -1,7 +1,9 @@
-//! The directions of imports, read from the sources: no file and no folder of a crate imports another in a circle, and
-//! clients stay in the rooms that may hold one.
+//! The structure of the sources: no file and no folder of a crate imports another in a circle,
+//! client libraries are used only where they may be, and lines of prose wrap at 100 columns.
 //!
-//! A name that is re-exported counts as imported from the file that defines it. Test code is left out.
+//! Imports are read from the syntax trees. A name that is re-exported counts as imported from the
+//! file that defines it, because a `mod.rs` only lists what its folder offers. Test code is left
+//! out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
+use syn::{Attribute, Item, ItemFn, ItemImpl, ItemMod, ItemUse, UseTree, Visibility};
 
 /// The crates whose structure is checked, with the folder of their sources.
 const CRATES: [(&str, &str); 4] = [
@@ -19,7 +21,7 @@ const CRATES: [(&str, &str); 4] = [
     ("tests", "tests/src"),
 ];
 
-/// Where an outside crate may be used: the crate, and the files or folders of the workspace that may name it.
+/// Where an external crate may be used: the crate, and the files or folders that may import it.
 const CLIENTS: [(&str, &[&str]); 4] = [
     (
         "kube",
@@ -59,31 +61,32 @@ impl Crate {
         let mut read = Self { name, modules: BTreeMap::new() };
         for root in ["lib.rs", "main.rs"] {
             if sources.join(root).exists() {
-                // The binary is a module of the library's here: it may import all of it, and is imported by nothing.
+                // The binary counts as a module of the library that nothing imports.
                 let module = if root == "lib.rs" { vec![] } else { vec!["main".to_owned()] };
-                read.file(sources, Path::new(root), module);
+                read.file(sources, Path::new(root), &module);
             }
         }
         read
     }
 
-    fn file(&mut self, sources: &Path, file: &Path, module: Vec<String>) {
+    fn file(&mut self, sources: &Path, file: &Path, module: &[String]) {
         let text = fs::read_to_string(sources.join(file)).unwrap();
-        let parsed =
-            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let parsed = syn::parse_file(&text).unwrap();
         self.items(sources, file, module, &parsed.items);
     }
 
-    fn items(&mut self, sources: &Path, file: &Path, module: Vec<String>, items: &[Item]) {
+    fn items(&mut self, sources: &Path, file: &Path, module: &[String], items: &[Item]) {
         let mut reader = Reader::default();
-        items.iter().for_each(|item| reader.visit_item(item));
+        for item in items {
+            reader.visit_item(item);
+        }
         let Reader { names, paths, children } = reader;
-        self.modules.insert(module.clone(), Module { file: file.into(), names, paths });
+        self.modules.insert(module.to_vec(), Module { file: file.into(), names, paths });
         for child in children {
             let name = child.ident.to_string();
-            let path = [module.clone(), vec![name.clone()]].concat();
+            let path = [module, std::slice::from_ref(&name)].concat();
             if let Some((_, items)) = &child.content {
-                self.items(sources, file, path, items);
+                self.items(sources, file, &path, items);
                 continue;
             }
             let stem = file.file_stem().unwrap();
@@ -95,13 +98,13 @@ impl Crate {
             };
             let candidates = [folder.join(format!("{name}.rs")), folder.join(&name).join("mod.rs")];
             let found = candidates.iter().find(|file| sources.join(file).exists()).unwrap();
-            self.file(sources, found, path);
+            self.file(sources, found, &path);
         }
     }
 
-    /// The file that defines what a path names, seen from a module; `None` for what lies outside the crate.
+    /// The file that defines what a path names, seen from a module; `None` outside the crate.
     fn defines(&self, module: &[String], path: &[String], depth: usize) -> Option<&Path> {
-        // A path that leads to itself is one of an outside crate whose name a module bears, too.
+        // A path that resolves to itself belongs to an external crate.
         if depth > 20 {
             return None;
         }
@@ -142,7 +145,7 @@ impl Crate {
             (module, rest) = (child, after);
         }
         let Some((name, after)) = rest.split_first() else {
-            // A module by itself: what is used of it counts, not that it is named.
+            // Importing a module is no use of it: only the items that the code names count.
             return None;
         };
         let here = self.modules.get(&module)?;
@@ -182,12 +185,13 @@ struct Reader<'ast> {
 impl<'ast> Visit<'ast> for Reader<'ast> {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            Item::Mod(module) if !is_test(&module.attrs) => self.children.push(module),
-            Item::Mod(_) => {}
-            Item::Use(import) if !is_test(&import.attrs) => self.import(import),
-            Item::Use(_) => {}
-            Item::Fn(function) if is_test(&function.attrs) => {}
-            Item::Impl(block) if is_test(&block.attrs) => {}
+            Item::Mod(ItemMod { attrs, .. })
+            | Item::Use(ItemUse { attrs, .. })
+            | Item::Fn(ItemFn { attrs, .. })
+            | Item::Impl(ItemImpl { attrs, .. })
+                if is_test(attrs) => {}
+            Item::Mod(module) => self.children.push(module),
+            Item::Use(import) => self.import(import),
             _ => visit::visit_item(self, item),
         }
     }
@@ -211,7 +215,7 @@ impl Reader<'_> {
     fn import(&mut self, import: &ItemUse) {
         let mut leaves = Vec::new();
         leaves_of(&import.tree, &mut Vec::new(), &mut leaves);
-        // What is only handed on is no import: a face of a folder names what its files define.
+        // A re-export alone is no import.
         let private = matches!(import.vis, Visibility::Inherited);
         for (name, path) in leaves {
             if private {
@@ -242,7 +246,7 @@ fn leaves_of(tree: &UseTree, before: &mut Vec<String>, leaves: &mut Vec<(String,
         }
         UseTree::Glob(_) => leaves.push(("*".into(), before.clone())),
         UseTree::Group(group) => {
-            group.items.iter().for_each(|tree| leaves_of(tree, before, leaves))
+            group.items.iter().for_each(|tree| leaves_of(tree, before, leaves));
         }
     }
 }
@@ -262,8 +266,8 @@ fn workspace() -> PathBuf {
     }
 }
 
-/// The rooms of each folder, files and folders side by side, with what each imports of the others and an example.
-fn rooms(
+/// By folder: which of its files and subfolders imports which other, with examples.
+fn arrows(
     imports: &BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>,
 ) -> BTreeMap<PathBuf, BTreeMap<(String, String), Vec<String>>> {
     let mut rooms: BTreeMap<PathBuf, BTreeMap<(String, String), Vec<String>>> = BTreeMap::new();
@@ -286,7 +290,7 @@ fn rooms(
     rooms
 }
 
-/// The imports that lie on a circle: those from whose target the source can be reached.
+/// The imports that are part of a circle: those from whose target the source can be reached.
 fn circular(arrows: &BTreeMap<(String, String), Vec<String>>) -> Vec<String> {
     let mut reach: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in arrows.keys() {
@@ -321,7 +325,7 @@ fn nothing_imports_another_in_a_circle() {
     let mut found = Vec::new();
     for (name, sources) in CRATES {
         let read = Crate::read(name, &workspace().join(sources));
-        for (folder, arrows) in rooms(&read.imports()) {
+        for (folder, arrows) in arrows(&read.imports()) {
             let circular = circular(&arrows);
             if !circular.is_empty() {
                 found.push(format!(
@@ -356,4 +360,44 @@ fn clients_stay_in_their_rooms() {
         }
     }
     assert!(found.is_empty(), "in the wrong room:\n{}", found.join("\n"));
+}
+
+/// Files whose prose is checked: comments of Rust sources, and Markdown.
+fn prose(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            // Build outputs and Python environments are not part of the project.
+            if !["target", "node_modules", "shared"].contains(&name.as_str())
+                && !name.starts_with('.')
+            {
+                prose(&path, found);
+            }
+        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn lines_of_prose_wrap_at_100_columns() {
+    let mut files = Vec::new();
+    prose(&workspace(), &mut files);
+    files.sort();
+    let mut long = Vec::new();
+    for file in files {
+        let (text, is_rust) =
+            (fs::read_to_string(&file).unwrap(), file.extension().is_some_and(|e| e == "rs"));
+        let mut fenced = false;
+        for (at, line) in text.lines().enumerate() {
+            fenced ^= line.trim_start().starts_with("```");
+            let is_code = fenced || line.starts_with("    ") || line.starts_with('|');
+            let is_prose = if is_rust { line.trim_start().starts_with("//") } else { !is_code };
+            if is_prose && line.chars().count() > 100 && !line.contains("://") {
+                long.push(format!("{}:{}", file.display(), at + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "longer than 100 columns:\n{}", long.join("\n"));
 }
