@@ -22,8 +22,6 @@ pub enum Split {
 pub struct Gang {
     /// The pods of the gang.
     pub requests: Vec<PodRequest>,
-    /// Whether all pods must run in one placement group.
-    pub one_placement_group: bool,
 }
 
 /// The instances of one bucket that one gang takes together.
@@ -33,8 +31,6 @@ pub struct VirtualInstance {
     pub bucket: BucketId,
     /// The number of instances.
     pub instances: u64,
-    /// Whether all instances must be in one placement group.
-    pub one_placement_group: bool,
 }
 
 /// Splits `units` of `unit` into pods no larger than an instance of `bucket`, largest first.
@@ -99,9 +95,7 @@ pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstanc
             break;
         }
     }
-    let one_placement_group = gang.one_placement_group;
-    best.map(|(instances, _, bucket)| VirtualInstance { bucket, instances, one_placement_group })
-        .ok_or(reason)
+    best.map(|(instances, _, bucket)| VirtualInstance { bucket, instances }).ok_or(reason)
 }
 
 fn unfit(shape: &Shape, id: BucketId, bucket: &Bucket) -> Option<Unfit> {

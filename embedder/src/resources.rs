@@ -65,7 +65,7 @@ impl Resources {
     /// A capacity without a limit in any component.
     pub const UNLIMITED: Self = Self::of([UNLIMITED; 5]);
 
-    /// Builds a vector from components in the order of [`Resource::ALL`].
+    /// Builds a resource vector from its components in the order of [`Resource::ALL`].
     pub const fn of(
         [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]: [u64; 5],
     ) -> Self {

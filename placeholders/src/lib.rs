@@ -48,7 +48,10 @@ pub use manifest::{
     POLICY_LABEL, TEMPLATE_LABEL, Template, Warm,
 };
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
-pub use policy::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
+pub use policy::{
+    Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
+    ScalingRules,
+};
 pub use reason::Reason;
 pub use standing::{GroupStanding, Standing};
 pub use steady::Steady;

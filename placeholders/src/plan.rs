@@ -88,8 +88,8 @@ pub fn plan(
         .iter()
         .zip(&mut why)
         .map(|(want, why)| {
-            let (asked, stands) = (why[0].target, standing.placeholders(want.bucket));
-            steady.settle(want.bucket, asked, stands, &policy.behavior, now, why)
+            let (wanted, stands) = (why[0].target, standing.placeholders(want.bucket));
+            steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
         .collect();
     limit(&mut targets, wants, catalog, policy, &mut why);

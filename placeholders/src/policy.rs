@@ -4,6 +4,7 @@
 //! with [`Policy::faults`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -117,53 +118,114 @@ pub struct ScalingPolicy {
 pub(crate) const WINDOW_SECONDS_MAX: u32 = 86_400;
 
 impl Policy {
-    /// Returns one message per fault of the policy, each with its field path. The list is empty if
-    /// the policy is valid.
-    pub fn faults(&self) -> Vec<String> {
+    /// Returns the fields with invalid values. The list is empty if the policy is valid.
+    pub fn faults(&self) -> Vec<InvalidField> {
         let Self { objective, limits: _, spend_cap, behavior: Behavior { scale_up, scale_down } } =
             self;
         let mut faults = Vec::new();
+        let mut fault = |field, problem| faults.push(InvalidField { field, problem });
         match *objective {
             Objective::Quantile(q) if !(q > 0.0 && q < 1.0) => {
-                faults.push(format!("objective.quantile: {q} is not between 0 and 1"));
+                fault(PolicyField::Quantile, format!("{q} is not between 0 and 1"));
             }
             Objective::Costs { wait, idle } => {
-                for (name, cost) in [("wait", wait), ("idle", idle)] {
+                for (field, cost) in [(PolicyField::WaitCost, wait), (PolicyField::IdleCost, idle)]
+                {
                     if !(cost > 0.0 && cost.is_finite()) {
-                        faults
-                            .push(format!("objective.costs.{name}: {cost} is not a price above 0"));
+                        fault(field, format!("{cost} is not a price above 0"));
                     }
                 }
             }
             Objective::Quantile(_) => {}
         }
         if let Some(cap) = spend_cap.filter(|cap| !(*cap >= 0.0 && *cap <= 1e9)) {
-            faults.push(format!("spend_cap: {cap} is not between 0 and a billion dollars an hour"));
+            let problem = format!("{cap} is not between 0 and a billion dollars an hour");
+            fault(PolicyField::SpendCap, problem);
         }
-        for (name, rules) in [("scale_up", scale_up), ("scale_down", scale_down)] {
-            rules.faults(&format!("behavior.{name}"), &mut faults);
-        }
+        scale_up.faults(Direction::Up, &mut faults);
+        scale_down.faults(Direction::Down, &mut faults);
         faults
     }
 }
 
 impl ScalingRules {
-    fn faults(&self, path: &str, faults: &mut Vec<String>) {
+    fn faults(&self, direction: Direction, faults: &mut Vec<InvalidField>) {
         let Self { stabilization_window_seconds, tolerance, policies } = self;
+        let mut fault = |field, problem| faults.push(InvalidField { field, problem });
         if *stabilization_window_seconds > WINDOW_SECONDS_MAX {
-            faults.push(format!(
-                "{path}.stabilization_window_seconds: {stabilization_window_seconds} is more than a day"
-            ));
+            let problem = format!("{stabilization_window_seconds} is more than a day");
+            fault(PolicyField::Window(direction), problem);
         }
         if !(*tolerance >= 0.0 && *tolerance < 1.0) {
-            faults.push(format!("{path}.tolerance: {tolerance} is not in [0, 1)"));
+            fault(PolicyField::Tolerance(direction), format!("{tolerance} is not in [0, 1)"));
         }
-        for (i, ScalingPolicy { value: _, period_seconds }) in policies.iter().enumerate() {
+        for (at, ScalingPolicy { value: _, period_seconds }) in policies.iter().enumerate() {
             if !(1..=WINDOW_SECONDS_MAX).contains(period_seconds) {
-                faults.push(format!(
-                    "{path}.policies[{i}].period_seconds: {period_seconds} is not in 1 to 86400"
-                ));
+                let problem = format!("{period_seconds} is not in 1 to {WINDOW_SECONDS_MAX}");
+                fault(PolicyField::Period(direction, at), problem);
             }
+        }
+    }
+}
+
+/// A field of a [`Policy`] with an invalid value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidField {
+    /// The field.
+    pub field: PolicyField,
+    /// The problem with its value.
+    pub problem: String,
+}
+
+/// A field of a [`Policy`]. Its text is the path in a settings file; other sources of policies have
+/// paths of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyField {
+    /// The quantile of the objective.
+    Quantile,
+    /// The cost of waiting of the objective.
+    WaitCost,
+    /// The cost of idling of the objective.
+    IdleCost,
+    /// The spend cap.
+    SpendCap,
+    /// The stabilisation window of a direction.
+    Window(Direction),
+    /// The tolerance of a direction.
+    Tolerance(Direction),
+    /// The period of a rate of a direction, by its place in the list.
+    Period(Direction, usize),
+}
+
+/// A direction in which the number of placeholders moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// More placeholders.
+    Up,
+    /// Fewer placeholders.
+    Down,
+}
+
+impl fmt::Display for InvalidField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl fmt::Display for PolicyField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = |direction: &Direction| match direction {
+            Direction::Up => "behavior.scale_up",
+            Direction::Down => "behavior.scale_down",
+        };
+        match self {
+            Self::Quantile => f.write_str("objective.quantile"),
+            Self::WaitCost => f.write_str("objective.costs.wait"),
+            Self::IdleCost => f.write_str("objective.costs.idle"),
+            Self::SpendCap => f.write_str("spend_cap"),
+            Self::Window(of) => write!(f, "{}.stabilization_window_seconds", rules(of)),
+            Self::Tolerance(of) => write!(f, "{}.tolerance", rules(of)),
+            Self::Period(of, at) => write!(f, "{}.policies[{at}].period_seconds", rules(of)),
         }
     }
 }

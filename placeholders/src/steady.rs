@@ -44,12 +44,12 @@ impl Steady {
     /// Moves the target of a bucket as far as the rules allow. Each rule that limits it adds its
     /// step.
     ///
-    /// `asked` is the target before the stabilisers. `stands` is the number of standing
+    /// `wanted` is the target before the stabilisers. `stands` is the number of standing
     /// placeholders of the bucket.
     pub(crate) fn settle(
         &mut self,
         bucket: BucketId,
-        asked: u64,
+        wanted: u64,
         stands: u64,
         behavior: &Behavior,
         now: DateTime<Utc>,
@@ -61,7 +61,7 @@ impl Steady {
             // The standing placeholders may have changed since the history was written.
             memory.target = stands;
         }
-        let target = memory.windowed(asked, scale_up, scale_down, now, why);
+        let target = memory.windowed(wanted, scale_up, scale_down, now, why);
         memory.limited(target, scale_up, scale_down, now, why)
     }
 
@@ -111,13 +111,13 @@ impl Memory {
     /// and the lowest of the scale-up window.
     fn note(
         &mut self,
-        asked: u64,
+        wanted: u64,
         down_seconds: u32,
         up_seconds: u32,
         now: DateTime<Utc>,
     ) -> (u64, u64) {
-        let highest = extreme(&mut self.highs, (now, asked), down_seconds, |a, b| a <= b);
-        let lowest = extreme(&mut self.lows, (now, asked), up_seconds, |a, b| a >= b);
+        let highest = extreme(&mut self.highs, (now, wanted), down_seconds, |a, b| a <= b);
+        let lowest = extreme(&mut self.lows, (now, wanted), up_seconds, |a, b| a >= b);
         (highest, lowest)
     }
 
@@ -133,7 +133,7 @@ impl Memory {
 
     fn windowed(
         &mut self,
-        asked: u64,
+        wanted: u64,
         up: &ScalingRules,
         down: &ScalingRules,
         now: DateTime<Utc>,
@@ -141,12 +141,12 @@ impl Memory {
     ) -> u64 {
         let (down_seconds, up_seconds) =
             (down.stabilization_window_seconds, up.stabilization_window_seconds);
-        let (highest, lowest) = self.note(asked, down_seconds, up_seconds, now);
+        let (highest, lowest) = self.note(wanted, down_seconds, up_seconds, now);
         let have = self.target;
-        let target = if asked < have { highest.min(have) } else { lowest.max(have) };
-        if target > asked {
+        let target = if wanted < have { highest.min(have) } else { lowest.max(have) };
+        if target > wanted {
             why.push(Step { reason: Reason::ScaleDownWindow, target });
-        } else if target < asked {
+        } else if target < wanted {
             why.push(Step { reason: Reason::ScaleUpWindow, target });
         }
         let rules = if target < have { down } else { up };
@@ -160,7 +160,7 @@ impl Memory {
 
     fn limited(
         &mut self,
-        asked: u64,
+        wanted: u64,
         up: &ScalingRules,
         down: &ScalingRules,
         now: DateTime<Utc>,
@@ -169,12 +169,12 @@ impl Memory {
         let have = self.target;
         let most = have.saturating_add(allowance(&mut self.grown, up, now));
         let least = have.saturating_sub(allowance(&mut self.shrunk, down, now));
-        if asked > most {
+        if wanted > most {
             why.push(Step { reason: Reason::ScaleUpRate, target: most });
-        } else if asked < least {
+        } else if wanted < least {
             why.push(Step { reason: Reason::ScaleDownRate, target: least });
         }
-        asked.clamp(least, most)
+        wanted.clamp(least, most)
     }
 }
 

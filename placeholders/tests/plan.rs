@@ -394,7 +394,7 @@ fn faults_of_a_policy_name_their_fields() {
         "behavior.scale_down.policies[0].period_seconds",
     ] {
         assert!(
-            faults.iter().any(|fault| fault.starts_with(&format!("{field}:"))),
+            faults.iter().any(|fault| fault.to_string().starts_with(&format!("{field}:"))),
             "{field}: {faults:?}"
         );
     }

@@ -39,20 +39,20 @@ fn main() {
             replay: 0,
             keep_ticks: false,
         };
-        for contender in [NamedPolicy::Reactive, NamedPolicy::DEFAULT, NamedPolicy::Oracle] {
+        for named_policy in [NamedPolicy::Reactive, NamedPolicy::DEFAULT, NamedPolicy::Oracle] {
             // The time of the default policy grows with the days: two years would take half an hour
             // without further information.
-            if contender == NamedPolicy::DEFAULT && days > 70 {
+            if named_policy == NamedPolicy::DEFAULT && days > 70 {
                 continue;
             }
             let took = seconds(|| {
-                black_box(simulate(world, contender, &series, &|| false));
+                black_box(simulate(world, named_policy, &series, &|| false));
             });
             let each = 1e6 * took / jobs.len() as f64;
             println!(
                 "{:>9} {days:>7} {:>12} {took:>12.2} {each:>12.2}",
                 jobs.len(),
-                contender.to_string()
+                named_policy.to_string()
             );
         }
     }

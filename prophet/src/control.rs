@@ -60,7 +60,8 @@ impl Control {
         }
     }
 
-    /// Takes over the stabilisers of the control that this one replaces, by the names of the buckets.
+    /// Takes over the stabilisers of the control that this one replaces, by the names of the
+    /// buckets.
     pub fn succeed(&mut self, predecessor: &Self) {
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
     }
@@ -85,16 +86,17 @@ impl Control {
         self.learners.faults()
     }
 
-    /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by bucket, the
-    /// target of the plan at the tick, from which the stabilisers' windows are restored.
+    /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by
+    /// bucket, the target of the plan at the tick, from which the stabilisers' windows are
+    /// restored.
     pub fn recall(&mut self, tick: Tick, targets: &[u64]) {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
         learn(&mut self.learners, tick);
     }
 
-    /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up of a
-    /// simulation. `standing` is not read.
+    /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
+    /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
         let demand = embed(&observed.cluster, &self.catalog);
         self.record(observed, &demand)
@@ -117,8 +119,12 @@ impl Control {
     /// Records what was observed; where a tick is due, makes it and learns from it.
     fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
         let Observed { time, ready, arrivals, launches, .. } = observed;
-        arrivals.iter().for_each(|(shape, count)| self.recorder.arrived(*shape, *count));
-        launches.iter().for_each(|(bucket, ended)| self.recorder.launched(*bucket, *ended));
+        for (shape, count) in arrivals {
+            self.recorder.arrived(*shape, *count);
+        }
+        for (bucket, ended) in launches {
+            self.recorder.launched(*bucket, *ended);
+        }
         self.recorder.demand(demand.present.iter().copied());
         if !self.recorder.is_due(*time) {
             return None;

@@ -1,5 +1,5 @@
-//! All decisions, without I/O: the controller, the simulator and the tests call these three functions, and nothing else
-//! decides. All state is an argument; the clock is `now`.
+//! All decisions, without I/O. [`crate::control`] calls these three functions for the controller
+//! and for the simulator, and nothing else decides. All state is an argument; the clock is `now`.
 
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};

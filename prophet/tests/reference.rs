@@ -15,7 +15,7 @@ fn rows(text: &str) -> Rows {
 }
 
 #[track_caller]
-fn check(contender: NamedPolicy, starts: &str, nodes: &str) {
+fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
     let trace = prophet::trace::read(&path, false).unwrap();
     let eight = InstanceTypeEntry {
@@ -39,7 +39,7 @@ fn check(contender: NamedPolicy, starts: &str, nodes: &str) {
         replay: 0,
         keep_ticks: false,
     };
-    let log = simulate(world, contender, &series, &|| false);
+    let log = simulate(world, named_policy, &series, &|| false);
     let name = |index: usize| trace.jobs[index].name.parse().unwrap();
     let mut got: Rows =
         log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();

@@ -16,7 +16,7 @@ use aws_sdk_ec2::types::{
     LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
 };
 use prophet::catalog::NodeGroup;
-use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, Found, clients};
+use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
 use tests::moto::{Moto, REGION};
 
 #[path = "aws/proxy.rs"]
@@ -42,7 +42,7 @@ async fn config(endpoint: &str) -> SdkConfig {
 }
 
 async fn catalog(endpoint: &str) -> AwsCatalog {
-    AwsCatalog::new(Clients::new(&config(endpoint).await), DISCOVERY.parse().unwrap())
+    AwsCatalog::new(Clients::new(&config(endpoint).await), DISCOVERY.parse().unwrap(), DEADLINE)
 }
 
 async fn found(moto: &Moto) -> Found {
@@ -386,7 +386,11 @@ async fn a_throttled_call_is_retried_until_the_limit_of_attempts() {
 async fn an_endpoint_that_never_responds_fails_at_the_deadline() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let mut catalog = catalog(&endpoint).await.with_deadline(Duration::from_millis(300));
+    let mut catalog = AwsCatalog::new(
+        Clients::new(&config(&endpoint).await),
+        DISCOVERY.parse().unwrap(),
+        Duration::from_millis(300),
+    );
     let error = catalog.node_groups().await.unwrap_err().to_string();
     assert_eq!(
         error,
@@ -399,7 +403,8 @@ async fn an_endpoint_that_never_responds_fails_at_the_deadline() {
 #[tokio::test]
 async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
-        let mut catalog = AwsCatalog::new(clients(None).await, DISCOVERY.parse().unwrap());
+        let mut catalog =
+            AwsCatalog::new(clients(None).await, DISCOVERY.parse().unwrap(), DEADLINE);
         assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 3);
         return;
     }

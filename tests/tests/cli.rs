@@ -235,8 +235,15 @@ fn the_papers_table_has_its_rows() {
     let lstm = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/paper/lstm.onnx");
     let quantile =
         concat!("mine=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
-    let table =
-        ["--paper", "--forecasters", "increments", "--network", lstm, "--network", quantile];
+    let table = [
+        "--paper",
+        "--forecasters",
+        "increments",
+        "--named-model",
+        lstm,
+        "--named-model",
+        quantile,
+    ];
     let (code, out, error) =
         run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
     assert_eq!(code, 0, "{error}");
@@ -341,9 +348,9 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
     check(&["backtest", "--forecasters", "magic"], 2, "unknown forecaster");
     check(&["backtest", "--forecasters", "constant:4"], 2, "unknown forecaster");
     check(&["backtest", "--paper", "--tick", "1m"], 2, "--tick");
-    check(&["backtest", "--network", "mine.onnx"], 2, "expected NAME=FILE");
-    check(&["backtest", "--network", "onnx=mine.onnx"], 2, "give the network another");
-    check(&["backtest", "--network", "mine=/no/such.onnx"], 1, "mine cannot be run");
+    check(&["backtest", "--named-model", "mine.onnx"], 2, "expected NAME=FILE");
+    check(&["backtest", "--named-model", "onnx=mine.onnx"], 2, "use another name for the model");
+    check(&["backtest", "--named-model", "mine=/no/such.onnx"], 1, "mine cannot be run");
     check(&["backtest", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
     check(&["backtest", "--from", "2030-01-01"], 1, "no job is evaluated");
     check(&["backtest", "--from", "0d"], 1, "no job precedes --from");

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
-use super::pass::Said;
+use super::pass::TickForecasts;
 use crate::forecast::Blend;
 
 /// The weights of the methods, for each horizon.
@@ -41,15 +41,22 @@ impl Blended {
     /// Learns from the actual demand at a tick, and returns the averaged forecasts made at that
     /// tick, by horizon and bucket.
     ///
-    /// `said` holds the forecasts of the methods at that tick. The method must be called for every
-    /// tick, in order.
-    pub(super) fn say(&mut self, moments: &Moments, said: &[&Said]) -> Vec<Vec<JudgedForecast>> {
-        let Some(at) = said.first().map(|said| said.at) else { return Vec::new() };
+    /// `forecasts` holds the forecasts of the methods at that tick. The method must be called for
+    /// every tick, in order.
+    pub(super) fn say(
+        &mut self,
+        moments: &Moments,
+        forecasts: &[&TickForecasts],
+    ) -> Vec<Vec<JudgedForecast>> {
+        let Some(at) = forecasts.first().map(|forecasts| forecasts.at) else { return Vec::new() };
         let horizons = self.horizons.iter_mut().enumerate();
         let forecast = |(place, ahead): (usize, &mut Ahead)| {
             ahead.learn(moments, at);
             ahead.average(
-                &said.iter().map(|said| said.answers[place].as_slice()).collect::<Vec<_>>(),
+                &forecasts
+                    .iter()
+                    .map(|forecasts| forecasts.answers[place].as_slice())
+                    .collect::<Vec<_>>(),
             )
         };
         horizons.map(forecast).collect()
@@ -69,13 +76,13 @@ impl Ahead {
     }
 
     /// Returns the averaged forecasts by bucket, and keeps the means of the methods until their
-    /// actual demand is available. `said` is by method, then by bucket.
-    fn average(&mut self, said: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
-        let means = |bucket: usize| said.iter().map(|answers| answers[bucket].mean).collect();
+    /// actual demand is available. `forecasts` is by method, then by bucket.
+    fn average(&mut self, forecasts: &[&[JudgedForecast]]) -> Vec<JudgedForecast> {
+        let means = |bucket: usize| forecasts.iter().map(|answers| answers[bucket].mean).collect();
         self.open.push_back((0..self.blends.len()).map(means).collect());
         let mixed = |(bucket, blend): (usize, &Blend)| {
             let weights = blend.weights().iter().copied();
-            JudgedForecast::mixed(said.iter().map(|answers| &answers[bucket]).zip(weights))
+            JudgedForecast::mixed(forecasts.iter().map(|answers| &answers[bucket]).zip(weights))
         };
         self.blends.iter().enumerate().map(mixed).collect()
     }

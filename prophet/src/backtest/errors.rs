@@ -9,10 +9,10 @@ use chrono::DateTime;
 use embedder::Catalog;
 
 use super::blended::Blended;
-use super::entrant::{BLENDED, ENSEMBLE, NamedForecaster, NamedModel, lineup};
 use super::horizon::Horizon;
 use super::moments::Moments;
-use super::pass::{Pass, Said};
+use super::named_forecaster::{BLENDED, ENSEMBLE, NamedForecaster, NamedModel, lineup};
+use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
@@ -93,66 +93,80 @@ impl<'a> ErrorPass<'a> {
     ) -> Self {
         let lineup = lineup(forecasters, networks);
         let ensemble = lineup.contains(&ENSEMBLE);
-        let mut entrants = lineup.clone();
+        let mut named_forecasters = lineup.clone();
         if ensemble {
-            entrants.extend(BLENDED.into_iter().filter(|entrant| !lineup.contains(entrant)));
+            named_forecasters.extend(
+                BLENDED.into_iter().filter(|named_forecaster| !lineup.contains(named_forecaster)),
+            );
         }
         let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0)
             .unwrap_or_default();
         let blend_ticks = usize::try_from(BLEND_SECONDS / settings.tick.as_seconds()).unwrap_or(0);
-        let pass = |entrant: &NamedForecaster| {
-            let early = if ensemble && BLENDED.contains(entrant) { blend_ticks } else { 0 };
+        let pass = |named_forecaster: &NamedForecaster| {
+            let early =
+                if ensemble && BLENDED.contains(named_forecaster) { blend_ticks } else { 0 };
             let forecasts_from = moments.judged.start.saturating_sub(early);
-            Mutex::new(Pass::new(entrant.clone(), settings, catalog, from, forecasts_from))
+            Mutex::new(Pass::new(named_forecaster.clone(), settings, catalog, from, forecasts_from))
         };
-        let places = entrants.iter().enumerate().filter(|(_, entrant)| BLENDED.contains(entrant));
+        let places = named_forecasters
+            .iter()
+            .enumerate()
+            .filter(|(_, named_forecaster)| BLENDED.contains(named_forecaster));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         let blended = Blended::new(places.len(), moments.used.len(), settings.tick.as_seconds());
-        let last = forecasters.last().map(|contender| NamedForecaster::Policy(*contender));
+        let last = forecasters.last().map(|named_policy| NamedForecaster::Policy(*named_policy));
         let shown = if ensemble { ENSEMBLE } else { last.unwrap_or(NamedForecaster::LastValue) };
         Self {
-            passes: entrants.iter().map(pass).collect(),
+            passes: named_forecasters.iter().map(pass).collect(),
             blended: ensemble.then_some((blended, places)),
             tallies: vec![<[Tally; Horizon::ALL.len()]>::default(); lineup.len()],
             carriers: vec![BTreeMap::new(); moments.days()],
             telling: Telling::choose(moments, shown.clone(), settings.tick.as_seconds()),
-            shown: lineup.iter().position(|entrant| *entrant == shown).unwrap_or(0),
+            shown: lineup
+                .iter()
+                .position(|named_forecaster| *named_forecaster == shown)
+                .unwrap_or(0),
             lineup,
             moments,
         }
     }
 
     fn go_on(&mut self, ticks: Range<usize>) {
-        let mut said: Vec<Vec<Said>> =
+        let mut forecasts: Vec<Vec<TickForecasts>> =
             parallel(&self.passes, |pass| lock(pass).go_on(self.moments, ticks.clone()));
-        self.blend(&mut said);
-        for (place, said) in said.iter().take(self.lineup.len()).enumerate() {
-            for said in said.iter().filter(|said| self.moments.judged.contains(&said.at)) {
-                self.judge(place, said);
+        self.blend(&mut forecasts);
+        for (place, forecasts) in forecasts.iter().take(self.lineup.len()).enumerate() {
+            for forecasts in
+                forecasts.iter().filter(|forecasts| self.moments.judged.contains(&forecasts.at))
+            {
+                self.judge(place, forecasts);
             }
         }
     }
 
     /// Sets the demand forecasts of the ensemble to the weighted averages of the methods.
-    fn blend(&mut self, said: &mut [Vec<Said>]) {
+    fn blend(&mut self, forecasts: &mut [Vec<TickForecasts>]) {
         let Some((blended, places)) = &mut self.blended else { return };
-        let Some(ensemble) = self.lineup.iter().position(|entrant| *entrant == ENSEMBLE) else {
+        let Some(ensemble) =
+            self.lineup.iter().position(|named_forecaster| *named_forecaster == ENSEMBLE)
+        else {
             return;
         };
-        let ticks = places.first().map_or(0, |place| said[*place].len());
+        let ticks = places.first().map_or(0, |place| forecasts[*place].len());
         for nth in 0..ticks {
-            let inputs: Vec<&Said> = places.iter().map(|place| &said[*place][nth]).collect();
+            let inputs: Vec<&TickForecasts> =
+                places.iter().map(|place| &forecasts[*place][nth]).collect();
             let at = inputs[0].at;
             let answers = blended.say(self.moments, &inputs);
-            let own = said[ensemble].iter_mut().find(|own| own.at == at);
+            let own = forecasts[ensemble].iter_mut().find(|own| own.at == at);
             if let Some(own) = own {
                 own.answers.iter_mut().zip(answers).for_each(|(own, answers)| *own = answers);
             }
         }
     }
 
-    fn judge(&mut self, place: usize, said: &Said) {
-        let Said { at, answers, carriers } = said;
+    fn judge(&mut self, place: usize, forecasts: &TickForecasts) {
+        let TickForecasts { at, answers, carriers } = forecasts;
         let (moments, day) = (self.moments, self.moments.day(*at));
         for ((horizon, answers), tally) in
             Horizon::ALL.iter().zip(answers).zip(&mut self.tallies[place])
@@ -176,15 +190,23 @@ impl<'a> ErrorPass<'a> {
 
     fn finish(self, seed: u64) -> Errors {
         let Self { moments, passes, lineup, tallies, carriers, telling, .. } = self;
-        let last_value =
-            lineup.iter().position(|entrant| *entrant == NamedForecaster::LastValue).unwrap_or(0);
+        let last_value = lineup
+            .iter()
+            .position(|named_forecaster| *named_forecaster == NamedForecaster::LastValue)
+            .unwrap_or(0);
         let mut scores = Vec::new();
-        for (entrant, tallies_of) in lineup.iter().zip(&tallies) {
+        for (named_forecaster, tallies_of) in lineup.iter().zip(&tallies) {
             let judged = tallies_of.iter().zip(&tallies[last_value]).zip(Horizon::ALL);
             for ((tally, reference), horizon) in
                 judged.filter(|((tally, _), _)| !tally.days.is_empty())
             {
-                scores.push(Score::of(entrant.to_string(), horizon, tally, reference, seed));
+                scores.push(Score::of(
+                    named_forecaster.to_string(),
+                    horizon,
+                    tally,
+                    reference,
+                    seed,
+                ));
             }
         }
         Errors {

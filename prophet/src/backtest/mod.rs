@@ -8,7 +8,7 @@
 //! ```text
 //! moments.rs    the ticks of a log, and the actual demand after each
 //! horizon.rs    the horizons: a number of ticks, or the new nodes within the lead time
-//! entrant.rs    the forecasters that are scored, and the data that each reads
+//! named_forecaster.rs    the forecasters that are scored, and the data that each reads
 //! pass.rs       one forecaster, run online from tick to tick
 //! answer.rs     one forecast
 //! blended.rs    the demand forecast of the ensemble: a weighted average of methods
@@ -22,10 +22,10 @@
 
 mod answer;
 mod blended;
-mod entrant;
 mod errors;
 mod horizon;
 mod moments;
+mod named_forecaster;
 mod pass;
 mod report;
 mod score;
@@ -35,8 +35,8 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
-pub use entrant::{NamedForecaster, NamedModel, default_forecasters, policies};
 pub use errors::{Errors, forecast_errors};
+pub use named_forecaster::{NamedForecaster, NamedModel, default_forecasters, policies};
 pub use report::{Backtest, write_report, write_table};
 pub use score::{CoverageOverDays, Score};
 pub use table4::paper_catalog;

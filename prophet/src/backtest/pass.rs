@@ -7,9 +7,9 @@ use embedder::Catalog;
 use placeholders::{Objective, Reason};
 
 use super::answer::JudgedForecast;
-use super::entrant::{NamedForecaster, NamedModel};
 use super::horizon::Horizon;
 use super::moments::Moments;
+use super::named_forecaster::{NamedForecaster, NamedModel};
 use crate::decide::{forecast, learn};
 use crate::forecast::onnx::{ModelSource, Onnx};
 use crate::forecast::{DemandForecaster, Learners, Method, Present};
@@ -17,7 +17,7 @@ use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {
-    pub(super) entrant: NamedForecaster,
+    pub(super) named_forecaster: NamedForecaster,
     learners: Option<Learners<dyn DemandForecaster>>,
     objective: Objective,
     /// The index of the first tick at which it forecasts.
@@ -25,7 +25,7 @@ pub(super) struct Pass {
 }
 
 /// The forecasts made at a tick.
-pub(super) struct Said {
+pub(super) struct TickForecasts {
     pub(super) at: usize,
     /// By horizon, then by bucket in use; empty for a horizon without forecasts.
     pub(super) answers: [Vec<JudgedForecast>; Horizon::ALL.len()],
@@ -36,16 +36,16 @@ pub(super) struct Said {
 impl Pass {
     /// Returns a forecaster that has learnt nothing.
     pub(super) fn new(
-        entrant: NamedForecaster,
+        named_forecaster: NamedForecaster,
         settings: &SimulationSettings,
         catalog: &Catalog,
         from: DateTime<Utc>,
         forecasts_from: usize,
     ) -> Self {
-        let forecaster: Option<Box<dyn DemandForecaster>> = match &entrant {
+        let forecaster: Option<Box<dyn DemandForecaster>> = match &named_forecaster {
             NamedForecaster::Zero | NamedForecaster::LastValue => None,
-            NamedForecaster::Policy(contender) => {
-                causal_forecaster(*contender, settings, catalog, from)
+            NamedForecaster::Policy(named_policy) => {
+                causal_forecaster(*named_policy, settings, catalog, from)
             }
             NamedForecaster::Network(NamedModel { file, .. }) => {
                 let model = Onnx::new(ModelSource::File(file.into()), catalog, settings.lead());
@@ -54,7 +54,7 @@ impl Pass {
         };
         let objective = settings.policy.objective;
         Self {
-            entrant,
+            named_forecaster,
             learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),
             objective,
             forecasts_from,
@@ -62,27 +62,29 @@ impl Pass {
     }
 
     /// Learns from each of these ticks, and returns the forecasts made at each.
-    pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<Said> {
-        let mut said = Vec::new();
+    pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<TickForecasts> {
+        let mut forecasts = Vec::new();
         for at in ticks {
             if let Some(learners) = &mut self.learners {
                 learn(learners, moments.tick(at).clone());
             }
             if at >= self.forecasts_from {
-                said.push(self.forecasts(moments, at));
+                forecasts.push(self.forecasts(moments, at));
             }
         }
-        said
+        forecasts
     }
 
     /// Returns the fault of a named model at the last tick.
     pub(super) fn fault(&self) -> Option<String> {
-        let NamedForecaster::Network(NamedModel { name, .. }) = &self.entrant else { return None };
+        let NamedForecaster::Network(NamedModel { name, .. }) = &self.named_forecaster else {
+            return None;
+        };
         let fault = self.learners.as_ref()?.faults().into_iter().next()?;
         Some(format!("{name}: {fault}; horizons without its forecasts have no row."))
     }
 
-    fn forecasts(&self, moments: &Moments, at: usize) -> Said {
+    fn forecasts(&self, moments: &Moments, at: usize) -> TickForecasts {
         let mut carriers = Vec::new();
         let answers = Horizon::ALL.map(|horizon| match horizon {
             Horizon::Ticks(ticks) => self.demand_ahead(moments, at, ticks),
@@ -91,12 +93,12 @@ impl Pass {
             }
             Horizon::Lead => Vec::new(),
         });
-        Said { at, answers, carriers }
+        TickForecasts { at, answers, carriers }
     }
 
     fn demand_ahead(&self, moments: &Moments, at: usize, ticks: usize) -> Vec<JudgedForecast> {
         let used = moments.used.iter();
-        match &self.entrant {
+        match &self.named_forecaster {
             NamedForecaster::Zero => used.map(|_| JudgedForecast::certain(0)).collect(),
             NamedForecaster::LastValue => used
                 .map(|&id| JudgedForecast::certain(moments.tick(at).buckets[id].demand))
@@ -131,7 +133,7 @@ impl Pass {
         at: usize,
         carriers: &mut Vec<&'static str>,
     ) -> Vec<JudgedForecast> {
-        if self.entrant == NamedForecaster::Policy(NamedPolicy::Oracle) {
+        if self.named_forecaster == NamedForecaster::Policy(NamedPolicy::Oracle) {
             return moments
                 .used
                 .iter()
@@ -145,7 +147,7 @@ impl Pass {
         // Forecasts are scored at ticks, so no pods have arrived since the last tick.
         let now = Present::at_tick(moments.tick(at).time, &demand);
         let outlook = forecast(learners, &now);
-        let is_model = matches!(self.entrant, NamedForecaster::Network(_));
+        let is_model = matches!(self.named_forecaster, NamedForecaster::Network(_));
         if is_model
             && outlook.buckets.iter().all(|bucket| bucket.reason == Reason::TooLittleHistory)
         {

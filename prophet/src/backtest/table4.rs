@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) mse: f64,
     pub(super) pmse: f64,
     /// The name of our forecaster. The Transformer and the LSTM have the names given to
-    /// `--network`.
+    /// `--named-model`.
     pub(super) ours: &'static str,
 }
 

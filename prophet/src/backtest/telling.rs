@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::answer::{JudgedForecast, LEVELS};
-use super::entrant::NamedForecaster;
 use super::horizon::Horizon;
 use super::moments::Moments;
+use super::named_forecaster::NamedForecaster;
 use crate::replay::DAY_SECONDS;
 
 /// The number of consecutive days that a plot shows.
@@ -15,7 +15,7 @@ const DAYS: i64 = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
     /// The forecaster that is shown.
-    pub(super) entrant: NamedForecaster,
+    pub(super) named_forecaster: NamedForecaster,
     /// The bucket that is shown.
     pub(super) bucket: usize,
     /// The index of the bucket among the buckets in use.
@@ -35,7 +35,8 @@ pub(super) struct Point {
     pub(super) held: f64,
     /// The time of the tick at the longest horizon.
     pub(super) later: i64,
-    /// The quantiles 0.1 and 0.9 of demand at that time; `None` without a forecast of demand.
+    /// The forecast quantiles 0.1 and 0.9 of demand at `later`; `None` if the forecaster does not
+    /// forecast demand.
     pub(super) tenths: Option<(f64, f64)>,
     /// The actual demand at that time.
     pub(super) then: f64,
@@ -51,7 +52,11 @@ impl Point {
 impl Telling {
     /// Chooses the days in which the most new nodes were needed, and the bucket that needed the
     /// most of them.
-    pub(super) fn choose(moments: &Moments, entrant: NamedForecaster, tick_seconds: i64) -> Self {
+    pub(super) fn choose(
+        moments: &Moments,
+        named_forecaster: NamedForecaster,
+        tick_seconds: i64,
+    ) -> Self {
         let judged = moments.judged.clone();
         let len = usize::try_from(DAYS * DAY_SECONDS / tick_seconds.max(1))
             .unwrap_or(1)
@@ -72,7 +77,7 @@ impl Telling {
         let buckets = moments.used.iter().enumerate();
         let (place, bucket) =
             buckets.max_by_key(|(_, id)| total(**id)).map_or((0, 0), |(place, id)| (place, *id));
-        Self { entrant, bucket, place, ticks, points: Vec::new() }
+        Self { named_forecaster, bucket, place, ticks, points: Vec::new() }
     }
 
     /// Keeps the forecasts of a tick, if the tick is shown.

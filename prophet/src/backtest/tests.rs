@@ -6,11 +6,11 @@ use chrono::DateTime;
 use embedder::Catalog;
 
 use super::blended::Blended;
-use super::entrant::{BLENDED, NamedForecaster, default_forecasters, lineup};
 use super::errors::forecast_errors;
 use super::horizon::Horizon;
 use super::moments::Moments;
-use super::pass::{Pass, Said};
+use super::named_forecaster::{BLENDED, NamedForecaster, default_forecasters, lineup};
+use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, ticks};
@@ -45,14 +45,14 @@ fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
 
 /// Returns the forecasts of all forecasters except the oracle at a tick. The demand forecasts of
 /// the ensemble are those of the weighted average.
-fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
+fn said_at(moments: &Moments, at: usize) -> Vec<TickForecasts> {
     let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
-    let entrants = lineup(&default_forecasters(), &[])
+    let named_forecasters = lineup(&default_forecasters(), &[])
         .into_iter()
         .filter(|e| *e != NamedForecaster::Policy(NamedPolicy::Oracle));
-    let entrants: Vec<NamedForecaster> = entrants.collect();
+    let named_forecasters: Vec<NamedForecaster> = named_forecasters.collect();
     let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
-    let mut passes: Vec<Pass> = entrants
+    let mut passes: Vec<Pass> = named_forecasters
         .iter()
         .map(|e| Pass::new(e.clone(), &settings(), &catalog(), from, moments.judged.start))
         .collect();
@@ -62,15 +62,16 @@ fn said_at(moments: &Moments, at: usize) -> Vec<Said> {
     let mut last = Vec::new();
     for tick in moments.judged.start..=at {
         last = passes.iter_mut().flat_map(|pass| pass.go_on(moments, tick..tick + 1)).collect();
-        let inputs: Vec<&Said> = entrants
+        let inputs: Vec<&TickForecasts> = named_forecasters
             .iter()
             .zip(&last)
             .filter(|(e, _)| BLENDED.contains(e))
-            .map(|(_, said)| said)
+            .map(|(_, forecasts)| forecasts)
             .collect();
         let blend = blended.say(moments, &inputs);
-        let own = entrants.iter().position(|e| *e == super::entrant::ENSEMBLE).unwrap();
-        let own: &mut Said = &mut last[own];
+        let own =
+            named_forecasters.iter().position(|e| *e == super::named_forecaster::ENSEMBLE).unwrap();
+        let own: &mut TickForecasts = &mut last[own];
         own.answers.iter_mut().zip(blend).for_each(|(own, answers)| *own = answers);
     }
     last

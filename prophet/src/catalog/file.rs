@@ -108,7 +108,8 @@ pub enum CatalogFault {
         /// Why the value is invalid.
         problem: String,
     },
-    /// The entries are valid, but contradict each other.
+    /// Each entry can be read, but the catalog is not valid: it is empty, a name is given twice, or
+    /// a minimum is above its maximum.
     #[error(transparent)]
     Together(#[from] CatalogError),
 }
@@ -125,7 +126,7 @@ impl CatalogFile {
     /// Builds the catalog.
     ///
     /// # Errors
-    /// An invalid value, or entries that contradict each other.
+    /// An invalid value, or a catalog that is not valid as a whole.
     pub fn catalog(&self) -> Result<Catalog, CatalogFault> {
         let entries = self.instance_types.iter().enumerate();
         let buckets = entries.map(|(index, entry)| {

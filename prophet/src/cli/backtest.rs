@@ -24,8 +24,8 @@ Examples:
   prophet backtest --trace log.swf --from 126d --until 140d --forecasters ensemble,state,onnx --seeds 5
   prophet backtest --trace log.swf --from 14d --no-decisions --tick 5m
   prophet backtest --trace philly.csv.gz --paper          the paper's table 4, in the paper's protocol; with its models:
-    --network transformer=models/paper/transformer.onnx --network lstm=models/paper/lstm.onnx
-  prophet backtest --trace jobs.csv.gz --from 14d --network one=1.onnx --network two=2.onnx
+    --named-model transformer=models/paper/transformer.onnx --named-model lstm=models/paper/lstm.onnx
+  prophet backtest --trace jobs.csv.gz --from 14d --named-model one=1.onnx --named-model two=2.onnx
                                                           two trained models, side by side
   prophet backtest --trace jobs.csv.gz --from 14d --out report/ --output json
 
@@ -41,7 +41,7 @@ Scoring:
 
 Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml, and the other
 forecasters that `prophet simulate --help` lists. onnx is the shipped model or --model: its forecasts of demand ahead
-are averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --network
+are averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
 names are scored without this average. To score several seeds of a training, train a model with each and name each file.";
 
 #[derive(clap::Args)]
@@ -53,8 +53,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
     forecasters: Vec<NamedPolicy>,
     /// Also score the forecasts of this model alone, under this name; may be repeated
-    #[arg(long = "network", value_name = "NAME=FILE")]
-    networks: Vec<NamedModel>,
+    #[arg(long = "named-model", value_name = "NAME=FILE")]
+    named_models: Vec<NamedModel>,
     /// The number of replays of the decisions with shifted submissions, for standard errors; models
     /// are not retrained [default: 1]
     #[arg(long, value_name = "N")]
@@ -77,7 +77,7 @@ pub(super) struct Args {
 fn forecaster(text: &str) -> Result<NamedPolicy, String> {
     let known = text.parse::<NamedPolicy>().ok();
     known
-        .filter(|contender| matches!(contender, NamedPolicy::Forecast(_, None)))
+        .filter(|named_policy| matches!(named_policy, NamedPolicy::Forecast(_, None)))
         .ok_or_else(|| {
             format!("unknown forecaster {text:?}: expected a forecaster that `prophet simulate --help` lists, such as ensemble, state or onnx")
         })
@@ -97,10 +97,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             settings.tick = Span::seconds(300);
         }
     })?;
-    for (at, NamedModel { name, file }) in args.networks.iter().enumerate() {
+    for (at, NamedModel { name, file }) in args.named_models.iter().enumerate() {
         ensure!(
-            args.networks[..at].iter().all(|other| other.name != *name),
-            "--network: the name {name} is given twice"
+            args.named_models[..at].iter().all(|other| other.name != *name),
+            "--named-model: the name {name} is given twice"
         );
         args.log.check_network(name, file)?;
     }
@@ -162,8 +162,9 @@ fn score(
         stop,
     };
     let interrupted = "interrupted; nothing was written";
-    let entrants = (forecasters, args.networks.as_slice());
-    let errors = forecast_errors(workload, catalog, settings, *window, entrants, &progress);
+    let named_forecasters = (forecasters, args.named_models.as_slice());
+    let errors =
+        forecast_errors(workload, catalog, settings, *window, named_forecasters, &progress);
     let errors = errors.context(interrupted)?;
     ensure!(
         errors.ticks > 0,
@@ -174,6 +175,6 @@ fn score(
         .then(|| compare(workload, catalog, settings, *window, args.out.is_some(), &progress))
         .transpose();
     bar.finish_and_clear();
-    let networks = args.networks.clone();
+    let networks = args.named_models.clone();
     Ok(Backtest { errors, decisions: decisions.context(interrupted)?, paper: args.paper, networks })
 }

@@ -113,10 +113,11 @@ impl ClusterArgs {
         }
         #[cfg(feature = "aws")]
         if let Some(discovery) = &self.node_group_auto_discovery {
-            use crate::catalog::aws::{AwsCatalog, clients};
+            use crate::catalog::aws::{AwsCatalog, DEADLINE, clients};
             return Ok(GroupSource::Aws(Box::new(AwsCatalog::new(
                 clients(None).await,
                 discovery.clone(),
+                DEADLINE,
             ))));
         }
         std::future::ready(Ok(GroupSource::Nodes)).await

@@ -198,7 +198,7 @@ impl View {
                 requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count));
             if pods >= fewest || before.contains(&group) {
                 self.whole.insert(group);
-                seen.cluster.gangs.push(Gang { requests, one_placement_group: true });
+                seen.cluster.gangs.push(Gang { requests });
             } else {
                 *seen.held_back.entry(HeldBack::PartOfGang).or_default() += pods;
             }
@@ -236,7 +236,7 @@ impl View {
                 });
                 let requests: Vec<PodRequest> = requests.collect();
                 if announcement.gang {
-                    seen.cluster.gangs.push(Gang { requests, one_placement_group: true });
+                    seen.cluster.gangs.push(Gang { requests });
                 } else {
                     seen.cluster.announced.extend(requests);
                 }

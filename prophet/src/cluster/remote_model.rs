@@ -11,7 +11,7 @@ pub struct RemoteModel {
     place: Place,
     name: String,
     slot: ModelSlot,
-    /// The ETag of the version that was fetched last.
+    /// The `ETag` of the version that was fetched last.
     etag: Option<String>,
 }
 

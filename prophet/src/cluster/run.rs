@@ -348,7 +348,7 @@ impl PolicyController {
         match journal.append(line).await.context("failed to write the history")? {
             Appended::Written { cut: Some(fault) } => tracing::warn!(%fault, "torn line cut off"),
             Appended::NotLater { last } => {
-                tracing::warn!(%last, "tick dropped: the clock went back")
+                tracing::warn!(%last, "tick dropped: the clock went back");
             }
             Appended::Written { cut: None } => {}
         }

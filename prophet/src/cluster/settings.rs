@@ -2,7 +2,10 @@
 //! path.
 
 use embedder::CapacityType;
-use placeholders::{Behavior, Limits, Objective, Policy, ScalingPolicy, ScalingRules};
+use placeholders::{
+    Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
+    ScalingRules,
+};
 
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
@@ -67,8 +70,8 @@ impl OverprovisioningPolicySpec {
     /// Converts the policy into the settings of the stages.
     ///
     /// # Errors
-    /// All faults, each with its field path. The rules that the CRD's schema enforces at admission are
-    /// checked here, too.
+    /// All faults, each with its field path. The rules that the CRD's schema enforces at admission
+    /// are checked here, too.
     pub fn settings(&self, allowed: &Allowed) -> Result<PolicySettings, Vec<String>> {
         let Self {
             mode,
@@ -103,7 +106,9 @@ impl OverprovisioningPolicySpec {
             },
         };
         faults.extend(
-            policy.faults().into_iter().map(|fault| format!("spec.{}", as_spelled(&fault))),
+            policy.faults().into_iter().map(|InvalidField { field, problem }| {
+                format!("spec.{}: {problem}", crd_path(field))
+            }),
         );
         placeholders.faults(allowed, &mut faults);
         let workloads = workloads.workloads(&mut faults);
@@ -130,20 +135,21 @@ impl OverprovisioningPolicySpec {
     }
 }
 
-/// Replaces the field names of [`Policy`] in a fault's message by those of the CRD.
-fn as_spelled(fault: &str) -> String {
-    [
-        ("objective.quantile", "objective.serviceLevel"),
-        ("objective.costs.wait", "objective.waitCost"),
-        ("objective.costs.idle", "objective.idleCost"),
-        ("spend_cap", "limits.dollarsPerHour"),
-        ("scale_up", "scaleUp"),
-        ("scale_down", "scaleDown"),
-        ("stabilization_window_seconds", "stabilizationWindowSeconds"),
-        ("period_seconds", "periodSeconds"),
-    ]
-    .iter()
-    .fold(fault.to_owned(), |text, (from, to)| text.replace(from, to))
+/// The path of a field of [`Policy`] in the CRD, below `spec`.
+fn crd_path(field: PolicyField) -> String {
+    let rules = |direction| match direction {
+        Direction::Up => "behavior.scaleUp",
+        Direction::Down => "behavior.scaleDown",
+    };
+    match field {
+        PolicyField::Quantile => "objective.serviceLevel".into(),
+        PolicyField::WaitCost => "objective.waitCost".into(),
+        PolicyField::IdleCost => "objective.idleCost".into(),
+        PolicyField::SpendCap => "limits.dollarsPerHour".into(),
+        PolicyField::Window(of) => format!("{}.stabilizationWindowSeconds", rules(of)),
+        PolicyField::Tolerance(of) => format!("{}.tolerance", rules(of)),
+        PolicyField::Period(of, at) => format!("{}.policies[{at}].periodSeconds", rules(of)),
+    }
 }
 
 impl ObjectiveSpec {

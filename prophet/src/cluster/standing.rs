@@ -100,7 +100,7 @@ impl Stands {
                         writes.extend(changes.into_iter().map(|change| Write::Change(change, why)));
                     }
                     PlaceholderKind::CapacityBuffer => {
-                        writes.extend(self.buffer(template, group.want))
+                        writes.extend(self.buffer(template, group.want));
                     }
                 }
             }

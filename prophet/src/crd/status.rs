@@ -98,7 +98,8 @@ pub struct GroupStatus {
     pub name: String,
     /// The target number of placeholders of the group.
     pub target: u64,
-    /// The present number of placeholders of the group, on nodes or waiting for a node.
+    /// The present number of placeholders of the group: those on nodes and, unless the group is in
+    /// backoff, those waiting for a node.
     pub placeholders: u64,
     /// The number of placeholders of the group on nodes.
     pub ready: u64,

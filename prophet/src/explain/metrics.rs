@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::reaction::Reaction;
 use crate::crd::OverprovisioningPolicyStatus;
 use crate::observe::Key;
 use crate::outcome::Outcome;
@@ -236,11 +237,4 @@ impl Metrics {
 
 fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// The time from the first event of a change to the last write in response.
-#[derive(Clone, Copy, Debug)]
-pub struct Reaction {
-    /// The time in seconds.
-    pub seconds: f64,
 }

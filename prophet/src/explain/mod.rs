@@ -12,6 +12,7 @@
 mod events;
 #[cfg(feature = "serve")]
 mod metrics;
+mod reaction;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,8 @@ use serde_json::json;
 
 use self::events::Events;
 #[cfg(feature = "serve")]
-pub use self::metrics::{Metrics, Reaction};
+pub use self::metrics::Metrics;
+pub use self::reaction::Reaction;
 pub use self::status::{shape_text, status};
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::observe::Key;

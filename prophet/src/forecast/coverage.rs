@@ -114,7 +114,8 @@ fn every_week_stays_within_two_points_of_the_quantile() {
 /// Run it with:
 ///
 /// ```text
-/// PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- --ignored --nocapture coverage
+/// PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- \
+///     --ignored --nocapture coverage
 /// ```
 #[test]
 #[ignore = "a measurement that needs a job log"]

@@ -128,7 +128,7 @@ mod tests {
         let d = Distribution::weighted([(0, 5.0), (1, 10.0), (2, 3.0), (4, 2.0)].into_iter());
         let shifted = d.shifted(3.0_f64.ln());
         let near = |count, chance: f64| {
-            assert!((shifted.chance_of(count) - chance).abs() < 1e-12, "{count}")
+            assert!((shifted.chance_of(count) - chance).abs() < 1e-12, "{count}");
         };
         near(1, 0.9);
         near(2, 0.5);

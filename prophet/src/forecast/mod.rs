@@ -19,6 +19,7 @@
 //! calibrated.rs       corrects a method's level until D exceeds its quantile at the nominal rate
 //! demand_ahead.rs     demand ahead, which only the backtest reads (blend.rs: its weighted average)
 //! distribution.rs     counts with their probabilities
+//! histogram.rs        a weighted histogram whose weights decay
 //! hyperparameters.rs  every number that could be tuned
 //! ```
 
@@ -31,6 +32,7 @@ mod coverage;
 mod demand_ahead;
 mod distribution;
 mod ensemble;
+mod histogram;
 mod hyperparameters;
 mod lead;
 mod learners;

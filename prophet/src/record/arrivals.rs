@@ -16,7 +16,7 @@ pub struct Arrivals {
     since_tick: BTreeMap<ShapeId, u64>,
     /// Shapes that arrived for the first time since the last tick.
     first_seen: Vec<ShapeId>,
-    /// All pods submitted so far, by shape.
+    /// The number of pods submitted so far, by shape.
     total: Vec<u64>,
     frequent: Vec<ShapeId>,
 }

@@ -15,6 +15,7 @@
 //! `docs/history.md` describes the format of the files.
 
 mod arrivals;
+mod counts;
 mod history;
 mod recorder;
 mod shape_table;
@@ -25,6 +26,7 @@ mod tick;
 
 pub use arrivals::Arrivals;
 pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
+pub(crate) use counts::sum_by_key;
 pub use history::History;
 pub use recorder::{BucketState, LaunchCounts, Recorder};
 pub(crate) use shape_table::PodCounts;

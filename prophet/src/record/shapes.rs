@@ -77,8 +77,8 @@ impl Shapes {
     }
 }
 
-/// The shape without an accelerator kind if it requests no accelerators, so that equal shapes have
-/// equal keys.
+/// The shape, with the default accelerator kind if it requests no accelerators, so that shapes that
+/// differ only in a kind without meaning are equal.
 pub(crate) fn canonical(shape: &Shape) -> Shape {
     let mut shape = shape.clone();
     if shape.requests.accelerators == 0 {

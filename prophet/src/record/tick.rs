@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use embedder::Shape;
 
-/// The number of a pod's shape, from 0, in the order of first use in this process.
+/// The number that identifies a shape, from 0, in the order of first use in this process.
 pub type ShapeId = u32;
 
 /// The record of one tick.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! workload.rs        converts the jobs of a log to pods for the buckets of a catalog
-//! cluster.rs         nodes, their free room and the placeholders on them
+//! cluster.rs         nodes in the scheduler's order of preference, and the placeholders on them
 //! queue.rs           pending pods
 //! scheduler.rs       places jobs on nodes and preempts placeholders
-//! scheduler_kind.rs  how the scheduler chooses a node
+//! scheduler_kind.rs  the names of the scheduler's rules for choosing a node
 //! offered.rs         demand without launch latency, and its maximum in a future window
 //! ticks.rs           the ticks that a controller would record from offered demand
 //! days.rs            splits the seconds of a window by day

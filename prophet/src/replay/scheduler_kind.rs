@@ -1,4 +1,4 @@
-//! The scoring of the simulated scheduler.
+//! The rules by which the simulated scheduler can choose a node. `cluster.rs` applies them.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use embedder::{AcceleratorKind, Catalog, Resources, Split, UNLIMITED};
 use proptest::prelude::*;
 
-use super::contender::NamedPolicy;
 use super::input::SimulationInput;
 use super::log::RunLog;
+use super::named_policy::NamedPolicy;
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
@@ -152,7 +152,7 @@ fn any_settings() -> impl Strategy<Value = SimulationSettings> {
         })
 }
 
-fn any_contender() -> impl Strategy<Value = NamedPolicy> {
+fn any_policy() -> impl Strategy<Value = NamedPolicy> {
     prop_oneof![
         Just(NamedPolicy::Reactive),
         (0..5_u64).prop_map(NamedPolicy::Constant),
@@ -175,7 +175,7 @@ fn run(
     jobs: &[Job],
     catalog: &Catalog,
     settings: &SimulationSettings,
-    contender: NamedPolicy,
+    named_policy: NamedPolicy,
     window: (i64, i64),
 ) -> RunLog {
     let workload = Workload::new(jobs, catalog);
@@ -188,7 +188,7 @@ fn run(
         replay: 0,
         keep_ticks: true,
     };
-    simulate(world, contender, &series, &|| false)
+    simulate(world, named_policy, &series, &|| false)
 }
 
 const ALL: (i64, i64) = (-1, 40_000);
@@ -200,14 +200,14 @@ proptest! {
     fn the_invariants_hold_at_every_second(
         jobs in prop::collection::vec(any_job(), 1..40),
         settings in any_settings(),
-        contender in any_contender(),
+        named_policy in any_policy(),
         least in 0..3_u64,
     ) {
         let (jobs, catalog) = (sorted(jobs), two_types(12, least));
         let workload = Workload::new(&jobs, &catalog);
         let series = offered(&workload, &catalog, settings.scheduler);
         let world = SimulationInput { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
-        let mut run = Simulation::new(world, contender, &series);
+        let mut run = Simulation::new(world, named_policy, &series);
         run.start_minimum();
         // The seconds of ready and of busy nodes, accumulated from moment to moment.
         let (mut ready_seconds, mut busy_seconds) = (0, 0);
@@ -244,7 +244,7 @@ proptest! {
         jobs in prop::collection::vec(any_job(), 1..40), settings in any_settings(),
     ) {
         let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
-        let bare = |contender| RunLog { ticks: vec![], ..run(&jobs, &catalog, &settings, contender, ALL) };
+        let bare = |named_policy| RunLog { ticks: vec![], ..run(&jobs, &catalog, &settings, named_policy, ALL) };
         let reactive = bare(NamedPolicy::Reactive);
         prop_assert_eq!(&reactive, &bare(NamedPolicy::Constant(0)));
         // The paper's rule, with the last value as its forecast, holds no placeholders.
@@ -253,10 +253,10 @@ proptest! {
 
     #[test]
     fn a_run_repeats_itself(
-        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), contender in any_contender(),
+        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), named_policy in any_policy(),
     ) {
         let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
-        let again = || run(&jobs, &catalog, &settings, contender, ALL);
+        let again = || run(&jobs, &catalog, &settings, named_policy, ALL);
         prop_assert_eq!(again(), again());
     }
 
@@ -266,7 +266,7 @@ proptest! {
         future in prop::collection::vec(any_job(), 1..30),
         other in prop::collection::vec(any_job(), 0..30),
         settings in any_settings(),
-        contender in any_contender().prop_filter("knows the future", |c| !c.knows_the_future()),
+        named_policy in any_policy().prop_filter("knows the future", |c| !c.knows_the_future()),
     ) {
         const NOW: i64 = 6_000;
         // The catalog is fixed, because one derived from the log would depend on future jobs.
@@ -276,7 +276,7 @@ proptest! {
         let later = |jobs: Vec<Job>| jobs.into_iter().map(|job| Job { submit: job.submit + NOW, ..job });
         let world = |future: Vec<Job>| {
             let jobs = sorted(past.iter().cloned().chain(later(future)).collect());
-            let log = run(&jobs, &catalog, &settings, contender, ALL);
+            let log = run(&jobs, &catalog, &settings, named_policy, ALL);
             let ticks: Vec<_> = log.ticks.into_iter().filter(|tick| tick.time < NOW).collect();
             let starts: Vec<_> = log.jobs.into_iter().filter(|job| job.start < NOW).map(|job| (job.submit, job.start)).collect();
             (ticks, starts)

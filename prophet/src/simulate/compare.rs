@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use embedder::Catalog;
 
 use super::bootstrap::Ratio;
-use super::contender::NamedPolicy;
 use super::figures::{Figures, HiddenOverDays, costs_by_day, hidden_over_days, launches_by_day};
 use super::input::SimulationInput;
 use super::log::RunLog;
+use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::world::simulate;
 use crate::forecast::Method;
@@ -33,7 +33,7 @@ pub struct Comparison {
 #[derive(Clone, Debug)]
 pub struct PolicyResult {
     /// The policy.
-    pub contender: NamedPolicy,
+    pub named_policy: NamedPolicy,
     /// The means of the figures over replays.
     pub figures: Figures,
     /// The standard errors of the means; `None` for a single replay.
@@ -113,15 +113,15 @@ pub fn compare(
         (jittered, series)
     });
     let arena = Arena { settings, catalog, window, replays, progress };
-    let mut contenders = vec![NamedPolicy::Reactive];
-    for contender in &settings.policies {
-        if !contenders.contains(contender) {
-            contenders.push(*contender);
+    let mut named_policies = vec![NamedPolicy::Reactive];
+    for named_policy in &settings.policies {
+        if !named_policies.contains(named_policy) {
+            named_policies.push(*named_policy);
         }
     }
-    let searched = contenders.contains(&NamedPolicy::BestConstant);
+    let searched = named_policies.contains(&NamedPolicy::BestConstant);
     let mut run: Vec<NamedPolicy> =
-        contenders.iter().copied().filter(|c| *c != NamedPolicy::BestConstant).collect();
+        named_policies.iter().copied().filter(|c| *c != NamedPolicy::BestConstant).collect();
     if searched && !run.contains(&NamedPolicy::DEFAULT) {
         run.push(NamedPolicy::DEFAULT);
     }
@@ -130,7 +130,7 @@ pub fn compare(
     let reactive: Vec<Figures> =
         policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
     let default = run.iter().position(|c| *c == NamedPolicy::DEFAULT);
-    let costs = default.filter(|_| contenders.contains(&NamedPolicy::DEFAULT));
+    let costs = default.filter(|_| named_policies.contains(&NamedPolicy::DEFAULT));
     let costs = costs.map(|default| policies[default].costs.clone());
     let mut best = None;
     if let Some(default) = default.filter(|_| searched) {
@@ -140,16 +140,16 @@ pub fn compare(
             run.push(NamedPolicy::BestConstant);
         }
     }
-    let result = |contender: &NamedPolicy| {
-        let at = run.iter().position(|c| c == contender)?;
+    let result = |named_policy: &NamedPolicy| {
+        let at = run.iter().position(|c| c == named_policy)?;
         // The logs are moved, not copied, because they take most of the memory of a long run.
         let Runs { figures, costs: ours, launches, logs } = std::mem::take(&mut policies[at]);
         let (figures, stderr) = summary(&figures, &reactive, wait_to_idle);
-        let costs = costs.as_ref().filter(|_| *contender != NamedPolicy::DEFAULT);
+        let costs = costs.as_ref().filter(|_| *named_policy != NamedPolicy::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
         let hidden_over_14_days = hidden_over_days(&launches);
         Some(PolicyResult {
-            contender: *contender,
+            named_policy: *named_policy,
             figures,
             stderr,
             cost_ratio,
@@ -157,7 +157,7 @@ pub fn compare(
             logs,
         })
     };
-    let results = contenders.iter().filter_map(result).collect();
+    let results = named_policies.iter().filter_map(result).collect();
     let mut comparison =
         Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
     if keep {
@@ -198,15 +198,17 @@ fn pending(runs: &[Figures]) -> f64 {
 
 impl Arena<'_> {
     /// Runs each policy in each replay, on all cores.
-    fn run(&self, contenders: &[NamedPolicy], keep: bool) -> Result<Vec<Runs>, Stopped> {
-        let tasks: Vec<(NamedPolicy, usize)> = contenders
+    fn run(&self, named_policies: &[NamedPolicy], keep: bool) -> Result<Vec<Runs>, Stopped> {
+        let tasks: Vec<(NamedPolicy, usize)> = named_policies
             .iter()
-            .flat_map(|&contender| (0..self.replays.len()).map(move |replay| (contender, replay)))
+            .flat_map(|&named_policy| {
+                (0..self.replays.len()).map(move |replay| (named_policy, replay))
+            })
             .collect();
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
         let wait_to_idle = self.settings.policy.objective.wait_to_idle();
-        let runs = parallel(&tasks, |&(contender, replay)| {
+        let runs = parallel(&tasks, |&(named_policy, replay)| {
             let (workload, series) = &self.replays[replay];
             let world = SimulationInput {
                 workload,
@@ -216,9 +218,10 @@ impl Arena<'_> {
                 replay: u32::try_from(replay).unwrap_or(0),
                 keep_ticks: keep,
             };
-            let log =
-                simulate(world, contender, series, &|| self.progress.stop.load(Ordering::Relaxed));
-            (self.progress.done)(&contender.to_string());
+            let log = simulate(world, named_policy, series, &|| {
+                self.progress.stop.load(Ordering::Relaxed)
+            });
+            (self.progress.done)(&named_policy.to_string());
             let costs = costs_by_day(&log, wait_to_idle);
             (
                 Figures::of(&log, self.catalog, scan),
@@ -232,7 +235,7 @@ impl Arena<'_> {
         }
         let mut runs = runs.into_iter();
         let share = 1.0 / self.replays.len() as f64;
-        let policies = contenders.iter().map(|_| {
+        let policies = named_policies.iter().map(|_| {
             let mut of_policy = Runs::default();
             for (figures, costs, launches, log) in runs.by_ref().take(self.replays.len()) {
                 of_policy.figures.push(figures);

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use embedder::Catalog;
 
-use super::contender::NamedPolicy;
 use super::input::SimulationInput;
+use super::named_policy::NamedPolicy;
 use super::oracle::Oracle;
 use super::rates::Rates;
 use super::settings::SimulationSettings;
@@ -19,17 +19,17 @@ use crate::replay::Series;
 /// Returns `None` for a policy that holds no placeholders. `series` is offered demand, which only
 /// the oracle reads.
 pub(super) fn forecaster(
-    contender: NamedPolicy,
+    named_policy: NamedPolicy,
     world: SimulationInput<'_>,
     series: &Series,
 ) -> Option<Box<dyn Forecaster>> {
     let SimulationInput { workload, catalog, settings, window, .. } = world;
     let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
     let lead_seconds = settings.lead().seconds;
-    match contender {
+    match named_policy {
         NamedPolicy::Rates(_) => Some(Box::new(Rates::new(workload, catalog, lead_seconds))),
         NamedPolicy::Oracle => Some(Box::new(Oracle::new(series, lead_seconds))),
-        _ => causal_forecaster(contender, settings, catalog, from)
+        _ => causal_forecaster(named_policy, settings, catalog, from)
             .map(|forecaster| forecaster as Box<dyn Forecaster>),
     }
 }
@@ -40,12 +40,12 @@ pub(super) fn forecaster(
 /// Returns `None` for a policy that holds no placeholders, and for one that reads data of the
 /// future.
 pub(crate) fn causal_forecaster(
-    contender: NamedPolicy,
+    named_policy: NamedPolicy,
     settings: &SimulationSettings,
     catalog: &Catalog,
     from: DateTime<Utc>,
 ) -> Option<Box<dyn DemandForecaster>> {
-    match contender {
+    match named_policy {
         NamedPolicy::Reactive
         | NamedPolicy::BestConstant
         | NamedPolicy::Rates(_)
@@ -62,7 +62,7 @@ pub(crate) fn causal_forecaster(
                 method,
                 ladder: settings.ladder.clone(),
                 lead: settings.lead(),
-                objective: contender.policy(&settings.policy).objective,
+                objective: named_policy.policy(&settings.policy).objective,
                 model: settings.model_source(),
             };
             Some(config.demand_forecaster(from))

@@ -51,7 +51,7 @@ pub struct NodeRecord {
     pub ready: Option<i64>,
     /// When it was removed; `None` if it still existed at the end.
     pub gone: Option<i64>,
-    /// The seconds within the window in which pods ran on it.
+    /// The seconds within the window in which real pods ran on it.
     pub busy_seconds: i64,
     /// Whether a real pod waited for it.
     pub waited_for: bool,

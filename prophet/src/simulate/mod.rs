@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! settings.rs     every option of a run, and its file
-//! contender.rs    the policies by name
+//! named_policy.rs    the policies by name
 //! forecasters.rs  the forecaster of each policy
 //! input.rs        the checked input of a run
 //! autoscaler.rs   scans, launches, backoff
@@ -27,11 +27,11 @@ mod audit;
 mod autoscaler;
 mod bootstrap;
 mod compare;
-mod contender;
 mod figures;
 mod forecasters;
 mod input;
 mod log;
+mod named_policy;
 mod oracle;
 #[cfg(feature = "kubernetes")]
 #[cfg(test)]
@@ -45,11 +45,11 @@ mod world;
 pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, Stopped, compare};
-pub use contender::NamedPolicy;
 pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
+pub use named_policy::NamedPolicy;
 pub use report::{write_report, write_table};
 pub use settings::{
     GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,

@@ -1,8 +1,8 @@
-//! Property tests: the controller and the simulator make the same of the same world, and a control that
-//! is restarted goes on as it would have.
+//! Property tests of the two paths to a control.
 //!
-//! Each turn of a simulation is mirrored as Kubernetes objects, which the controller's index and view
-//! read; a second control takes its turn on what they observed.
+//! Each turn of a simulation is mirrored as Kubernetes objects, which the controller's index and
+//! view read. A second control takes its turn on what they observed, and must come to the same. A
+//! control that is restarted from the history must go on with the same plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use embedder::{Catalog, Resource, Resources};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::contender::NamedPolicy;
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
+use super::named_policy::NamedPolicy;
 use super::settings::{GangMode, SimulationSettings};
 use super::world::Simulation;
 use crate::catalog::{
@@ -199,8 +199,9 @@ impl Mirror {
         self.index.end_pods();
     }
 
-    /// What the controller observes of the same moment. How a launch ended is a matter of timestamps, and
-    /// whether a group backs off one of the autoscaler's status: these two are taken over.
+    /// What the controller observes at the same moment. Launches and backoff are copied from the
+    /// simulation, because the controller reads them from timestamps and from the autoscaler's
+    /// status, which the mirror does not have.
     fn observe(&mut self, run: &Simulation<'_>, theirs: &Observed) -> Observed {
         self.nodes(run);
         self.pods(run);
@@ -335,15 +336,18 @@ proptest! {
         prop_assert!(mirror.is_some_and(|mirror| mirror.turns > 0));
     }
 
-    /// A control that takes over right after a tick, with nothing but the history, decides as the one that
-    /// it replaces. Between two ticks it would lack the pods that arrived since the last one, until the
-    /// next. Stabilisation windows are left out: the history keeps targets, so that a window can hold for
-    /// its length once more.
+    /// A control that takes over right after a tick, from the history alone, plans as the one that
+    /// it replaces. If it took over between two ticks, it would lack the pods that arrived since
+    /// the last tick, until the next tick. Stabilisers are left out, because the history has one
+    /// target a tick: changes between ticks are missing for the longest period of a rate, and a
+    /// window can hold a target for its length once more.
     #[test]
     fn a_restart_changes_no_plan(
         jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), policy in any_policy(),
         restart in 1..60_usize,
     ) {
+        let mut settings = settings;
+        settings.policy.behavior = placeholders::Behavior::default();
         let mut lines: Vec<Line> = Vec::new();
         let mut successor: Option<Control> = None;
         run(&jobs, &settings, policy, |_, input, series, observed, turn| {

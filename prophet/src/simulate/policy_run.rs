@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Cluster};
 use placeholders::{Policy, Standing};
 
-use super::contender::NamedPolicy;
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::log::TickRecord;
+use super::named_policy::NamedPolicy;
 use crate::control::{Control, Observed, Turn};
 use crate::record::{LaunchCounts, ShapeId};
 use crate::replay::Series;
@@ -37,16 +37,20 @@ pub(crate) struct PolicyRun {
 const SETTLE_SECONDS: i64 = 86_400;
 
 impl PolicyRun {
-    pub(crate) fn new(world: SimulationInput<'_>, contender: NamedPolicy, series: &Series) -> Self {
+    pub(crate) fn new(
+        world: SimulationInput<'_>,
+        named_policy: NamedPolicy,
+        series: &Series,
+    ) -> Self {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
         let tick_seconds = settings.tick.as_seconds();
-        let mut control = forecaster(contender, world, series)
+        let mut control = forecaster(named_policy, world, series)
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
         let shapes = workload.shapes.iter().map(&mut number).collect();
         Self {
             control,
-            policy: contender.policy(&settings.policy),
+            policy: named_policy.policy(&settings.policy),
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             shapes,
             arrivals: Vec::new(),

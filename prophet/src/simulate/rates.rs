@@ -13,6 +13,7 @@ use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
 use crate::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
+use crate::record::sum_by_key;
 use crate::record::{History, ShapeId};
 use crate::replay::Workload;
 
@@ -66,11 +67,7 @@ impl Rates {
         let mut pods: Vec<(ShapeId, u64)> =
             arrivals.iter().map(|&(_, shape, count)| (shape, count)).collect();
         pods.sort_unstable_by_key(|(shape, _)| self.order[*shape as usize]);
-        pods.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            kept.1 += if same { next.1 } else { 0 };
-            same
-        });
+        sum_by_key(&mut pods, u64::saturating_add);
         pods
     }
 }

@@ -8,7 +8,7 @@ use embedder::Catalog;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::contender::NamedPolicy;
+use super::named_policy::NamedPolicy;
 use crate::catalog::CatalogFile;
 use crate::forecast::onnx::ModelSource;
 use crate::forecast::{Ladder, Lead};

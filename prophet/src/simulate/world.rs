@@ -15,9 +15,9 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::autoscaler::{Autoscaler, NodeRequest};
-use super::contender::NamedPolicy;
 use super::input::SimulationInput;
 use super::log::{JobRecord, NodeRecord, RunLog};
+use super::named_policy::NamedPolicy;
 use super::policy_run::PolicyRun;
 use super::settings::GangMode;
 use crate::record::ShapeId;
@@ -43,11 +43,11 @@ enum Event {
 /// and the run ends early when it returns true.
 pub fn simulate(
     world: SimulationInput<'_>,
-    contender: NamedPolicy,
+    named_policy: NamedPolicy,
     series: &Series,
     stop: &dyn Fn() -> bool,
 ) -> RunLog {
-    let mut run = Simulation::new(world, contender, series);
+    let mut run = Simulation::new(world, named_policy, series);
     run.start_minimum();
     while let Some(now) = run.next_moment() {
         run.moment(now);
@@ -93,7 +93,11 @@ pub(super) type Witness<'a> =
     dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + 'a;
 
 impl<'a> Simulation<'a> {
-    pub(super) fn new(world: SimulationInput<'a>, contender: NamedPolicy, series: &Series) -> Self {
+    pub(super) fn new(
+        world: SimulationInput<'a>,
+        named_policy: NamedPolicy,
+        series: &Series,
+    ) -> Self {
         let SimulationInput { workload, catalog, settings, window, replay, .. } = world;
         let cluster = SimulatedCluster::new(catalog, settings.scheduler, window);
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into());
@@ -107,7 +111,7 @@ impl<'a> Simulation<'a> {
         let queue = Queue::new(workload.classes.iter().map(|class| class.priority).collect());
         let tick = settings.tick.as_seconds();
         Self {
-            policy: PolicyRun::new(world, contender, series),
+            policy: PolicyRun::new(world, named_policy, series),
             world,
             cluster,
             queue,

@@ -14,11 +14,11 @@ pub struct Job {
     pub runtime: i64,
     /// The priority. Jobs with a higher number are placed first.
     pub priority: i32,
-    /// The requests.
+    /// The units of the job, and what each of them requests.
     pub work: Work,
 }
 
-/// The requests of a job.
+/// The units of a job, and what each of them requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
     /// The number of units, above 0.

@@ -55,7 +55,7 @@ async fn a_job_with_quota_has_nodes_before_its_release_and_a_job_without_quota_h
             status["heldBack"]["no_quota"] == 5
         })
         .await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 
     set_condition(&world, "admitted", "Admitted").await;
     let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
@@ -63,7 +63,7 @@ async fn a_job_with_quota_has_nodes_before_its_release_and_a_job_without_quota_h
     jobs.patch("admitted", &PatchParams::default(), &released).await.unwrap();
     let waited = world.wait_for_job("admitted", 2).await;
     println!("an announced job of two nodes waits {waited:.2} s");
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +87,7 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
         status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1})
     };
     world.wait_for_status("batch", "the pods held back", held_back).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,7 +113,7 @@ async fn a_cron_job_has_nodes_before_it_fires() {
     assert!(
         waits.len() == 2 && waits.iter().all(|seconds| *seconds <= 2),
         "{waits:?}\n{}",
-        world.told()
+        world.details()
     );
 }
 

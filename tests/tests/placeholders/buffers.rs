@@ -31,7 +31,7 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
     // At a demand of two nodes the plan lowers the buffer. Otherwise the autoscaler would refill
     // it.
     world.wait_for_buffered(1, 0).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_buffered(0, 0).await;

@@ -109,7 +109,7 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
         Ok(world.prophet.as_ref().unwrap().metrics().await?.contains(waited_for))
     });
     if let Err(error) = counted.await {
-        panic!("{error:#}\n{}", world.told());
+        panic!("{error:#}\n{}", world.details());
     }
     world.launched_after_scans(3).await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();

@@ -28,7 +28,7 @@ async fn placeholders_are_spread_over_placement_groups_and_a_full_one_is_skipped
     let plan = Plan::of([large_a.sizes(0, 1), large_b, small_a, small_b]);
     let world = plan.start(&policy("batch", FOUR)).await;
     world.wait_for_groups(&[("large-a", 1), ("large-b", 3), ("small-a", 2), ("small-b", 2)]).await;
-    assert_eq!(world.launched_after_scans(3).await, 8, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 8, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn a_gang_larger_than_a_node_is_launched_in_one_placement_group() {
     );
     world.apply(&set).await;
     world.wait_for_groups(&[("wide", 3)]).await;
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,5 +90,5 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
         .await;
     world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }

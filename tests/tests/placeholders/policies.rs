@@ -39,7 +39,7 @@ async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeho
     let plan = Plan { options, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", &two("Observe"))).await;
     world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
-    assert_eq!(world.launched_after_scans(3).await, 0, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 0, "{}", world.details());
     assert_eq!(writes(&world), []);
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
     let target = r#"prophet_target_placeholders{policy="prophet/batch",bucket="m5.xlarge"} 2"#;
@@ -56,7 +56,7 @@ async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeho
     world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(writes(&world).len(), before, "{:?}", writes(&world));
-    assert_eq!(world.launched_after_scans(1).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(1).await, 2, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +70,7 @@ async fn a_policy_that_is_deleted_leaves_nothing() {
         .await
         .unwrap();
     world.wait_for_nodes(0).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +90,7 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
         })
     };
     world.wait_for_status("younger", "the overlap", overlaps).await;
-    assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.details());
     world.wait_for_status("older", "no overlap", |status| !overlaps(status)).await;
     assert!(
         world
@@ -120,7 +120,7 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
     world.apply(&job("first", 1)).await;
     world.wait_for_job("first", 1).await;
     world.wait_for_placeholders([1, 0, 1]).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 
     world.start_controller(&arguments).await;
     world.wait_for_placeholders([2, 0, 0]).await;

@@ -25,14 +25,14 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     let plan = || Plan::of([NodeGroup::new("small", "m5.xlarge")]);
     let world = plan().start(&policy("batch", TWO_AT_FIRST)).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    assert_eq!(world.autoscaler.counters().launched(), 2, "{}", world.told());
+    assert_eq!(world.autoscaler.counters().launched(), 2, "{}", world.details());
 
     world.apply(&job("first", 2)).await;
     let with = world.wait_for_job("first", 2).await;
     // The plan has no placeholders now. The gate holds the pods that the ReplicaSet recreates,
     // until the controller removes them.
     world.wait_for_placeholders([0, 0, 0]).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
     assert_eq!(world.nodes().await.len(), 2);
 
     delete_job(&world, "first").await;
@@ -64,7 +64,7 @@ async fn pods_that_vanish_between_ticks_launch_nothing() {
     let until = tests::wait::stays_true("nothing is held", Duration::from_secs(45), async || {
         Ok(world.pods(NAMESPACE).await?.is_empty())
     });
-    until.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.told()));
+    until.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,7 @@ async fn a_pod_that_fits_both_takes_the_cheaper_placeholder() {
     let taken = nodes.iter().find(|found| found.name_any() == node).unwrap();
     assert_eq!(taken.labels()["node.kubernetes.io/instance-type"], "m5.xlarge");
     world.wait_for_groups(&[("cpu", 1), ("gpu", 1)]).await;
-    assert_eq!(world.autoscaler.counters().launched_in("gpu"), 1, "{}", world.told());
+    assert_eq!(world.autoscaler.counters().launched_in("gpu"), 1, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,11 +102,11 @@ async fn a_placeholder_that_another_workload_preempts_is_reported_and_replaced_w
     world.apply(&job("other", 1)).await;
     world.wait_for_job("other", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.told());
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
     let events = world.events().await;
     assert!(
         events.iter().any(|reason| reason == "taken_by_other_workload"),
         "{events:?}\n{}",
-        world.told()
+        world.details()
     );
 }

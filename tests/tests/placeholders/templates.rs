@@ -38,8 +38,8 @@ async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
         });
         Ok(pods.len() == 3 && new.count() == 3)
     });
-    rolled.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.told()));
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
+    rolled.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
     assert_eq!(world.sets().await.unwrap().len(), 1, "the old ReplicaSet is gone");
 
     world.apply(DAEMON_SET).await;
@@ -50,7 +50,7 @@ async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
         };
         Ok(bound(&agents) == 3 && bound(&ours) == 3 && ours.len() == 3)
     });
-    room.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.told()));
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.told());
-    assert!(world.autoscaler.counters().removed.is_empty(), "{}", world.told());
+    room.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
+    assert!(world.autoscaler.counters().removed.is_empty(), "{}", world.details());
 }

@@ -161,7 +161,7 @@ impl World {
             Ok(last.len() <= buffers_max && last.iter().sum::<u64>() == nodes)
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; there are {last:?}\n{}", self.told());
+            panic!("{error:#}; there are {last:?}\n{}", self.details());
         }
     }
 
@@ -219,7 +219,7 @@ impl World {
             Ok(last == expected)
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; there are {last:?}\n{}", self.told());
+            panic!("{error:#}; there are {last:?}\n{}", self.details());
         }
     }
 
@@ -245,7 +245,7 @@ impl World {
                 .eq(expected.iter().copied()))
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; there are {last:?}\n{}", self.told());
+            panic!("{error:#}; there are {last:?}\n{}", self.details());
         }
     }
 
@@ -260,7 +260,7 @@ impl World {
             Ok(ours.filter(|pod| is_bound(pod)).count() == pods)
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}\n{}", self.told());
+            panic!("{error:#}\n{}", self.details());
         }
         begin.elapsed().as_secs_f64()
     }
@@ -279,7 +279,7 @@ impl World {
             Ok(holds(&last))
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; the status is {last:#}\n{}", self.told());
+            panic!("{error:#}; the status is {last:#}\n{}", self.details());
         }
     }
 
@@ -300,7 +300,7 @@ impl World {
             Ok(last == (expected, expected))
         });
         if let Err(error) = waited.await {
-            panic!("{error:#}; nodes and requested instances: {last:?}\n{}", self.told());
+            panic!("{error:#}; nodes and requested instances: {last:?}\n{}", self.details());
         }
     }
 
@@ -313,7 +313,7 @@ impl World {
 
     /// The counters and errors of the parts and the last 40 log lines of the controller, for the
     /// message of a failing test.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn details(&self) -> String {
         let log = self.prophet.as_ref().and_then(|prophet| prophet.log().ok()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let last = lines[lines.len().saturating_sub(40)..].join("\n");

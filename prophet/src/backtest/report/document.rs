@@ -4,9 +4,9 @@ use placeholders::Objective;
 use serde_json::{Value, json};
 
 use crate::backtest::answer::LEVELS;
-use crate::backtest::entrant::NamedModel;
 use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
+use crate::backtest::named_forecaster::NamedModel;
 use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
 use crate::backtest::table4;
 use crate::forecast::Method;

@@ -97,12 +97,12 @@ fn table<const N: usize>(heads: [[&str; N]; 2], rows: Vec<(String, Vec<String>)>
 const POINTS: usize = 700;
 
 fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, catalog: &Catalog) {
-    let Telling { entrant, bucket, points, .. } = &errors.telling;
+    let Telling { named_forecaster, bucket, points, .. } = &errors.telling;
     let Some(entry) = catalog.buckets().get(*bucket) else { return };
     let note = "The two days in which the most new nodes were needed. The band is the headroom that would be held. The line is the number of new nodes that were needed before a node ordered at that moment would be ready.";
     section(
         body,
-        &format!("New nodes: {} by {entrant}", entry.name),
+        &format!("New nodes: {} by {named_forecaster}", entry.name),
         note,
         &new_nodes_plot(&most_needed(points)),
     );
@@ -110,7 +110,7 @@ fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, cata
         let ahead = capitalised(&title(Horizon::Ticks(Horizon::TICKS_MAX), settings));
         let note = "The eight hours of these two days in which the most new nodes were needed. The band lies between the quantiles 0.1 and 0.9 of the forecast. The line is the actual demand.";
         let plot = ahead_plot(&most_needed(busiest(points, points.len().div_ceil(6))));
-        section(body, &format!("{ahead}: {} by {entrant}", entry.name), note, &plot);
+        section(body, &format!("{ahead}: {} by {named_forecaster}", entry.name), note, &plot);
     }
 }
 

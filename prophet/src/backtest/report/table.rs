@@ -87,7 +87,7 @@ pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
     [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
 
 /// The footnotes of the paper's table: our forecasters beside the paper's models.
-pub(super) const PAPER_NOTE: &str = "transformer, lstm: the paper's models, trained again; --network transformer=FILE and --network lstm=FILE add them, and their forecasts are scored unchanged. onnx: the shipped model, or that of --model, mixed with the last value.\nSES: our row is a damped Holt-Winters with a daily season, not the paper's SES (simple exponential smoothing).\n";
+pub(super) const PAPER_NOTE: &str = "transformer, lstm: the paper's models, trained again; --named-model transformer=FILE and --named-model lstm=FILE add them, and their forecasts are scored unchanged. onnx: the shipped model, or that of --model, mixed with the last value.\nSES: our row is a damped Holt-Winters with a daily season, not the paper's SES (simple exponential smoothing).\n";
 
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");

@@ -40,7 +40,7 @@ use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
 
 /// Time limit of one refresh: 45 seconds, because a refresh starts every minute and must end before
 /// the next one starts.
-const DEADLINE: Duration = Duration::from_secs(45);
+pub const DEADLINE: Duration = Duration::from_secs(45);
 
 /// Concurrent reads of launch templates: four, because AWS allows an account 20 sustained reads per
 /// second, and a call takes about 200 ms.
@@ -63,21 +63,16 @@ pub struct AwsCatalog {
 
 impl AwsCatalog {
     /// Creates a catalog of the groups that have the tags of `discovery`.
-    pub fn new(clients: Clients, discovery: Discovery) -> Self {
+    /// `deadline` is the time limit of one refresh.
+    pub fn new(clients: Clients, discovery: Discovery, deadline: Duration) -> Self {
         Self {
             clients,
             discovery,
-            deadline: DEADLINE,
+            deadline,
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
         }
-    }
-
-    /// Sets the time limit of one refresh. The default is 45 seconds.
-    #[must_use]
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
     }
 
     /// Reads the current groups.

@@ -4,36 +4,25 @@
 //! weight of the errors e with round(c + e) = n, where negative counts become 0. If present errors
 //! are distributed like past errors, each quantile is exceeded with its nominal probability.
 
-use std::collections::BTreeMap;
-
-use crate::forecast::hyperparameters::HALF_LIFE_SECONDS;
+use crate::forecast::histogram::{GrowingWeight, Histogram};
 use crate::forecast::{distribution::Distribution, lead::Lead};
 
 /// Resolution of the histogram, in bins per node. Bins are quarters of a node because errors are
 /// added to forecasts that are not whole.
 const PARTS: f64 = 4.0;
 
-/// Weight of a new error, without a unit, at which all weights are rescaled. New weights grow
-/// instead of old ones decaying, and 1e12 is well below 2^53 (9e15), where an `f64` loses the units
-/// of a sum.
-const WEIGHT_MAX: f64 = 1e12;
-
 /// A decayed histogram of forecast errors.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorHistogram {
-    /// The weights per error, which is in quarters of a node.
-    weights: BTreeMap<i64, f64>,
-    /// The weight of the next error.
-    weight: f64,
-    /// The factor by which `weight` grows in one tick.
-    growth: f64,
+    /// By error, in quarters of a node.
+    errors: Histogram<i64>,
+    weight: GrowingWeight,
     added: usize,
 }
 
 impl ErrorHistogram {
     pub(crate) fn new(lead: Lead) -> Self {
-        let growth = (lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
-        Self { weights: BTreeMap::new(), weight: 1.0, growth, added: 0 }
+        Self { errors: Histogram::default(), weight: GrowingWeight::new(lead), added: 0 }
     }
 
     /// Returns how many errors were added.
@@ -43,14 +32,10 @@ impl ErrorHistogram {
 
     /// Adds the error of one tick, in nodes: the observed value less the forecast.
     pub(crate) fn add(&mut self, error: f64) {
-        *self.weights.entry(parts(error)).or_default() += self.weight;
+        self.errors.add(parts(error), self.weight.now());
         self.added += 1;
-        self.weight *= self.growth;
-        if self.weight > WEIGHT_MAX {
-            self.weights.values_mut().for_each(|weight| *weight /= WEIGHT_MAX);
-            // Negligible weights are dropped, so that memory stays bounded.
-            self.weights.retain(|_, weight| *weight > 1.0 / WEIGHT_MAX);
-            self.weight = 1.0;
+        if let Some(scale) = self.weight.next_tick() {
+            self.errors.scale(scale);
         }
     }
 
@@ -60,11 +45,11 @@ impl ErrorHistogram {
     pub(crate) fn around(&self, centre: f64) -> Distribution {
         let centre = parts(centre);
         let mut counts: Vec<(u64, f64)> = Vec::new();
-        for (error, weight) in &self.weights {
+        for (error, weight) in self.errors.iter() {
             let count = whole(centre.saturating_add(*error));
             match counts.last_mut().filter(|last| last.0 == count) {
                 Some(last) => last.1 += weight,
-                None => counts.push((count, *weight)),
+                None => counts.push((count, weight)),
             }
         }
         Distribution::weighted(counts.into_iter())
@@ -122,15 +107,5 @@ mod tests {
         let sum = others * (2.0 - 1.0) / (others - 1.0);
         let chance = errors.around(0.0).chance_of(5);
         assert!((chance - 1.0 / (1.0 + sum)).abs() < 1e-9, "{chance}");
-    }
-
-    #[test]
-    fn growing_weights_are_rescaled() {
-        let mut errors = ErrorHistogram { growth: 1e7, ..errors(&[]) };
-        for error in [1.0, 2.0, 3.0, 4.0] {
-            errors.add(error);
-        }
-        assert_eq!(errors.around(0.0).quantile(0.5), 4);
-        assert!(errors.weights.len() < 4 && errors.weight < WEIGHT_MAX);
     }
 }

@@ -10,12 +10,12 @@
 //! from tick to tick, and rate is in nodes a second, averaged over at least two hours of one-minute
 //! ticks.
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use embedder::BucketId;
 use placeholders::Reason;
 
+use crate::forecast::histogram::{GrowingWeight, Histogram};
 use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
 use crate::forecast::windows::Changes;
 use crate::forecast::{
@@ -26,27 +26,21 @@ use crate::forecast::{
 };
 use crate::record::{History, Tick};
 
-/// Weight of a new need, without a unit, at which all weights are rescaled. New weights grow
-/// instead of old ones decaying, and 1e12 is well below 2^53 (9e15), where an `f64` loses the units
-/// of a sum.
-const WEIGHT_MAX: f64 = 1e12;
-
 /// Forecasts D from a decayed histogram of past needs, for each bucket and over all buckets.
 pub struct Increments {
     lead: Lead,
     buckets: Vec<NeedHistogram>,
     /// The histogram over all buckets in use.
     pooled: NeedHistogram,
-    /// The weight of the next need.
-    weight: f64,
+    weight: GrowingWeight,
     changes: Changes,
 }
 
 /// A decayed histogram of needs, with the sums for the normal approximation.
 #[derive(Clone, Debug, Default)]
 struct NeedHistogram {
-    /// The weights per need in nodes.
-    weights: BTreeMap<u64, f64>,
+    /// The needs, in nodes.
+    needs: Histogram<u64>,
     /// The number of ticks at which a need was added.
     windows: f64,
     /// Whether there has ever been demand.
@@ -68,7 +62,7 @@ impl Increments {
             lead,
             buckets: vec![NeedHistogram::default(); buckets],
             pooled: NeedHistogram::default(),
-            weight: 1.0,
+            weight: GrowingWeight::new(lead),
             changes: Changes::new(lead),
         }
     }
@@ -106,19 +100,16 @@ impl Forecaster for Increments {
             if rest.len() == window && needs.used {
                 let most = rest.iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
                 let need = most.saturating_sub(at(start).demand);
-                needs.add(need, self.weight);
+                needs.add(need, self.weight.now());
                 needs.windows += 1.0;
-                self.pooled.add(need, self.weight);
+                self.pooled.add(need, self.weight.now());
             }
         }
         if rest.len() == window && self.buckets.iter().any(|needs| needs.used) {
             self.pooled.windows += 1.0;
         }
-        self.weight *= (self.lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
-        if self.weight > WEIGHT_MAX {
-            let scale = 1.0 / self.weight;
-            self.buckets.iter_mut().chain([&mut self.pooled]).for_each(|needs| needs.scale(scale));
-            self.weight = 1.0;
+        if let Some(scale) = self.weight.next_tick() {
+            self.buckets.iter_mut().chain([&mut self.pooled]).for_each(|of| of.needs.scale(scale));
         }
     }
 
@@ -141,7 +132,7 @@ impl DemandForecaster for Increments {
 
 impl NeedHistogram {
     fn add(&mut self, need: u64, weight: f64) {
-        *self.weights.entry(need).or_default() += weight;
+        self.needs.add(need, weight);
         self.distribution = OnceLock::new();
     }
 
@@ -151,14 +142,8 @@ impl NeedHistogram {
         self.squares = self.squares.saturating_add(nodes.saturating_mul(nodes));
     }
 
-    fn scale(&mut self, by: f64) {
-        self.weights.values_mut().for_each(|weight| *weight *= by);
-        // Negligible weights are dropped, so that memory stays bounded.
-        self.weights.retain(|_, weight| *weight > 1.0 / WEIGHT_MAX);
-    }
-
     fn distribution(&self) -> Distribution {
-        let weights = || self.weights.iter().map(|(&need, &weight)| (need, weight));
+        let weights = || self.needs.iter().map(|(need, weight)| (*need, weight));
         self.distribution.get_or_init(|| Distribution::weighted(weights())).clone()
     }
 

@@ -91,7 +91,7 @@ mod tests {
             nodes_to_replicas: vec![(0, 0), (6, 1)],
         };
         let check = |cores, nodes, replicas| {
-            assert_eq!(ladder.replicas(cores, nodes), replicas, "{cores}, {nodes}")
+            assert_eq!(ladder.replicas(cores, nodes), replicas, "{cores}, {nodes}");
         };
         check(0, 0, 0);
         check(1, 1, 1);

@@ -112,8 +112,8 @@ impl Fitted {
 fn maxima(history: &History, bucket: BucketId) -> (Vec<f64>, i64) {
     let of = |time: i64| time.div_euclid(BIN_SECONDS);
     let time = |at: Option<&crate::record::Tick>| at.map_or(0, |tick| tick.time.timestamp());
-    // A tick records the time before it, so a tick at the end of a half hour belongs to that half
-    // hour.
+    // A tick records the largest demand since the previous tick, so a tick at the end of a half
+    // hour belongs to that half hour.
     let (first, end) = (of(time(history.get(0)) - 1) + 1, of(time(history.last())));
     let mut maxima = vec![f64::NAN; usize::try_from(end - first).unwrap_or(0)];
     for tick in history.latest(history.len()) {

@@ -23,6 +23,7 @@ use crate::forecast::{
     question::{BucketOutlook, Forecaster, Outlook, Present},
 };
 use crate::record::PodCounts;
+use crate::record::sum_by_key;
 use crate::record::{History, ShapeId};
 
 /// Forecasts D by packing past windows of arrivals into the present free room.
@@ -81,11 +82,7 @@ impl Scenario {
         );
         // Windows with the same arrivals are packed once.
         drawn.busy.sort_unstable();
-        drawn.busy.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            kept.1 += if same { next.1 } else { 0 };
-            same
-        });
+        sum_by_key(&mut drawn.busy, u32::saturating_add);
         drawn
     }
 }
@@ -95,11 +92,7 @@ fn merged(history: &History, ticks: usize) -> Merged {
     let mut merged: PodCounts =
         history.latest(ticks).flat_map(|tick| tick.arrivals.clone()).collect();
     merged.sort_unstable_by_key(|(id, _)| *id);
-    merged.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        kept.1 = kept.1.saturating_add(if same { next.1 } else { 0 });
-        same
-    });
+    sum_by_key(&mut merged, u64::saturating_add);
     history.shapes().sort(&mut merged);
     merged.into()
 }

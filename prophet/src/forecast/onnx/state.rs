@@ -29,7 +29,7 @@ const THRESHOLDS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The parts of the history that the features need, updated at each tick.
 pub(super) struct ModelState {
     lead: Lead,
-    /// In the order of the catalog, as is `room`.
+    /// The past of each bucket, in the order of the catalog. `room` has the same order.
     buckets: Vec<Past>,
     room: Vec<RoomNodes>,
 }

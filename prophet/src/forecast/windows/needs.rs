@@ -9,6 +9,7 @@ use crate::forecast::{
     lead::Lead,
     question::{BucketOutlook, Outlook},
 };
+use crate::record::sum_by_key;
 use crate::record::{History, Tick};
 
 /// Past windows with their needs. Each window has a note `N`, which the method makes at the start
@@ -47,11 +48,7 @@ impl<N> PastNeeds<N> {
             let mut counts: Vec<(u64, f64)> =
                 drawn.iter().map(|(needs, times)| (needs[id], f64::from(*times))).collect();
             counts.sort_unstable_by_key(|(need, _)| *need);
-            counts.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                kept.1 += if same { next.1 } else { 0.0 };
-                same
-            });
+            sum_by_key(&mut counts, |a, b| a + b);
             BucketOutlook::new(Distribution::weighted(counts.into_iter()), reason)
         };
         Outlook { buckets: (0..self.buckets).map(bucket).collect() }

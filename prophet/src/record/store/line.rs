@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::shape_key::{parse_shape_key, shape_key};
 use crate::record::recorder::LaunchCounts;
 use crate::record::shapes::Shapes;
+use crate::record::sum_by_key;
 use crate::record::tick::{BucketTick, ShapeId, Tick};
 
 /// The version of the format that this build writes, and the newest that it reads.
@@ -316,13 +317,7 @@ fn numbered(
 /// Two keys denote one shape if they differ only in buckets that the catalog no longer has.
 fn merge(counts: &mut Vec<(ShapeId, u64)>) {
     counts.sort_unstable();
-    counts.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 = kept.1.saturating_add(next.1);
-        }
-        same
-    });
+    sum_by_key(counts, u64::saturating_add);
 }
 
 /// The greatest count that a Parquet column can hold. Columns are signed, because not all readers

@@ -4,7 +4,7 @@
 //! line.rs       converts a tick to a line of JSON, and back
 //! shape_key.rs  converts a shape to a text, and back
 //! place.rs      the location: a folder, or a prefix in an S3 bucket
-//! journal.rs    appends lines (file.rs: to a file, atomically)
+//! journal.rs    appends lines (file.rs: to a file, atomically; removes a torn last line)
 //! replay.rs     reads lines, oldest first (raw.rs: splits bytes into lines)
 //! archive.rs    converts closed days to Parquet (columns.rs: lines as rows)
 //! fault.rs      errors, which stop, and faults, which are skipped and reported

@@ -123,8 +123,8 @@ impl Place {
             .iter()
             .filter_map(|key| builder.get_config_value(key))
             .any(|endpoint| endpoint.starts_with("http://"));
-        // A tick waits until its line is written, so retries are limited: a reported error is
-        // better than a blocked loop.
+        // The controller's loop waits until a tick's line is written, so retries are limited: a
+        // reported error is better than a blocked loop.
         let retry = RetryConfig {
             backoff: BackoffConfig::default(),
             max_retries: 3,
@@ -239,7 +239,7 @@ impl Place {
         Ok(())
     }
 
-    /// The content and the version (ETag) of a file in the root of the place, or `None` if its
+    /// The content and the version (`ETag`) of a file in the root of the place, or `None` if its
     /// version is still `known`.
     ///
     /// # Errors

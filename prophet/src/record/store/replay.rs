@@ -148,7 +148,7 @@ impl HistoryReplay {
         }
     }
 
-    /// The line, if it is later than the line before and not before `since`.
+    /// Returns the line if it is later than the previous line and not earlier than `since`.
     fn in_order(&mut self, line: Line) -> Option<Line> {
         if self.last.is_some_and(|last| last >= line.time) {
             let repeats = self

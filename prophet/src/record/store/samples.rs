@@ -75,7 +75,8 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
     }
 }
 
-/// Any lines of batch.night, in order, with unknown fields.
+/// Generates arbitrary lines of the policy batch.night, in the order of time, some with unknown
+/// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
     let one =
         (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), vec(launch(), 0..3), rest());

@@ -35,7 +35,8 @@ pub(super) fn jobs<'a>(
 
 /// Writes the nodes that existed within the window.
 ///
-/// The column `busy_s` is the number of seconds within the window in which pods ran on the node.
+/// The column `busy_s` is the number of seconds within the window in which real pods ran on the
+/// node.
 pub(super) fn nodes<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,

@@ -7,9 +7,9 @@ use embedder::Catalog;
 use super::table::{COLUMNS, cell, name, ties};
 use crate::report::{Axis, Layer, Mark, Plot, STYLE, escape, section, whole};
 use crate::simulate::compare::{Comparison, PolicyResult, SWEPT};
-use crate::simulate::contender::NamedPolicy;
 use crate::simulate::figures::Figures;
 use crate::simulate::log::RunLog;
+use crate::simulate::named_policy::NamedPolicy;
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
@@ -65,8 +65,9 @@ pub(crate) fn figures_note(comparison: &Comparison) -> String {
 fn shown(comparison: &Comparison) -> Option<&PolicyResult> {
     let forecasts = |c| matches!(c, NamedPolicy::Forecast(..));
     let default =
-        comparison.policies.iter().find(|policy| policy.contender == NamedPolicy::DEFAULT);
-    default.or_else(|| comparison.policies.iter().rev().find(|policy| forecasts(policy.contender)))
+        comparison.policies.iter().find(|policy| policy.named_policy == NamedPolicy::DEFAULT);
+    default
+        .or_else(|| comparison.policies.iter().rev().find(|policy| forecasts(policy.named_policy)))
 }
 
 fn headline(comparison: &Comparison) -> String {
@@ -95,7 +96,7 @@ pub(crate) fn table(comparison: &Comparison) -> String {
     }
     rows += "</tr></thead><tbody>";
     for policy in &comparison.policies {
-        let _ = write!(rows, "<tr><th>{}</th>", escape(&name(comparison, policy.contender)));
+        let _ = write!(rows, "<tr><th>{}</th>", escape(&name(comparison, policy.named_policy)));
         for (_, _, value, decimals) in COLUMNS {
             let error = policy.stderr.map(|stderr| value(&stderr));
             let _ = write!(rows, "<td>{}</td>", cell(value(&policy.figures), error, decimals));
@@ -133,7 +134,7 @@ fn frontier_plot(comparison: &Comparison) -> Plot {
     let others = comparison.policies.iter().filter(|policy| {
         use NamedPolicy::{BestConstant, Constant, Forecast, Paper};
         let drawn =
-            matches!(policy.contender, Forecast(SWEPT, _) | Constant(_) | BestConstant | Paper);
+            matches!(policy.named_policy, Forecast(SWEPT, _) | Constant(_) | BestConstant | Paper);
         !drawn && policy.figures.extra_idle <= most
     });
     let others = others.map(|policy| labelled(policy.name(), &policy.figures)).collect();
@@ -167,8 +168,10 @@ const WAIT_POINTS: usize = 200;
 
 fn waits(comparison: &Comparison) -> String {
     let mut layers = Vec::new();
-    let kept =
-        comparison.policies.iter().filter(|policy| !matches!(policy.contender, NamedPolicy::Paper));
+    let kept = comparison
+        .policies
+        .iter()
+        .filter(|policy| !matches!(policy.named_policy, NamedPolicy::Paper));
     for (i, policy) in kept.enumerate() {
         let mut waits: Vec<i64> = policy
             .logs

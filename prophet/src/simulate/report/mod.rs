@@ -64,7 +64,7 @@ pub fn write_report(
 impl PolicyResult {
     /// The name of the policy, as it is printed.
     pub fn name(&self) -> String {
-        self.contender.to_string()
+        self.named_policy.to_string()
     }
 }
 
@@ -85,8 +85,11 @@ impl Comparison {
             {
                 object.insert("launches_hidden_over_14_days".into(), json!(hidden));
             }
-            if let (crate::simulate::contender::NamedPolicy::BestConstant, Some(n), Some(object)) =
-                (policy.contender, self.best_constant, object.as_object_mut())
+            if let (
+                crate::simulate::named_policy::NamedPolicy::BestConstant,
+                Some(n),
+                Some(object),
+            ) = (policy.named_policy, self.best_constant, object.as_object_mut())
             {
                 object.insert("constant".into(), json!(n));
             }

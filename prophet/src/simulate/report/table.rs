@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::forecast::Method;
 use crate::simulate::compare::{Comparison, PolicyResult};
-use crate::simulate::contender::NamedPolicy;
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
+use crate::simulate::named_policy::NamedPolicy;
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
@@ -44,7 +44,7 @@ pub fn write_table(
                 let error = policy.stderr.map(|stderr| value(&stderr));
                 cell(value(&policy.figures), error, *decimals)
             });
-            (name(comparison, policy.contender), cells.collect())
+            (name(comparison, policy.named_policy), cells.collect())
         })
         .collect();
     let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -72,10 +72,10 @@ pub fn write_table(
 }
 
 /// Returns the name of a policy; for `best-constant`, with the constant that was found.
-pub(super) fn name(comparison: &Comparison, contender: NamedPolicy) -> String {
-    match (contender, comparison.best_constant) {
+pub(super) fn name(comparison: &Comparison, named_policy: NamedPolicy) -> String {
+    match (named_policy, comparison.best_constant) {
         (NamedPolicy::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
-        _ => contender.to_string(),
+        _ => named_policy.to_string(),
     }
 }
 
@@ -90,7 +90,8 @@ pub(super) fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
 
 fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> {
     let mut notes = Vec::new();
-    let has = |contender| comparison.policies.iter().any(|policy| policy.contender == contender);
+    let has =
+        |named_policy| comparison.policies.iter().any(|policy| policy.named_policy == named_policy);
     if settings.replays > 1 {
         notes.push(format!(
             "Means ± standard errors of {} replays, submissions moved by up to {} either way.",
@@ -107,7 +108,7 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
     {
         notes.push("best-constant: no constant has as few pending minutes as ensemble.".into());
     }
-    if settings.policies.iter().any(|contender| matches!(contender, NamedPolicy::Rates(_))) {
+    if settings.policies.iter().any(|named_policy| matches!(named_policy, NamedPolicy::Rates(_))) {
         notes.push(
             "rates:Q: reads the arrivals before and after each moment, except those within the lead time; a reference, not a bound."
                 .into(),
@@ -143,7 +144,7 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
 /// required share.
 fn levels(comparison: &Comparison) -> Option<String> {
     let has_share = |policy: &&PolicyResult| {
-        matches!(policy.contender, NamedPolicy::Forecast(Method::Ensemble, Some(_)))
+        matches!(policy.named_policy, NamedPolicy::Forecast(Method::Ensemble, Some(_)))
     };
     let level = |policy: &PolicyResult| {
         let HiddenOverDays { least, most } = policy.hidden_over_14_days?;

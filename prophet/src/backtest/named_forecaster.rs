@@ -50,7 +50,7 @@ impl fmt::Display for NamedForecaster {
         match self {
             Self::Zero => f.write_str("zero"),
             Self::LastValue => f.write_str("last-value"),
-            Self::Policy(contender) => contender.fmt(f),
+            Self::Policy(named_policy) => named_policy.fmt(f),
             Self::Network(network) => f.write_str(&network.name),
         }
     }

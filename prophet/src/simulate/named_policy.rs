@@ -64,7 +64,8 @@ impl NamedPolicy {
     }
 
     /// Whether the policy reads data of the future.
-    pub fn knows_the_future(self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn knows_the_future(self) -> bool {
         matches!(self, Self::Rates(_) | Self::Oracle)
     }
 
@@ -94,7 +95,7 @@ impl FromStr for NamedPolicy {
             None => Some(None),
             Some(text) => text.parse().ok().filter(|q: &f64| *q > 0.0 && *q < 1.0).map(Some),
         };
-        let contender = match (name, parameter) {
+        let named_policy = match (name, parameter) {
             ("reactive", None) => Some(Self::Reactive),
             ("static-max", None) => Some(Self::StaticMax),
             ("constant", Some(n)) => {
@@ -114,7 +115,7 @@ impl FromStr for NamedPolicy {
                     .map(|(method, q)| Self::Forecast(method, q))
             }
         };
-        contender.ok_or_else(|| {
+        named_policy.ok_or_else(|| {
             format!(
                 "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, or oracle"
             )
@@ -150,7 +151,7 @@ impl TryFrom<String> for NamedPolicy {
 }
 
 impl From<NamedPolicy> for String {
-    fn from(contender: NamedPolicy) -> Self {
-        contender.to_string()
+    fn from(named_policy: NamedPolicy) -> Self {
+        named_policy.to_string()
     }
 }
