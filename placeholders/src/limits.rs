@@ -4,7 +4,7 @@ use embedder::{Catalog, MicroDollars};
 
 use crate::policy::{Limits, Policy};
 use crate::reason::Reason;
-use crate::spend::{Offer, spend, worth};
+use crate::spend::{Candidate, spend, worth};
 use crate::want::{Step, Want};
 
 /// Lowers the targets to the limits. Each limit that lowers a target adds its step.
@@ -54,11 +54,11 @@ fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step
 /// exceeds the number of nodes of any cluster.
 const OFFERS_MAX: u64 = 100_000;
 
-fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog) -> Vec<Offer> {
+fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog) -> Vec<Candidate> {
     let mut offers = Vec::new();
     for (want, &target) in wants.iter().zip(targets) {
         let hourly = catalog.buckets()[want.bucket].hourly;
-        offers.extend((1..=target.min(OFFERS_MAX)).map(|n| Offer {
+        offers.extend((1..=target.min(OFFERS_MAX)).map(|n| Candidate {
             bucket: want.bucket,
             chance: want.chance(n),
             hourly,

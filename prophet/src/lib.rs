@@ -3,19 +3,22 @@
 //! ```text
 //! observe → embed → record → forecast → plan → actuate → explain
 //!
-//! cluster/     the cluster side of control: the loop, and each policy's turn
+//! control.rs   one policy's turn, without Kubernetes, clocks or I/O
+//! decide.rs    learn, forecast, decide: all decisions
+//! observe/     the watches of a cluster, and one synchronous index
+//! catalog/     the buckets on offer: files, live nodes, Karpenter, Auto Scaling groups
+//! record/      ticks, arrivals and shapes; the history on disk or in S3
+//! forecast/    the methods, the ensemble and the trained models
+//! outcome.rs   the result of a turn on a cluster
 //! explain/     status, events, metrics
+//! crd/         OverprovisioningPolicy
+//! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve.rs     health, readiness and metrics over HTTP
-//! control.rs   one policy's control, free of Kubernetes and of clocks
-//! crd/         OverprovisioningPolicy, what a platform team writes
-//! observe/     a cluster's watches in one synchronous index
-//! decide.rs    learn, forecast, decide: all decisions, without I/O
-//! catalog/     the buckets on offer: a table of AWS types, a file
-//! record/      the history that forecasts learn from
-//! forecast/    one file per method
-//! backtest/    how far off forecasts are, and what decisions by them would have cost
-//! simulate/    an event-driven cluster that runs a job log under a policy
 //! trace/       readers of public logs, and a generator of synthetic ones
+//! replay/      the world that a log is replayed in
+//! simulate/    policies over a log
+//! backtest/    forecasters over a log
+//! report/      plots, and the frame of HTML reports
 //! cli/         one file per command; nothing imports it
 //! ```
 

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The latencies and reservations of new nodes.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct JoinerSettings {
     /// The time from the first observation of an instance to its Ready node.
     pub latency: Duration,
     /// The time from the Ready node to the registration of its GPUs.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub reserved_memory_mib: u32,
 }
 
-impl Default for Settings {
+impl Default for JoinerSettings {
     fn default() -> Self {
         Self {
             latency: Duration::from_secs(1),
@@ -82,7 +82,7 @@ impl Joiner {
     ///
     /// # Errors
     /// The thread cannot be created.
-    pub fn start(plane: &ControlPlane, moto: &Moto, settings: Settings) -> Result<Self> {
+    pub fn start(plane: &ControlPlane, moto: &Moto, settings: JoinerSettings) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::default()));
         let (kubeconfig, endpoint, shared) =
             (plane.kubeconfig(), moto.endpoint().to_owned(), Arc::clone(&state));
@@ -138,7 +138,7 @@ struct Known {
 struct Work {
     client: Client,
     autoscaling: aws_sdk_autoscaling::Client,
-    settings: Settings,
+    settings: JoinerSettings,
     state: Arc<Mutex<State>>,
     known: BTreeMap<String, Known>,
 }
@@ -147,7 +147,7 @@ impl Work {
     fn new(
         client: Client,
         autoscaling: aws_sdk_autoscaling::Client,
-        settings: Settings,
+        settings: JoinerSettings,
         state: Arc<Mutex<State>>,
     ) -> Self {
         Self { client, autoscaling, settings, state, known: BTreeMap::new() }
@@ -226,7 +226,8 @@ impl Work {
     async fn join(&self, group: &AutoScalingGroup, id: &str, instance_type: &str) -> Result<bool> {
         let template = node_template::of(group, instance_type, id)?;
         let mut allocatable = template.capacity.clone();
-        let Settings { reserved_cpu_millis, reserved_memory_mib, gpu_latency, .. } = self.settings;
+        let JoinerSettings { reserved_cpu_millis, reserved_memory_mib, gpu_latency, .. } =
+            self.settings;
         reserve(&mut allocatable, "cpu", i128::from(reserved_cpu_millis))?;
         reserve(&mut allocatable, "memory", i128::from(reserved_memory_mib) * (1_000 << 20))?;
         let gpus_due = !gpu_latency.is_zero() && template.capacity.contains_key(GPU);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
-use tests::autoscaler::{Autoscaler, Settings};
+use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::control_plane::ControlPlane;
 use tests::joiner::{self, Joiner};
 use tests::moto::Moto;
@@ -29,8 +29,8 @@ struct World {
 impl World {
     async fn start(
         groups: &[NodeGroup],
-        settings: Settings,
-        nodes: joiner::Settings,
+        settings: AutoscalerSettings,
+        nodes: joiner::JoinerSettings,
     ) -> Result<Self> {
         let (plane, moto) = tokio::join!(ControlPlane::start(), Moto::start());
         let (plane, moto) = (plane?, moto?);
@@ -99,7 +99,9 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
         ),
     ];
     let world =
-        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+        World::start(&groups, AutoscalerSettings::default(), joiner::JoinerSettings::default())
+            .await
+            .unwrap();
     let blue = "nodeSelector: {team: blue}, tolerations: [{key: dedicated, value: blue}],";
     let pods: String = (0..3).map(|n| pod(&format!("blue-{n}"), "3", blue)).collect();
     world.plane.apply_yaml(&pods).await.unwrap();
@@ -141,7 +143,9 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
 async fn expendable_gated_and_impossible_pods_launch_nothing() {
     let groups = [NodeGroup::new("small", "m5.xlarge")];
     let world =
-        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+        World::start(&groups, AutoscalerSettings::default(), joiner::JoinerSettings::default())
+            .await
+            .unwrap();
     let classes =
         "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: expendable}, value: -11}
 ---
@@ -171,7 +175,9 @@ async fn expendable_gated_and_impossible_pods_launch_nothing() {
 async fn a_pod_that_preempts_launches_nothing() {
     let groups = [NodeGroup::new("small", "m5.xlarge")];
     let world =
-        World::start(&groups, Settings::default(), joiner::Settings::default()).await.unwrap();
+        World::start(&groups, AutoscalerSettings::default(), joiner::JoinerSettings::default())
+            .await
+            .unwrap();
     let class =
         "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: placeholder}, value: -10,
        preemptionPolicy: Never}";
@@ -198,9 +204,11 @@ async fn a_pod_that_preempts_launches_nothing() {
 #[tokio::test]
 async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() {
     let groups = [NodeGroup::new("a", "m5.xlarge"), NodeGroup::new("b", "m5.2xlarge").sizes(0, 1)];
-    let settings =
-        Settings { max_node_provision_time: Duration::from_secs(3), ..Settings::default() };
-    let world = World::start(&groups, settings, joiner::Settings::default()).await.unwrap();
+    let settings = AutoscalerSettings {
+        max_node_provision_time: Duration::from_secs(3),
+        ..AutoscalerSettings::default()
+    };
+    let world = World::start(&groups, settings, joiner::JoinerSettings::default()).await.unwrap();
     world.joiner.fail("a");
     world.plane.apply_yaml(&pod("first", "3", "")).await.unwrap();
     world.wait_for_running(1).await.unwrap();
@@ -220,9 +228,11 @@ async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() 
 async fn the_cluster_grows_to_its_limit_and_gpus_come_late() {
     let groups =
         [NodeGroup::new("gpu", "g5.xlarge").label("k8s.amazonaws.com/accelerator", "a10g")];
-    let settings = Settings { max_nodes_total: Some(2), ..Settings::default() };
-    let nodes =
-        joiner::Settings { gpu_latency: Duration::from_secs(3), ..joiner::Settings::default() };
+    let settings = AutoscalerSettings { max_nodes_total: Some(2), ..AutoscalerSettings::default() };
+    let nodes = joiner::JoinerSettings {
+        gpu_latency: Duration::from_secs(3),
+        ..joiner::JoinerSettings::default()
+    };
     let world = World::start(&groups, settings, nodes).await.unwrap();
     let gpu = |n: usize| {
         pod(&format!("gpu-{n}"), "1", "")
@@ -237,8 +247,8 @@ async fn the_cluster_grows_to_its_limit_and_gpus_come_late() {
 #[tokio::test]
 async fn a_capacity_buffer_keeps_nodes_without_pods() {
     let groups = [NodeGroup::new("small", "m5.xlarge")];
-    let settings = Settings { capacity_buffers: true, ..Settings::default() };
-    let world = World::start(&groups, settings, joiner::Settings::default()).await.unwrap();
+    let settings = AutoscalerSettings { capacity_buffers: true, ..AutoscalerSettings::default() };
+    let world = World::start(&groups, settings, joiner::JoinerSettings::default()).await.unwrap();
     world.plane.apply_yaml(crds::CAPACITY_BUFFER).await.unwrap();
     let template =
         "{apiVersion: v1, kind: PodTemplate, metadata: {name: node}, template: {spec: {containers: [

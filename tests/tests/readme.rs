@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
-use tests::autoscaler::{Autoscaler, Settings};
+use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::control_plane::ControlPlane;
 use tests::joiner::{self, Joiner};
 use tests::moto::Moto;
@@ -59,8 +59,8 @@ fn bash(plane: &ControlPlane, bin: &Path, script: &str) -> Command {
 async fn the_commands_of_the_readme_create_a_placeholder() {
     let (plane, moto) = tokio::try_join!(ControlPlane::start(), Moto::start()).unwrap();
     NodeGroup::new("small", "m5.xlarge").sizes(1, 5).create(&moto).await.unwrap();
-    let _joiner = Joiner::start(&plane, &moto, joiner::Settings::default()).unwrap();
-    let _autoscaler = Autoscaler::start(&plane, &moto, Settings::default()).unwrap();
+    let _joiner = Joiner::start(&plane, &moto, joiner::JoinerSettings::default()).unwrap();
+    let _autoscaler = Autoscaler::start(&plane, &moto, AutoscalerSettings::default()).unwrap();
     let bin = programs(plane.folder());
     let commands = commands();
     let at = commands.iter().position(|line| line.starts_with("prophet run")).unwrap();

@@ -92,18 +92,21 @@ impl PolicyController {
             return outcome;
         };
         outcome.offers = Some(Arc::clone(&offers));
+
         if let Err(error) = self.prepare(key, &settings, &offers, around.config, now).await {
             outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
         }
-        let made = templates(&owner, &offers, &settings.placeholders);
-        let stands = self.look(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
+        let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
-        self.decide(&settings, around.config, &mut outcome);
+
+        // Embed, record, forecast, plan.
+        self.run_control(&settings, around.config, &mut outcome);
         if writes {
-            if let Err(error) = self.record(key, now, &outcome).await {
+            if let Err(error) = self.append_line(key, now, &outcome).await {
                 outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
             }
-            act(&stands, &actuator, &settings, &made, now, &mut outcome).await;
+            let made = templates(&owner, &offers, &settings.placeholders);
+            actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
         }
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
@@ -222,7 +225,7 @@ impl PolicyController {
         clippy::too_many_arguments,
         reason = "each is a separate input, and no two of them belong together"
     )]
-    fn look(
+    fn observe(
         &mut self,
         key: &Key,
         uid: &str,
@@ -305,7 +308,7 @@ impl PolicyController {
     }
 
     /// Runs the control's turn: embed, record, forecast, plan.
-    fn decide(&mut self, settings: &PolicySettings, config: &Config, outcome: &mut Outcome) {
+    fn run_control(&mut self, settings: &PolicySettings, config: &Config, outcome: &mut Outcome) {
         let Some((_, control)) = &mut self.control else { return };
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
         outcome.objective = settings.policy.objective;
@@ -319,7 +322,7 @@ impl PolicyController {
     }
 
     /// Appends the tick's line to the history, and closes the history's previous days once a day.
-    async fn record(
+    async fn append_line(
         &mut self,
         key: &Key,
         now: DateTime<Utc>,
@@ -398,7 +401,7 @@ fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> O
     offers.without(taken)
 }
 
-async fn act(
+async fn actuate(
     stands: &Stands,
     actuator: &Actuator,
     settings: &PolicySettings,

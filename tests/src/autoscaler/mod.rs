@@ -24,7 +24,7 @@ use anyhow::Result;
 
 use self::counters::lock;
 pub use self::counters::{Counters, Removal, ScaleUp};
-pub use self::settings::Settings;
+pub use self::settings::AutoscalerSettings;
 use crate::background::Background;
 use crate::control_plane::{ControlPlane, connect};
 use crate::moto::{self, Moto};
@@ -44,7 +44,7 @@ impl Autoscaler {
     ///
     /// # Errors
     /// The thread cannot be created.
-    pub fn start(plane: &ControlPlane, moto: &Moto, settings: Settings) -> Result<Self> {
+    pub fn start(plane: &ControlPlane, moto: &Moto, settings: AutoscalerSettings) -> Result<Self> {
         let counters = Arc::new(Mutex::new(Counters::default()));
         let (kubeconfig, endpoint, shared) =
             (plane.kubeconfig(), moto.endpoint().to_owned(), Arc::clone(&counters));

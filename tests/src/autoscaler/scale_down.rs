@@ -9,7 +9,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Settings;
+use super::AutoscalerSettings;
 use super::observe::{Cluster, Group, TO_BE_DELETED, instance_of};
 use super::place::{Placed, holders};
 
@@ -48,7 +48,7 @@ pub(super) fn candidates(
     cluster: &Cluster,
     groups: &[Group],
     last_scale_up: &BTreeMap<String, Instant>,
-    settings: &Settings,
+    settings: &AutoscalerSettings,
     now: Instant,
 ) -> Vec<Candidate> {
     let last_of_all = last_scale_up.values().max();

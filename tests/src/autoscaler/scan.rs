@@ -13,7 +13,7 @@ use super::observe::{Cluster, Group, Groups};
 use super::place::{Placed, place};
 use super::scale_down::{self, Unneeded};
 use super::status::{self, GroupStatus};
-use super::{Counters, Removal, ScaleUp, Settings, buffers, lock, scale_up};
+use super::{AutoscalerSettings, Counters, Removal, ScaleUp, buffers, lock, scale_up};
 
 /// The backoff of a group after a failure: the group does not grow until it ends.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Backoff {
 pub(super) struct Scanner {
     client: Client,
     groups: Groups,
-    settings: Settings,
+    settings: AutoscalerSettings,
     counters: Arc<Mutex<Counters>>,
     /// The time since which an instance has no node, by instance ID.
     unregistered: BTreeMap<String, Instant>,
@@ -40,7 +40,7 @@ impl Scanner {
     pub(super) fn new(
         client: Client,
         aws: &SdkConfig,
-        settings: Settings,
+        settings: AutoscalerSettings,
         counters: Arc<Mutex<Counters>>,
     ) -> Self {
         let groups = Groups {

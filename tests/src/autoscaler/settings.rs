@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The flags of cluster-autoscaler that tests set. The default times are shorter than those of
 /// cluster-autoscaler.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct AutoscalerSettings {
     /// `--scan-interval`, in cluster-autoscaler 10 s.
     pub scan_interval: Duration,
     /// `--expendable-pods-priority-cutoff`: pods of a lower priority trigger no scale-up and keep
@@ -32,7 +32,7 @@ pub struct Settings {
     pub capacity_buffers: bool,
 }
 
-impl Default for Settings {
+impl Default for AutoscalerSettings {
     fn default() -> Self {
         Self {
             scan_interval: Duration::from_secs(1),

@@ -1,7 +1,7 @@
 //! CapacityBuffers as placeholders, instead of pods.
 
 use serde_json::json;
-use tests::autoscaler::Settings;
+use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -15,7 +15,7 @@ const TWO_BUFFERED: &str = "{mode: Act, tick: 10s, placeholders: {kind: Capacity
 
 #[tokio::test(flavor = "multi_thread")]
 async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
-    let autoscaler = Settings { capacity_buffers: true, ..Settings::default() };
+    let autoscaler = AutoscalerSettings { capacity_buffers: true, ..AutoscalerSettings::default() };
     let plan = Plan {
         autoscaler,
         before: vec![crds::CAPACITY_BUFFER],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::autoscaler::Settings;
+use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -33,8 +33,10 @@ async fn placeholders_are_spread_over_placement_groups_and_a_full_one_is_skipped
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_whose_launches_fail_is_skipped() {
-    let autoscaler =
-        Settings { max_node_provision_time: Duration::from_secs(8), ..Settings::default() };
+    let autoscaler = AutoscalerSettings {
+        max_node_provision_time: Duration::from_secs(8),
+        ..AutoscalerSettings::default()
+    };
     let plan = Plan { autoscaler, ..Plan::of(two_by_two()) };
     let world = plan.start_alone().await;
     world.joiner.fail("small-b");

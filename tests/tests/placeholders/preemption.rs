@@ -5,7 +5,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 use std::time::Duration;
-use tests::autoscaler::Settings;
+use tests::autoscaler::AutoscalerSettings;
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 
@@ -52,7 +52,10 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
 async fn pods_that_vanish_between_ticks_launch_nothing() {
     // The autoscaler does not scan during the test, because it would launch nodes for the pods
     // themselves.
-    let idle = Settings { scan_interval: Duration::from_hours(1), ..Settings::default() };
+    let idle = AutoscalerSettings {
+        scan_interval: Duration::from_hours(1),
+        ..AutoscalerSettings::default()
+    };
     let plan =
         Plan { autoscaler: idle, ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)]) };
     let world = plan.start(&policy("batch", "{mode: Act, tick: 20s}")).await;

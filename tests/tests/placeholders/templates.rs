@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tests::autoscaler::Settings;
+use tests::autoscaler::AutoscalerSettings;
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::wait;
@@ -23,7 +23,10 @@ const DAEMON_SET: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
     // A rollout leaves nodes empty for a short time, so the unneeded time is longer than that.
-    let autoscaler = Settings { unneeded_time: Duration::from_secs(30), ..Settings::default() };
+    let autoscaler = AutoscalerSettings {
+        unneeded_time: Duration::from_secs(30),
+        ..AutoscalerSettings::default()
+    };
     let plan = Plan { autoscaler, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", THREE)).await;
     world.wait_for_placeholders([3, 0, 0]).await;

@@ -12,7 +12,7 @@ use kube::api::{
 };
 use kube::discovery::{ApiGroup, Discovery, verbs};
 use serde_json::{Value, json};
-use tests::autoscaler::{Autoscaler, Settings};
+use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::control_plane::{ControlPlane, Options};
 use tests::installed::{self, NAMESPACE, Prophet};
 use tests::joiner::{self, Joiner};
@@ -35,7 +35,7 @@ const OF_THEMSELVES: [&str; 7] =
 pub(crate) struct Plan<'a> {
     pub(crate) groups: Vec<NodeGroup>,
     pub(crate) options: Options,
-    pub(crate) autoscaler: Settings,
+    pub(crate) autoscaler: AutoscalerSettings,
     /// YAML documents that are applied before the controller starts.
     pub(crate) before: Vec<&'a str>,
     /// Additional arguments of the controller.
@@ -75,7 +75,8 @@ impl World {
         for group in &plan.groups {
             group.create(&moto).await?;
         }
-        let nodes = joiner::Settings { latency: Duration::from_secs(3), ..Default::default() };
+        let nodes =
+            joiner::JoinerSettings { latency: Duration::from_secs(3), ..Default::default() };
         let joiner = Joiner::start(&plane, &moto, nodes)?;
         let autoscaler = Autoscaler::start(&plane, &moto, plan.autoscaler.clone())?;
         Ok(Self { prophet: None, autoscaler, joiner, moto, plane })
