@@ -68,7 +68,7 @@ impl ForecasterConfig {
         match self.method {
             Method::Ensemble => {
                 let ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
-                Box::new(ensemble.hearing(self.onnx()).judging_since(since))
+                Box::new(ensemble.with_model(self.onnx()).scoring_since(since))
             }
             Method::Scenario => Box::new(Scenario::new(lead, false)),
             Method::ScenarioArrivals => Box::new(Scenario::new(lead, true)),

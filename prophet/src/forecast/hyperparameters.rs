@@ -79,7 +79,7 @@ pub(super) const WEIGHT_MIN: f64 = 0.001;
 
 /// Experts observed for less than this fraction of the longest record are not eligible for a
 /// service level, because a short record is too little evidence.
-pub(super) const HEARD_SHARE: f64 = 0.5;
+pub(super) const OBSERVED_SHARE: f64 = 0.5;
 
 /// Step of the feedback on a service level, in e-folds of the odds for each launch. Twenty launches
 /// that pods waited for move the odds by less than a factor of e, so a few launches change little.

@@ -5,7 +5,7 @@ use placeholders::Objective;
 use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
-use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, HEARD_SHARE};
+use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, OBSERVED_SHARE};
 use crate::forecast::lead::Lead;
 use crate::record::BucketTick;
 
@@ -143,12 +143,12 @@ impl Judge {
     /// the expert that comes closest.
     ///
     /// An expert is eligible if it had a forecast at the last tick and was observed for at least
-    /// `HEARD_SHARE` of the longest record, because a short record does not show that an expert
+    /// `OBSERVED_SHARE` of the longest record, because a short record does not show that an expert
     /// reaches a level. Returns the first expert if none is eligible.
     fn leanest(&self, level: f64) -> usize {
         let most = self.shadows.iter().map(|shadow| shadow.days).fold(0.0, f64::max);
         let is_eligible =
-            |shadow: &Shadow| shadow.has_forecast && shadow.days >= HEARD_SHARE * most;
+            |shadow: &Shadow| shadow.has_forecast && shadow.days >= OBSERVED_SHARE * most;
         let eligible = || self.shadows.iter().enumerate().filter(|(_, shadow)| is_eligible(shadow));
         let reach = eligible().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
         let reaching = eligible().filter(|(_, shadow)| shadow.level() >= reach);

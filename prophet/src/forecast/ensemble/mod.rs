@@ -108,7 +108,7 @@ impl Ensemble {
 
     /// Adds a model as a method. To be called before the first tick is learnt.
     #[must_use]
-    pub fn hearing(mut self, model: Onnx) -> Self {
+    pub fn with_model(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
         self.add("onnx", Box::new(model), quantiles);
         self
@@ -136,7 +136,7 @@ impl Ensemble {
     /// Earlier ticks only train the methods, because scoring is slow and the decay makes old scores
     /// irrelevant.
     #[must_use]
-    pub fn judging_since(mut self, since: DateTime<Utc>) -> Self {
+    pub fn scoring_since(mut self, since: DateTime<Utc>) -> Self {
         self.since = since;
         self
     }
@@ -319,7 +319,7 @@ mod tests {
     fn a_model_has_weight_and_a_faulty_model_changes_no_forecast() {
         let with_model = |source: ModelSource| {
             let model = Onnx::new(source, &sample::catalog(), sample::LEAD);
-            let mut ensemble = ensemble(Objective::default()).hearing(model);
+            let mut ensemble = ensemble(Objective::default()).with_model(model);
             let outlook = taught(&mut ensemble);
             (ensemble, outlook)
         };
