@@ -213,6 +213,8 @@ fn allowance(
 }
 
 fn forget(queue: &mut VecDeque<(DateTime<Utc>, u64)>, now: DateTime<Utc>, window_seconds: u32) {
+    // Entries later than `now` were made before the clock went back.
+    queue.retain(|&(time, _)| time <= now);
     let since = now - TimeDelta::seconds(window_seconds.into());
     while queue.len() > 1 && queue.front().is_some_and(|&(time, _)| time <= since) {
         queue.pop_front();

@@ -372,6 +372,13 @@ fn standing_placeholders_override_a_target_of_the_history() {
     assert_eq!(large(20, 4, &grows_slowly(), &steady, 3_600).0, 7);
 }
 
+/// The clock goes back by an hour: targets of the time after it hold nothing up.
+#[test]
+fn a_clock_that_goes_back_holds_no_target() {
+    let (_, steady) = large(20, 0, &Policy::default(), &Steady::default(), 7_200);
+    assert_eq!(large(1, 20, &Policy::default(), &steady, 3_600).0, 1);
+}
+
 #[test]
 fn a_new_catalog_keeps_memories_by_the_names_of_buckets() {
     let (_, steady) = large(20, 20, &grows_slowly(), &Steady::default(), 0);

@@ -86,6 +86,13 @@ impl Control {
         self.learners.faults()
     }
 
+    /// Launches that ended since the last tick, which this control has not observed itself.
+    pub fn launched(&mut self, ended: &[(BucketId, LaunchCounts)]) {
+        for (bucket, ended) in ended {
+            self.recorder.launched(*bucket, *ended);
+        }
+    }
+
     /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by
     /// bucket, the target of the plan at the tick, from which the stabilisers' windows are
     /// restored.
@@ -122,9 +129,7 @@ impl Control {
         for (shape, count) in arrivals {
             self.recorder.arrived(*shape, *count);
         }
-        for (bucket, ended) in launches {
-            self.recorder.launched(*bucket, *ended);
-        }
+        self.launched(launches);
         self.recorder.demand(demand.present.iter().copied());
         if !self.recorder.is_due(*time) {
             return None;

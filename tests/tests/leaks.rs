@@ -86,7 +86,8 @@ async fn victim() {
     std::future::pending::<()>().await;
 }
 
-/// The command line of a process; `None` if it has ended. The command line distinguishes reused IDs.
+/// The command line of a process; `None` if it has ended. The command line distinguishes reused
+/// IDs.
 fn command_line(id: &str) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{id}/cmdline")).ok().filter(|line| !line.is_empty())
 }

@@ -194,6 +194,8 @@ impl PolicyController {
         if let Some((_, predecessor)) = &self.control {
             control.succeed(predecessor);
         }
+        // Launches that ended since the last tick are not in the history yet.
+        control.launched(&counted(&self.unrecorded, offers));
         tracing::info!(recalled, "history recalled");
         self.control = Some((config, control));
         Ok(())
@@ -207,8 +209,11 @@ impl PolicyController {
     ) -> ForecasterConfig {
         let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
-        // The latency is rounded up to 10 s, so that not every launch rebuilds the control.
-        let latency = seen.map_or(config.launch_seconds, |seconds| (seconds + 9) / 10 * 10);
+        // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A launch
+        // that took longer than the limit counts as the limit, so that one shortage does not stretch
+        // the lead time of all buckets to hours.
+        let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
+        let latency = seen.map_or(config.launch_seconds, rounded);
         ForecasterConfig {
             catalog: offers.catalog.clone(),
             method: settings.method,
@@ -298,7 +303,10 @@ impl PolicyController {
         settings: &PolicySettings,
         offers: &Offers,
     ) -> Vec<(ShapeId, u64)> {
-        let Some((_, control)) = &mut self.control else { return Vec::new() };
+        let Some((config, control)) = &mut self.control else { return Vec::new() };
+        if config.catalog != offers.catalog {
+            return Vec::new();
+        }
         let selected = arrivals.iter().filter(|(class, _)| settings.workloads.select(class));
         selected
             .filter_map(|(class, count)| {
@@ -309,7 +317,12 @@ impl PolicyController {
 
     /// Runs the control's turn: embed, record, forecast, plan.
     fn run_control(&mut self, settings: &PolicySettings, config: &Config, outcome: &mut Outcome) {
-        let Some((_, control)) = &mut self.control else { return };
+        let Some((of, control)) = &mut self.control else { return };
+        // A control of other buckets remains if the history could not be read to rebuild it. Its
+        // plan would be for the wrong buckets, so the standing placeholders stay.
+        if outcome.offers.as_ref().is_none_or(|offers| offers.catalog != of.catalog) {
+            return;
+        }
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
         outcome.objective = settings.policy.objective;
         // A shipped model that does not fit the policy's ticks is no fault if neither the operator

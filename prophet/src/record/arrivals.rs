@@ -24,7 +24,8 @@ pub struct Arrivals {
 impl Arrivals {
     /// Counts `count` submitted pods of a shape.
     pub fn add(&mut self, shape: ShapeId, count: u64) {
-        *self.since_tick.entry(shape).or_default() += count;
+        let since_tick = self.since_tick.entry(shape).or_default();
+        *since_tick = since_tick.saturating_add(count);
         let at = shape as usize;
         if self.total.len() <= at {
             self.total.resize(at + 1, 0);
@@ -32,7 +33,7 @@ impl Arrivals {
         if self.total[at] == 0 {
             self.first_seen.push(shape);
         }
-        self.total[at] += count;
+        self.total[at] = self.total[at].saturating_add(count);
         if self.frequent.contains(&shape) {
             return;
         }
