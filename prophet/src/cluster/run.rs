@@ -209,9 +209,9 @@ impl PolicyController {
     ) -> ForecasterConfig {
         let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
-        // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A launch
-        // that took longer than the limit counts as the limit, so that one shortage does not stretch
-        // the lead time of all buckets to hours.
+        // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A
+        // launch that took longer than the limit counts as the limit, so that one shortage does not
+        // stretch the lead time of all buckets to hours.
         let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
         let latency = seen.map_or(config.launch_seconds, rounded);
         ForecasterConfig {
