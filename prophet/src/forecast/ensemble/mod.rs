@@ -83,14 +83,14 @@ impl Ensemble {
     /// The objective is either costs (the prices of waiting and idling) or a quantile, the share of
     /// launches to hide.
     pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
-        let patient = lead.longer_by(PATIENCE_SECONDS);
+        let [scenario, scenario_arrivals] = Scenario::pair(lead.longer_by(PATIENCE_SECONDS));
         let methods: [(&'static str, Box<dyn Forecaster>, &[f64]); 6] = [
             ("increments", Box::new(Increments::new(catalog.len(), lead)), &QUANTILES),
             ("last-value", Box::new(LastValue), &[]),
             ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[]),
             ("state", Box::new(StateForecaster::new(catalog.len(), lead)), &QUANTILES),
-            ("scenario", Box::new(Scenario::new(patient, false)), &QUANTILES),
-            ("scenario+arrivals", Box::new(Scenario::new(patient, true)), &QUANTILES),
+            ("scenario", Box::new(scenario), &QUANTILES),
+            ("scenario+arrivals", Box::new(scenario_arrivals), &QUANTILES),
         ];
         let mut ensemble = Self {
             lead,

@@ -7,48 +7,35 @@
 //! embedder packs the arrivals of each window into the present free room. The forecast is the
 //! distribution of the new nodes. The ends of running jobs are not taken into account.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use embedder::FreeRoom;
-use placeholders::Reason;
-
-use crate::forecast::windows::Changes;
-use crate::forecast::windows::{Activity, ActivityLevel};
-use crate::forecast::windows::{Window, Windows};
+use crate::forecast::windows::{ActivityLevel, Changes, DrawnNodes, KindId, PastArrivals};
 use crate::forecast::{
     demand_ahead::{Ahead, DemandForecaster},
     distribution::Distribution,
     lead::Lead,
     question::{BucketOutlook, Forecaster, Outlook, Present},
 };
-use crate::record::PodCounts;
-use crate::record::sum_by_key;
-use crate::record::{History, ShapeId};
+use crate::record::History;
 
 /// Forecasts D by packing past windows of arrivals into the present free room.
 pub struct Scenario {
     like_arrivals: bool,
-    activity: Activity,
-    /// Past windows with the activity level at their start and the arrivals within them.
-    windows: Windows<ActivityLevel, Merged>,
-    /// The activity level at the last tick.
-    level: ActivityLevel,
-    /// The last draw and its activity level. It is reused until the level changes or a tick is
-    /// learnt.
-    drawn: RefCell<Option<(ActivityLevel, Drawn)>>,
+    past: Arc<Mutex<PastArrivals>>,
+    last: Mutex<Last>,
     changes: Changes,
 }
 
-/// The number of pods per shape, in the order of packing.
-type Merged = Arc<[(ShapeId, u64)]>;
-
-/// A weighted draw of windows.
-struct Drawn {
-    /// The number of draws of windows without arrivals.
-    quiet: u32,
-    /// The arrivals of the other windows, with the number of draws.
-    busy: Vec<(Merged, u32)>,
+/// The last draw and the last forecast, which are reused while nothing that they depend on changes.
+#[derive(Default)]
+struct Last {
+    /// The version of the windows and the activity level at the draw.
+    draw: Option<(u64, Option<ActivityLevel>)>,
+    /// The kinds of window that were drawn, with the number of times.
+    drawn: Vec<(KindId, u32)>,
+    /// The version of the free room in the forecast from the draw.
+    room: Option<u64>,
+    new_nodes: Vec<Distribution>,
 }
 
 impl Scenario {
@@ -57,100 +44,59 @@ impl Scenario {
     /// With `like_arrivals`, windows are also weighted by the similarity of the arrivals just
     /// before them.
     pub fn new(lead: Lead, like_arrivals: bool) -> Self {
-        Self {
-            like_arrivals,
-            activity: Activity::new(lead),
-            windows: Windows::new(lead),
-            level: ActivityLevel::default(),
-            drawn: RefCell::new(None),
-            changes: Changes::new(lead),
-        }
+        Self::with_past(Arc::new(Mutex::new(PastArrivals::new(lead))), lead, like_arrivals)
     }
 
-    fn likeness(&self, window: &Window<ActivityLevel, Merged>, level: ActivityLevel) -> f64 {
-        if self.like_arrivals { self.activity.likeness(level, window.note) } else { 1.0 }
+    /// Two forecasters for windows as long as `lead`, without and with weights by the similarity of
+    /// arrivals. They share the windows and what was packed.
+    pub(crate) fn pair(lead: Lead) -> [Self; 2] {
+        let past = Arc::new(Mutex::new(PastArrivals::new(lead)));
+        [false, true].map(|like| Self::with_past(Arc::clone(&past), lead, like))
     }
 
-    fn draw(&self, level: ActivityLevel) -> Drawn {
-        let mut drawn = Drawn { quiet: 0, busy: Vec::new() };
-        self.windows.draw(
-            |window| self.likeness(window, level),
-            |window, times| match &window.seen {
-                arrivals if arrivals.is_empty() => drawn.quiet += times,
-                arrivals => drawn.busy.push((Arc::clone(arrivals), times)),
-            },
-        );
-        // Windows with the same arrivals are packed once.
-        drawn.busy.sort_unstable();
-        sum_by_key(&mut drawn.busy, u32::saturating_add);
-        drawn
+    fn with_past(past: Arc<Mutex<PastArrivals>>, lead: Lead, like_arrivals: bool) -> Self {
+        Self { like_arrivals, past, last: Mutex::default(), changes: Changes::new(lead) }
     }
-}
 
-/// Returns the arrivals of the last `ticks` ticks.
-fn merged(history: &History, ticks: usize) -> Merged {
-    let mut merged: PodCounts =
-        history.latest(ticks).flat_map(|tick| tick.arrivals.clone()).collect();
-    merged.sort_unstable_by_key(|(id, _)| *id);
-    sum_by_key(&mut merged, u64::saturating_add);
-    history.shapes().sort(&mut merged);
-    merged.into()
+    fn past(&self) -> MutexGuard<'_, PastArrivals> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Forecaster for Scenario {
     fn learn(&mut self, history: &History) {
-        let Some(_tick) = history.last() else { return };
-        self.level = self.activity.at_tick(history);
-        let ticks = self.windows.ticks();
-        let merged = || merged(history, ticks);
-        self.windows.learn(history, || self.level, merged);
-        self.drawn = RefCell::new(None);
+        self.past().learn(history);
     }
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
-        let level = if self.like_arrivals { self.activity.now(history, now) } else { self.level };
-        let mut last = self.drawn.borrow_mut();
-        let (_, drawn) = match last.take_if(|(of, _)| *of == level) {
-            Some(same) => last.insert(same),
-            None => last.insert((level, self.draw(level))),
-        };
-        let shapes = history.shapes();
-        let catalog = shapes.catalog();
-        let mut room = FreeRoom::new(&now.demand.rooms);
-        let mut counts: Vec<Vec<u32>> = vec![vec![drawn.quiet]; catalog.len()];
-        for (arrivals, times) in &drawn.busy {
-            let pods =
-                arrivals.iter().filter_map(|&(id, count)| Some((&shapes.get(id)?.packs, count)));
-            for (counts, &nodes) in counts.iter_mut().zip(room.opened(pods, catalog)) {
-                let nodes = usize::try_from(nodes).unwrap_or(NODES_MAX).min(NODES_MAX);
-                if counts.len() <= nodes {
-                    counts.resize(nodes + 1, 0);
-                }
-                counts[nodes] += times;
-            }
+        let mut past = self.past();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = self.like_arrivals.then(|| past.level_now(history, now));
+        let (draw, room) = (Some((past.version(), level)), Some(past.set_room(&now.demand.rooms)));
+        if last.draw != draw {
+            *last = Last { draw, drawn: past.draw(level), ..Last::default() };
         }
-        let reason =
-            if self.windows.are_few() { Reason::TooLittleHistory } else { Reason::Forecast };
-        let bucket = |counts: Vec<u32>| {
-            let weights =
-                counts.iter().enumerate().map(|(nodes, times)| (nodes as u64, f64::from(*times)));
-            BucketOutlook::new(Distribution::weighted(weights), reason)
-        };
-        Outlook { buckets: counts.into_iter().map(bucket).collect() }
+        if last.room != room {
+            let mut drawn = DrawnNodes::default();
+            for &(kind, times) in &last.drawn {
+                drawn.add(times, past.new_nodes(kind, history));
+            }
+            last.new_nodes = drawn.distributions(history.shapes().catalog().len());
+            last.room = room;
+        }
+        let reason = past.reason();
+        let bucket = |new_nodes: &Distribution| BucketOutlook::new(new_nodes.clone(), reason);
+        Outlook { buckets: last.new_nodes.iter().map(bucket).collect() }
     }
 }
 
 impl DemandForecaster for Scenario {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        self.changes.ahead(history, ticks, || {
-            self.windows.moments(|window| self.likeness(window, self.level))
-        })
+        let past = self.past();
+        let level = self.like_arrivals.then(|| past.level());
+        self.changes.ahead(history, ticks, || past.moments(level).into_iter())
     }
 }
-
-/// Largest number of new nodes within one lead time that is counted, in nodes. It bounds the size
-/// of the table of counts, and no cluster needs more.
-const NODES_MAX: usize = 20_000;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use crate::forecast::windows::PastNeeds;
 use crate::forecast::{
     demand_ahead::{Ahead, DemandForecaster},
     lead::Lead,
-    question::{Forecaster, Outlook, Present},
+    question::{BucketOutlook, Forecaster, Outlook, Present},
 };
 use crate::record::History;
 
@@ -33,7 +33,9 @@ impl Forecaster for Seasonal {
     }
 
     fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
-        self.needs.outlook(|()| 1.0)
+        let (new_nodes, reason) = (self.needs.distributions(|()| 1.0), self.needs.reason());
+        let bucket = |new_nodes| BucketOutlook::new(new_nodes, reason);
+        Outlook { buckets: new_nodes.into_iter().map(bucket).collect() }
     }
 }
 

@@ -7,7 +7,7 @@
 //! arrive most often. The number r is how many pods of a shape fit in the free room of occupied
 //! nodes. The forecast is the weighted distribution of D.
 
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
 use crate::forecast::hyperparameters::ROOM_SCALE;
 use crate::forecast::windows::Changes;
@@ -15,26 +15,34 @@ use crate::forecast::windows::PastNeeds;
 use crate::forecast::windows::{Activity, ActivityLevel};
 use crate::forecast::{
     demand_ahead::{Ahead, DemandForecaster},
+    distribution::Distribution,
     lead::Lead,
-    question::{Forecaster, Outlook, Present},
+    question::{BucketOutlook, Forecaster, Outlook, Present},
 };
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// Forecasts D from past windows that started in a similar state.
 pub struct StateForecaster {
     activity: Activity,
-    needs: PastNeeds<Start>,
+    needs: PastNeeds<State>,
     changes: Changes,
-    /// The shapes for which the last tick recorded free room, in rising order.
-    frequent: Arc<[ShapeId]>,
     /// The similarity by distance in 32nds, in (0, 1].
     likeness: Vec<f64>,
     /// The activity level at the last tick.
     level: ActivityLevel,
+    last: Mutex<Option<Last>>,
 }
 
-/// The state at the start of a window.
-struct Start {
+/// The last forecast, which is reused while the windows and the state are the same.
+struct Last {
+    version: u64,
+    state: State,
+    new_nodes: Vec<Distribution>,
+}
+
+/// The state at a moment, as far as it is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
     level: ActivityLevel,
     room: Roominess,
 }
@@ -46,44 +54,29 @@ impl StateForecaster {
             activity: Activity::new(lead),
             needs: PastNeeds::new(buckets, lead),
             changes: Changes::new(lead),
-            frequent: Arc::new([]),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
             level: ActivityLevel::default(),
+            last: Mutex::default(),
         }
     }
 
-    fn roominess(&self, room: &[(ShapeId, u64)]) -> Roominess {
-        let mut room = room.to_vec();
-        room.truncate(FREQUENT_SHAPES_MAX);
-        room.sort_unstable_by_key(|(id, _)| *id);
-        let same = room.len() == self.frequent.len()
-            && room.iter().zip(&*self.frequent).all(|(a, b)| a.0 == *b);
-        let shapes = if same {
-            Arc::clone(&self.frequent)
-        } else {
-            room.iter().map(|(id, _)| *id).collect()
-        };
-        let mut logs = [0; FREQUENT_SHAPES_MAX];
-        logs.iter_mut().zip(&room).for_each(|(slot, (_, room))| *slot = log(*room));
-        Roominess { shapes, logs }
-    }
-
-    /// Returns the similarity of a start to a moment with the given level and free room, in (0, 1].
-    fn alike(&self, start: &Start, level: ActivityLevel, room: &Roominess) -> f64 {
-        self.activity.likeness(level, start.level) * self.likeness(room, &start.room)
+    /// Returns the similarity of two states, in (0, 1].
+    fn alike(&self, one: &State, other: &State) -> f64 {
+        self.activity.likeness(one.level, other.level) * self.likeness(&one.room, &other.room)
     }
 
     /// Returns the similarity of two free rooms over the shapes that both contain, in (0, 1].
     ///
     /// It is 1 where they share no shape.
     fn likeness(&self, one: &Roominess, other: &Roominess) -> f64 {
-        let (apart, shared) = if Arc::ptr_eq(&one.shapes, &other.shapes) {
+        let (apart, shared) = if one.shapes == other.shapes && one.len == other.len {
             let pairs = one.logs.iter().zip(&other.logs);
-            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), one.shapes.len())
+            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), one.len)
         } else {
-            let known = |id: &ShapeId| other.shapes.binary_search(id).ok().map(|at| other.logs[at]);
-            let pairs = one
-                .shapes
+            let known = |id: &ShapeId| {
+                other.shapes[..other.len].binary_search(id).ok().map(|at| other.logs[at])
+            };
+            let pairs = one.shapes[..one.len]
                 .iter()
                 .zip(&one.logs)
                 .filter_map(|(id, log)| Some(log.abs_diff(known(id)?)));
@@ -102,40 +95,64 @@ fn log(room: u64) -> i16 {
 impl Forecaster for StateForecaster {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
-        let level = self.activity.at_tick(history);
-        self.level = level;
-        let room = self.roominess(&tick.room);
-        self.frequent = Arc::clone(&room.shapes);
-        self.needs.learn(history, || Start { level, room });
+        let state = State {
+            level: self.activity.at_tick(history),
+            room: Roominess::new(tick.room.iter().copied()),
+        };
+        self.level = state.level;
+        self.needs.learn(history, || state);
     }
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
-        let level = self.activity.now(history, now);
         let frequent = history.last().map_or(&[][..], |tick| &tick.room);
-        let room: Vec<(ShapeId, u64)> = frequent
-            .iter()
-            .map(|(id, _)| (*id, history.shapes().room(*id, &now.demand.rooms)))
-            .collect();
-        let room = self.roominess(&room);
-        self.needs.outlook(|start| self.alike(start, level, &room))
+        let shapes = history.shapes();
+        let fit = |&(id, _): &(ShapeId, u64)| (id, shapes.room(id, &now.demand.rooms));
+        let state = State {
+            level: self.activity.now(history, now),
+            room: Roominess::new(frequent.iter().map(fit)),
+        };
+        let version = self.needs.version();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = last.take().filter(|last| last.version == version && last.state == state);
+        let draw = || self.needs.distributions(|start| self.alike(start, &state));
+        let last = last.insert(same.unwrap_or_else(|| Last { version, state, new_nodes: draw() }));
+        let reason = self.needs.reason();
+        let bucket = |new_nodes: &Distribution| BucketOutlook::new(new_nodes.clone(), reason);
+        Outlook { buckets: last.new_nodes.iter().map(bucket).collect() }
     }
 }
 
 impl DemandForecaster for StateForecaster {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        let room = self.roominess(history.last().map_or(&[][..], |tick| &tick.room));
-        self.changes.ahead(history, ticks, || {
-            self.needs.moments(|start| self.alike(start, self.level, &room))
-        })
+        let room = history.last().map_or(&[][..], |tick| &tick.room);
+        let state = State { level: self.level, room: Roominess::new(room.iter().copied()) };
+        self.changes.ahead(history, ticks, || self.needs.moments(|start| self.alike(start, &state)))
     }
 }
 
 /// ln(1 + room) of the shapes that arrive most, in 32nds.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Roominess {
-    /// The shapes in rising order. Successive ticks with the same shapes share one allocation.
-    shapes: Arc<[ShapeId]>,
+    /// The number of shapes.
+    len: usize,
+    /// The shapes in rising order. Unused entries are 0.
+    shapes: [ShapeId; FREQUENT_SHAPES_MAX],
     /// One value per shape. Unused entries are 0.
     logs: [i16; FREQUENT_SHAPES_MAX],
+}
+
+impl Roominess {
+    /// `fits` has the number of pods that fit, by shape. Shapes beyond the most that are recorded
+    /// are left out.
+    fn new(fits: impl Iterator<Item = (ShapeId, u64)>) -> Self {
+        let mut room = Self { len: 0, shapes: Default::default(), logs: Default::default() };
+        let mut fits: Vec<(ShapeId, u64)> = fits.take(FREQUENT_SHAPES_MAX).collect();
+        fits.sort_unstable_by_key(|(id, _)| *id);
+        for (at, (id, fit)) in fits.into_iter().enumerate() {
+            (room.len, room.shapes[at], room.logs[at]) = (at + 1, id, log(fit));
+        }
+        room
+    }
 }
 
 /// Largest distance between free rooms that is distinguished, in 32nds. At this distance of 4 the
@@ -198,10 +215,11 @@ mod tests {
     #[test]
     fn similarity_is_computed_over_shared_shapes() {
         let state = StateForecaster::new(1, sample::LEAD);
-        let rooms = |shapes: &[ShapeId], of: &[i16]| {
-            let mut logs = [0; FREQUENT_SHAPES_MAX];
-            logs[..of.len()].copy_from_slice(of);
-            Roominess { shapes: shapes.into(), logs }
+        let rooms = |shapes: &[ShapeId], logs: &[i16]| {
+            let mut room = Roominess { len: shapes.len(), ..Roominess::new(std::iter::empty()) };
+            room.shapes[..shapes.len()].copy_from_slice(shapes);
+            room.logs[..logs.len()].copy_from_slice(logs);
+            room
         };
         let near = |a: &Roominess, b: &Roominess, expected: f64| {
             assert!((state.likeness(a, b) - expected).abs() < 1e-9, "{}", state.likeness(a, b));

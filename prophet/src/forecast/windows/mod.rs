@@ -4,15 +4,20 @@
 //! past.rs      the windows, weighted by recency, time of day and kind of day
 //! activity.rs  the recent arrivals at a moment, and the similarity of two moments by them
 //! needs.rs     the new nodes that each window needed
+//! arrivals.rs  the arrivals of each window, packed into the present free room
+//! drawn.rs     the new nodes of drawn windows, as distributions
 //! changes.rs   the changes of demand after past moments
 //! ```
 
 mod activity;
+mod arrivals;
 mod changes;
+mod drawn;
 mod needs;
 mod past;
 
 pub(crate) use activity::{Activity, ActivityLevel};
+pub(crate) use arrivals::{KindId, PastArrivals};
 pub(crate) use changes::Changes;
+pub(crate) use drawn::DrawnNodes;
 pub(crate) use needs::{PastNeeds, last_needs};
-pub(crate) use past::{Window, Windows};

@@ -1,25 +1,23 @@
 //! The needs of past windows. The need of a window in a bucket is the largest demand within the
 //! window less the demand at its start.
 
+use embedder::BucketId;
 use placeholders::Reason;
 
-use super::past::{Window, Windows};
-use crate::forecast::{
-    distribution::Distribution,
-    lead::Lead,
-    question::{BucketOutlook, Outlook},
-};
-use crate::record::sum_by_key;
+use super::drawn::DrawnNodes;
+use super::past::Windows;
+use crate::forecast::{distribution::Distribution, lead::Lead};
 use crate::record::{History, Tick};
 
 /// Past windows with their needs. Each window has a note `N`, which the method makes at the start
 /// of the window.
 pub(crate) struct PastNeeds<N> {
     buckets: usize,
-    windows: Windows<N, Box<[u64]>>,
+    /// The needs of each window in nodes, for the buckets in which it has any.
+    windows: Windows<N, Box<[(BucketId, u64)]>>,
 }
 
-impl<N> PastNeeds<N> {
+impl<N: Copy> PastNeeds<N> {
     pub(crate) fn new(buckets: usize, lead: Lead) -> Self {
         Self { buckets, windows: Windows::new(lead) }
     }
@@ -28,30 +26,35 @@ impl<N> PastNeeds<N> {
     /// tick.
     pub(crate) fn learn(&mut self, history: &History, note: impl FnOnce() -> N) {
         let (ticks, buckets) = (self.windows.ticks(), self.buckets);
-        self.windows.learn(history, note, || last_needs(history, ticks, buckets));
+        let needs = || {
+            let needs = last_needs(history, ticks, buckets);
+            needs.iter().copied().enumerate().filter(|(_, need)| *need > 0).collect()
+        };
+        self.windows.learn(history, note, needs);
     }
 
     /// Returns the starts of past windows in Unix seconds, with their weights times `likeness`.
     pub(crate) fn moments(&self, likeness: impl Fn(&N) -> f64) -> impl Iterator<Item = (i64, f64)> {
-        self.windows.moments(move |window| likeness(&window.note))
+        self.windows.moments(likeness)
     }
 
-    /// Returns the distribution of past needs, with windows weighted by their age and by
+    /// Returns a number that changes with the windows from which [`PastNeeds::distributions`]
+    /// draws.
+    pub(crate) fn version(&self) -> u64 {
+        self.windows.version()
+    }
+
+    /// Returns whether the history suffices for a forecast.
+    pub(crate) fn reason(&self) -> Reason {
+        if self.windows.are_few() { Reason::TooLittleHistory } else { Reason::Forecast }
+    }
+
+    /// Returns the distribution of past needs by bucket, with windows weighted by their age and by
     /// `likeness`.
-    pub(crate) fn outlook(&self, likeness: impl Fn(&N) -> f64) -> Outlook {
-        let mut drawn: Vec<(&[u64], u32)> = Vec::new();
-        let alike = |window: &Window<N, _>| likeness(&window.note);
-        self.windows.draw(alike, |window, times| drawn.push((&window.seen, times)));
-        let reason =
-            if self.windows.are_few() { Reason::TooLittleHistory } else { Reason::Forecast };
-        let bucket = |id: usize| {
-            let mut counts: Vec<(u64, f64)> =
-                drawn.iter().map(|(needs, times)| (needs[id], f64::from(*times))).collect();
-            counts.sort_unstable_by_key(|(need, _)| *need);
-            sum_by_key(&mut counts, |a, b| a + b);
-            BucketOutlook::new(Distribution::weighted(counts.into_iter()), reason)
-        };
-        Outlook { buckets: (0..self.buckets).map(bucket).collect() }
+    pub(crate) fn distributions(&self, likeness: impl Fn(&N) -> f64) -> Vec<Distribution> {
+        let mut drawn = DrawnNodes::default();
+        self.windows.draw(likeness, |needs, times| drawn.add(times, needs));
+        drawn.distributions(self.buckets)
     }
 }
 

@@ -21,42 +21,61 @@ pub(crate) struct Windows<N, S> {
     ages: Ages,
     /// The windows that have ended, oldest first.
     closed: VecDeque<Window<N, S>>,
+    /// The number of ended windows that were forgotten. Windows are numbered in the order of their
+    /// ends, so this is the number of the oldest window in `closed`.
+    forgotten: usize,
     /// The windows that have not ended: tick number of the start, its time in Unix seconds, and
     /// note. One window starts at every [`STRIDE`]-th tick.
     open: VecDeque<(usize, i64, N)>,
     /// The number of ticks learnt.
     learnt: usize,
-    pool: Pool,
+    pool: Pool<N>,
 }
 
 /// A window that has ended.
-pub(crate) struct Window<N, S> {
+struct Window<N, S> {
     /// The start in Unix seconds.
     start: i64,
+    /// Whether the start is on a weekend.
+    weekend: bool,
     /// The method's note of the start.
-    pub(crate) note: N,
+    note: N,
     /// The method's summary of the ticks in the window.
-    pub(crate) seen: S,
+    seen: S,
 }
 
 /// A weighted draw of closed windows, which is reused for [`POOL_SECONDS`].
-#[derive(Default)]
-struct Pool {
+struct Pool<N> {
     /// The time of the draw in Unix seconds.
     at: Option<i64>,
-    /// The positions of the drawn windows among the closed ones, and how often each was drawn.
-    drawn: Vec<(usize, u32)>,
+    /// The number of changes of the pool so far.
+    version: u64,
+    /// The drawn windows, oldest first. What a similarity needs is copied here, because it is
+    /// computed for all of them at each forecast.
+    drawn: Vec<Pooled<N>>,
 }
 
-impl<N, S> Windows<N, S> {
+/// A window in the pool.
+struct Pooled<N> {
+    /// The number of the window.
+    window: usize,
+    /// The start in Unix seconds.
+    start: i64,
+    /// How often the window was drawn.
+    times: u32,
+    note: N,
+}
+
+impl<N: Copy, S> Windows<N, S> {
     pub(crate) fn new(lead: Lead) -> Self {
         Self {
             ticks: lead.ticks(),
             ages: Ages::new(lead),
             closed: VecDeque::new(),
+            forgotten: 0,
             open: VecDeque::new(),
             learnt: 0,
-            pool: Pool::default(),
+            pool: Pool { at: None, version: 0, drawn: Vec::new() },
         }
     }
 
@@ -70,21 +89,27 @@ impl<N, S> Windows<N, S> {
         self.closed.len() * STRIDE < WINDOWS_MIN
     }
 
+    /// Returns a number that changes with the pool. With the same number and the same similarities,
+    /// [`Windows::draw`] draws the same windows.
+    pub(crate) fn version(&self) -> u64 {
+        self.pool.version
+    }
+
     /// Learns from the last tick of `history`.
     ///
     /// `note` is called where a window starts with that tick, and `seen` where a window ends with
-    /// it.
+    /// it. Returns the summaries of the windows that are forgotten with that tick.
     pub(crate) fn learn(
         &mut self,
         history: &History,
         note: impl FnOnce() -> N,
         seen: impl FnOnce() -> S,
-    ) {
-        let Some(now) = history.last().map(|tick| tick.time.timestamp()) else { return };
+    ) -> Vec<S> {
+        let Some(now) = history.last().map(|tick| tick.time.timestamp()) else { return vec![] };
         if let Some((_, start, note)) =
             self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt)
         {
-            self.closed.push_back(Window { start, note, seen: seen() });
+            self.closed.push_back(Window { start, weekend: weekend(start), note, seen: seen() });
         }
         if self.learnt.is_multiple_of(STRIDE) {
             self.open.push_back((self.learnt, now, note()));
@@ -92,37 +117,42 @@ impl<N, S> Windows<N, S> {
         self.learnt += 1;
         self.ages.reach(history.len());
         let oldest = history.get(0).map_or(now, |tick| tick.time.timestamp());
-        let mut gone = 0;
-        while self.closed.pop_front_if(|window| window.start < oldest).is_some() {
-            gone += 1;
+        let mut forgotten = Vec::new();
+        while let Some(window) = self.closed.pop_front_if(|window| window.start < oldest) {
+            forgotten.push(window.seen);
         }
+        self.forgotten += forgotten.len();
         if self.pool.at.is_some_and(|at| (0..POOL_SECONDS).contains(&(now - at))) {
-            self.pool.forget(gone);
+            self.pool.forget(self.forgotten);
         } else {
-            self.pool = self.fresh_pool(now);
+            self.draw_pool(now);
         }
+        forgotten
     }
 
-    fn fresh_pool(&self, now: i64) -> Pool {
+    fn draw_pool(&mut self, now: i64) {
+        let is_weekend = weekend(now);
         let weight = |window: &Window<N, S>| {
-            self.ages.weight(window.start, now) * kind_of_day(window.start, now)
+            self.ages.weight(window.start, now) * kind_of_day(window.weekend, is_weekend)
         };
         let weights: Vec<f64> = self.closed.iter().map(weight).collect();
-        let mut pool = Pool { at: Some(now), drawn: Vec::new() };
-        draw(&weights, POOL, |place, times| pool.drawn.push((place, times)));
-        pool
+        let Pool { at, version, drawn } = &mut self.pool;
+        (*at, *version) = (Some(now), *version + 1);
+        drawn.clear();
+        draw(&weights, POOL, |place, times| {
+            let Window { start, note, .. } = self.closed[place];
+            drawn.push(Pooled { window: self.forgotten + place, start, times, note });
+        });
     }
 
     /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times
     /// `likeness`.
     pub(crate) fn moments(
         &self,
-        likeness: impl Fn(&Window<N, S>) -> f64,
-    ) -> impl Iterator<Item = (i64, f64)> {
-        self.pool.drawn.iter().map(move |&(place, times)| {
-            let window = &self.closed[place];
-            (window.start, f64::from(times) * likeness(window))
-        })
+        likeness: impl Fn(&N) -> f64,
+    ) -> impl ExactSizeIterator<Item = (i64, f64)> {
+        let drawn = self.pool.drawn.iter();
+        drawn.map(move |pooled| (pooled.start, f64::from(pooled.times) * likeness(&pooled.note)))
     }
 
     /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
@@ -130,23 +160,23 @@ impl<N, S> Windows<N, S> {
     /// Calls `drawn` for each window that was drawn, with the number of times.
     pub(crate) fn draw<'a>(
         &'a self,
-        likeness: impl Fn(&Window<N, S>) -> f64,
-        mut drawn: impl FnMut(&'a Window<N, S>, u32),
+        likeness: impl Fn(&N) -> f64,
+        mut drawn: impl FnMut(&'a S, u32),
     ) {
         let weights: Vec<f64> = self.moments(likeness).map(|(_, weight)| weight).collect();
-        draw(&weights, WINDOWS, |at, times| drawn(&self.closed[self.pool.drawn[at].0], times));
+        draw(&weights, WINDOWS, |at, times| {
+            drawn(&self.closed[self.pool.drawn[at].window - self.forgotten].seen, times);
+        });
     }
 }
 
-impl Pool {
-    /// Removes the oldest `gone` closed windows from the pool.
-    fn forget(&mut self, gone: usize) {
+impl<N> Pool<N> {
+    /// Removes the windows with a number below `oldest`.
+    fn forget(&mut self, oldest: usize) {
+        let gone = self.drawn.partition_point(|pooled| pooled.window < oldest);
         if gone > 0 {
-            self.drawn.retain_mut(|(place, _)| {
-                let stays = *place >= gone;
-                *place = place.saturating_sub(gone);
-                stays
-            });
+            self.drawn.drain(..gone);
+            self.version += 1;
         }
     }
 }
@@ -191,11 +221,15 @@ impl Ages {
     }
 }
 
-/// Returns the factor for the kind of day, which is working day or weekend in UTC.
-fn kind_of_day(start: i64, now: i64) -> f64 {
+/// Returns whether a time in Unix seconds is on a weekend in UTC.
+fn weekend(time: i64) -> bool {
     // 1970-01-01 was a Thursday, so days 2 and 3 of each week are Saturday and Sunday.
-    let weekend = |time: i64| matches!(time.div_euclid(86_400).rem_euclid(7), 2 | 3);
-    if weekend(start) == weekend(now) { 1.0 } else { OTHER_KIND_OF_DAY }
+    matches!(time.div_euclid(86_400).rem_euclid(7), 2 | 3)
+}
+
+/// Returns the factor for the kind of day, which is working day or weekend in UTC.
+fn kind_of_day(start_on_weekend: bool, now_on_weekend: bool) -> f64 {
+    if start_on_weekend == now_on_weekend { 1.0 } else { OTHER_KIND_OF_DAY }
 }
 
 /// Draws `count` times by weight and calls `drawn` with each drawn position and the number of
@@ -259,10 +293,12 @@ mod tests {
 
     #[test]
     fn weekends_differ_from_working_days() {
-        let day = |n: i64| 86_400 * n + 5;
+        let factor = |start: i64, now: i64| {
+            kind_of_day(weekend(86_400 * start + 5), weekend(86_400 * now + 5))
+        };
         // 1970-01-02 was a Friday.
-        assert!((kind_of_day(day(1), day(2)) - OTHER_KIND_OF_DAY).abs() < 1e-12);
-        assert!((kind_of_day(day(2), day(3)) - 1.0).abs() < 1e-12);
-        assert!((kind_of_day(day(4), day(8)) - 1.0).abs() < 1e-12);
+        assert!((factor(1, 2) - OTHER_KIND_OF_DAY).abs() < 1e-12);
+        assert!((factor(2, 3) - 1.0).abs() < 1e-12);
+        assert!((factor(4, 8) - 1.0).abs() < 1e-12);
     }
 }

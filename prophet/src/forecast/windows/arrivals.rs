@@ -1,0 +1,222 @@
+//! Past windows of arrivals, and the new nodes that each of them needs in the present free room.
+//!
+//! Many windows contain the same arrivals. Such windows are of one kind, and each kind is packed at
+//! most once while the free room does not change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use embedder::{BucketId, FreeRoom, Room};
+use placeholders::Reason;
+
+use super::activity::{Activity, ActivityLevel};
+use super::past::Windows;
+use crate::forecast::{lead::Lead, question::Present};
+use crate::record::{History, PodCounts, ShapeId, sum_by_key};
+
+/// Past windows with the activity level at their start and the arrivals within them.
+pub(crate) struct PastArrivals {
+    activity: Activity,
+    windows: Windows<ActivityLevel, KindId>,
+    kinds: Kinds,
+    /// The activity level at the last tick.
+    level: ActivityLevel,
+    /// The time of the last tick.
+    learnt: Option<DateTime<Utc>>,
+    room: PackedRoom,
+}
+
+/// The number of a kind of window.
+pub(crate) type KindId = usize;
+
+/// The kinds of all windows that are not forgotten.
+#[derive(Default)]
+struct Kinds {
+    ids: HashMap<Arrivals, KindId>,
+    kinds: Vec<Kind>,
+    /// The numbers of forgotten kinds, which new kinds reuse.
+    free: Vec<KindId>,
+}
+
+/// The number of pods per shape, in the order of packing.
+type Arrivals = Arc<[(ShapeId, u64)]>;
+
+/// The windows with the same arrivals.
+struct Kind {
+    arrivals: Arrivals,
+    /// The number of windows.
+    windows: usize,
+    /// The new nodes by bucket that the arrivals need in the free room with the version `packed`,
+    /// without buckets that need none.
+    new_nodes: Vec<(BucketId, u64)>,
+    packed: u64,
+}
+
+/// The free room for which kinds are packed.
+#[derive(Default)]
+struct PackedRoom {
+    rooms: Vec<Room>,
+    /// A number that changes with the rooms. It is 0 before the first rooms are known.
+    version: u64,
+    /// Built from `rooms` for the first kind that is packed.
+    free: Option<FreeRoom>,
+}
+
+impl PastArrivals {
+    /// Past windows as long as `lead`.
+    pub(crate) fn new(lead: Lead) -> Self {
+        Self {
+            activity: Activity::new(lead),
+            windows: Windows::new(lead),
+            kinds: Kinds::default(),
+            level: ActivityLevel::default(),
+            learnt: None,
+            room: PackedRoom::default(),
+        }
+    }
+
+    /// Learns from the last tick of `history`. A tick is learnt once, even if several methods that
+    /// share these windows learn from it.
+    pub(crate) fn learn(&mut self, history: &History) {
+        let time = history.last().map(|tick| tick.time);
+        if std::mem::replace(&mut self.learnt, time) == time {
+            return;
+        }
+        let level = self.activity.at_tick(history);
+        self.level = level;
+        let (ticks, kinds) = (self.windows.ticks(), &mut self.kinds);
+        let kind = || kinds.intern(arrivals(history, ticks));
+        for forgotten in self.windows.learn(history, || level, kind) {
+            self.kinds.forget(forgotten);
+        }
+    }
+
+    /// Returns the activity level at the last tick.
+    pub(crate) fn level(&self) -> ActivityLevel {
+        self.level
+    }
+
+    /// Returns the activity level at the moment `now`.
+    pub(crate) fn level_now(&self, history: &History, now: &Present<'_>) -> ActivityLevel {
+        self.activity.now(history, now)
+    }
+
+    /// Returns whether the history suffices for a forecast.
+    pub(crate) fn reason(&self) -> Reason {
+        if self.windows.are_few() { Reason::TooLittleHistory } else { Reason::Forecast }
+    }
+
+    /// Returns a number that changes with the windows from which [`PastArrivals::draw`] draws.
+    pub(crate) fn version(&self) -> u64 {
+        self.windows.version()
+    }
+
+    /// Draws windows, weighted by their age and, where `level` is given, by the similarity of their
+    /// activity level to it. Returns the kinds that were drawn, with the number of times.
+    pub(crate) fn draw(&self, level: Option<ActivityLevel>) -> Vec<(KindId, u32)> {
+        let mut times_drawn = vec![0; self.kinds.kinds.len()];
+        self.windows.draw(
+            |note| self.likeness(level, *note),
+            |kind, times: u32| times_drawn[*kind] += times,
+        );
+        times_drawn.into_iter().enumerate().filter(|(_, times)| *times > 0).collect()
+    }
+
+    /// Returns the starts of past windows in Unix seconds, with their weights as in
+    /// [`PastArrivals::draw`].
+    pub(crate) fn moments(&self, level: Option<ActivityLevel>) -> Vec<(i64, f64)> {
+        self.windows.moments(|note| self.likeness(level, *note)).collect()
+    }
+
+    fn likeness(&self, level: Option<ActivityLevel>, note: ActivityLevel) -> f64 {
+        level.map_or(1.0, |level| self.activity.likeness(level, note))
+    }
+
+    /// Sets the free room into which [`PastArrivals::new_nodes`] packs. Returns a number that
+    /// changes with the free room.
+    pub(crate) fn set_room(&mut self, rooms: &[Room]) -> u64 {
+        let room = &mut self.room;
+        if room.version == 0 || room.rooms != rooms {
+            room.rooms.clear();
+            room.rooms.extend_from_slice(rooms);
+            (room.version, room.free) = (room.version + 1, None);
+        }
+        room.version
+    }
+
+    /// Returns the new nodes by bucket that the arrivals of a kind need in the free room. Buckets
+    /// that need none are left out.
+    pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
+        let PackedRoom { rooms, version, free } = &mut self.room;
+        let Kind { arrivals, new_nodes, packed, .. } = &mut self.kinds.kinds[kind];
+        if packed != version {
+            let shapes = history.shapes();
+            let free = free.get_or_insert_with(|| FreeRoom::new(rooms));
+            let pods =
+                arrivals.iter().filter_map(|&(id, count)| Some((&shapes.get(id)?.packs, count)));
+            let opened = free.opened(pods, shapes.catalog()).iter().copied().enumerate();
+            new_nodes.clear();
+            new_nodes.extend(opened.filter(|(_, nodes)| *nodes > 0));
+            *packed = *version;
+        }
+        new_nodes
+    }
+}
+
+impl Kinds {
+    /// Counts a window with these arrivals. Returns its kind.
+    fn intern(&mut self, arrivals: Arrivals) -> KindId {
+        if let Some(id) = self.ids.get(&arrivals) {
+            self.kinds[*id].windows += 1;
+            return *id;
+        }
+        let kind =
+            Kind { arrivals: Arc::clone(&arrivals), windows: 1, new_nodes: vec![], packed: 0 };
+        let id = self.free.pop().unwrap_or(self.kinds.len());
+        match self.kinds.get_mut(id) {
+            Some(free) => *free = kind,
+            None => self.kinds.push(kind),
+        }
+        self.ids.insert(arrivals, id);
+        id
+    }
+
+    /// Forgets a window of a kind, and the kind with its last window.
+    fn forget(&mut self, id: KindId) {
+        let kind = &mut self.kinds[id];
+        kind.windows -= 1;
+        if kind.windows == 0 {
+            self.ids.remove(&kind.arrivals);
+            self.free.push(id);
+        }
+    }
+}
+
+/// Returns the arrivals of the last `ticks` ticks.
+fn arrivals(history: &History, ticks: usize) -> Arrivals {
+    let mut merged: PodCounts =
+        history.latest(ticks).flat_map(|tick| tick.arrivals.iter().copied()).collect();
+    merged.sort_unstable_by_key(|(id, _)| *id);
+    sum_by_key(&mut merged, u64::saturating_add);
+    history.shapes().sort(&mut merged);
+    merged.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_lives_as_long_as_its_windows() {
+        let mut kinds = Kinds::default();
+        let mut intern = |kinds: &mut Kinds, pods: u64| kinds.intern([(0, pods)].into());
+        let ids = [1, 2, 1].map(|pods| intern(&mut kinds, pods));
+        assert_eq!(ids, [0, 1, 0]);
+        kinds.forget(0);
+        assert_eq!(intern(&mut kinds, 1), 0);
+        kinds.forget(1);
+        assert_eq!([3, 2].map(|pods| intern(&mut kinds, pods)), [1, 2]);
+        assert_eq!((kinds.ids.len(), kinds.kinds.len()), (3, 3));
+    }
+}
