@@ -15,6 +15,9 @@ use crate::record::History;
 /// node. Arrivals of up to 127 nodes have distinct levels.
 pub(crate) type ActivityLevel = [u8; 2];
 
+/// The number of levels.
+const LEVELS: usize = 256;
+
 /// Computes activity levels and their similarity.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity {
@@ -22,20 +25,19 @@ pub(crate) struct Activity {
     /// The length of each period in ticks, at least 1.
     ticks: [usize; 2],
     /// The similarity per period and difference of levels, in (0, 1].
-    likeness: [Vec<f64>; 2],
+    likeness: Box<[[f64; LEVELS]; 2]>,
 }
 
 impl Activity {
     pub(crate) fn new(lead: Lead) -> Self {
         let ticks =
             |seconds: i64| usize::try_from(seconds / lead.tick_seconds.max(1)).unwrap_or(1).max(1);
-        let likeness = |weight: f64| {
-            (0..=u8::MAX).map(|apart| (-weight * f64::from(apart) / 8.0).exp()).collect()
-        };
+        let likeness =
+            |weight: f64| std::array::from_fn(|apart| (-weight * apart as f64 / 8.0).exp());
         Self {
             tick_seconds: lead.tick_seconds.max(1),
             ticks: ACTIVITY_SECONDS.map(ticks),
-            likeness: ACTIVITY_WEIGHTS.map(likeness),
+            likeness: Box::new(ACTIVITY_WEIGHTS.map(likeness)),
         }
     }
 
@@ -65,8 +67,9 @@ impl Activity {
 
     /// Returns the similarity of two levels, in (0, 1].
     pub(crate) fn likeness(&self, one: ActivityLevel, other: ActivityLevel) -> f64 {
-        let apart = one.into_iter().zip(other).map(|(one, other)| usize::from(one.abs_diff(other)));
-        self.likeness.iter().zip(apart).map(|(likeness, apart)| likeness[apart]).product()
+        let [minute, ten_minutes] = &*self.likeness;
+        minute[usize::from(one[0].abs_diff(other[0]))]
+            * ten_minutes[usize::from(one[1].abs_diff(other[1]))]
     }
 }
 

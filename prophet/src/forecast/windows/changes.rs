@@ -99,7 +99,7 @@ fn ahead(demand: &VecDeque<u64>, ticks: usize, places: &[usize], weights: &[f64]
         return Ahead::certain(present);
     }
     let mut drawn: Vec<(u64, u32)> = Vec::new();
-    draw(weights, WINDOWS, |at, times| drawn.push((after(places[at]), times)));
+    draw(weights.iter().copied(), WINDOWS, |at, times| drawn.push((after(places[at]), times)));
     drawn.sort_unstable();
     let counts = drawn.iter().map(|&(nodes, times)| (nodes, f64::from(times)));
     Ahead { mean: sum / total, demand: Distribution::weighted(counts) }

@@ -6,6 +6,7 @@
 //! the pool only.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 use crate::forecast::hyperparameters::{
     DAY_SCALE_SECONDS, HALF_LIFE_SECONDS, OTHER_KIND_OF_DAY, POOL, POOL_SECONDS, STRIDE, WINDOWS,
@@ -16,14 +17,18 @@ use crate::record::History;
 
 /// Past windows. The method keeps a note `N` of the start of each window and a summary `S` of its
 /// ticks.
+///
+/// Windows are numbered in the order of their ends.
 pub(crate) struct Windows<N, S> {
     ticks: usize,
     ages: Ages,
-    /// The windows that have ended, oldest first.
+    /// The windows that have ended, oldest first. The first ones may be forgotten already; they
+    /// stay until the next pool is due, because the present pool is drawn from them, too.
     closed: VecDeque<Window<N, S>>,
-    /// The number of ended windows that were forgotten. Windows are numbered in the order of their
-    /// ends, so this is the number of the oldest window in `closed`.
-    forgotten: usize,
+    /// The number of the first window in `closed`.
+    first: usize,
+    /// The number of the oldest window that is not forgotten.
+    oldest: usize,
     /// The windows that have not ended: tick number of the start, its time in Unix seconds, and
     /// note. One window starts at every [`STRIDE`]-th tick.
     open: VecDeque<(usize, i64, N)>,
@@ -44,18 +49,22 @@ struct Window<N, S> {
     seen: S,
 }
 
-/// A weighted draw of closed windows, which is reused for [`POOL_SECONDS`].
+/// A weighted draw of the windows that have ended when it is due. It is reused for
+/// [`POOL_SECONDS`].
 struct Pool<N> {
-    /// The time of the draw in Unix seconds.
-    at: Option<i64>,
+    /// The time at which the pool is due, in Unix seconds.
+    due: Option<i64>,
+    /// The number of windows that have ended at that time.
+    ended: usize,
     /// The number of changes of the pool so far.
     version: u64,
-    /// The drawn windows, oldest first. What a similarity needs is copied here, because it is
-    /// computed for all of them at each forecast.
-    drawn: Vec<Pooled<N>>,
+    /// The drawn windows, oldest first. They are drawn for the first forecast from the pool, because
+    /// a method learns from many ticks before its first forecast.
+    drawn: OnceLock<Vec<Pooled<N>>>,
 }
 
-/// A window in the pool.
+/// A window in the pool. What a similarity needs is copied here, because a forecast computes the
+/// similarity of all windows in the pool.
 struct Pooled<N> {
     /// The number of the window.
     window: usize,
@@ -72,10 +81,11 @@ impl<N: Copy, S> Windows<N, S> {
             ticks: lead.ticks(),
             ages: Ages::new(lead),
             closed: VecDeque::new(),
-            forgotten: 0,
+            first: 0,
+            oldest: 0,
             open: VecDeque::new(),
             learnt: 0,
-            pool: Pool { at: None, version: 0, drawn: Vec::new() },
+            pool: Pool { due: None, ended: 0, version: 0, drawn: OnceLock::new() },
         }
     }
 
@@ -86,7 +96,12 @@ impl<N: Copy, S> Windows<N, S> {
 
     /// Returns whether too few windows have ended for a forecast.
     pub(crate) fn are_few(&self) -> bool {
-        self.closed.len() * STRIDE < WINDOWS_MIN
+        (self.ended() - self.oldest) * STRIDE < WINDOWS_MIN
+    }
+
+    /// Returns the number of windows that have ended.
+    fn ended(&self) -> usize {
+        self.first + self.closed.len()
     }
 
     /// Returns a number that changes with the pool. With the same number and the same similarities,
@@ -98,7 +113,7 @@ impl<N: Copy, S> Windows<N, S> {
     /// Learns from the last tick of `history`.
     ///
     /// `note` is called where a window starts with that tick, and `seen` where a window ends with
-    /// it. Returns the summaries of the windows that are forgotten with that tick.
+    /// it. Returns the summaries of windows from which nothing will be drawn any more.
     pub(crate) fn learn(
         &mut self,
         history: &History,
@@ -116,33 +131,42 @@ impl<N: Copy, S> Windows<N, S> {
         }
         self.learnt += 1;
         self.ages.reach(history.len());
-        let oldest = history.get(0).map_or(now, |tick| tick.time.timestamp());
-        let mut forgotten = Vec::new();
-        while let Some(window) = self.closed.pop_front_if(|window| window.start < oldest) {
-            forgotten.push(window.seen);
+        let horizon = history.get(0).map_or(now, |tick| tick.time.timestamp());
+        let kept = self.closed.range(self.oldest - self.first..);
+        self.oldest += kept.take_while(|window| window.start < horizon).count();
+        if self.pool.due.is_some_and(|due| (0..POOL_SECONDS).contains(&(now - due))) {
+            self.pool.forget(self.oldest);
+            return vec![];
         }
-        self.forgotten += forgotten.len();
-        if self.pool.at.is_some_and(|at| (0..POOL_SECONDS).contains(&(now - at))) {
-            self.pool.forget(self.forgotten);
-        } else {
-            self.draw_pool(now);
-        }
-        forgotten
+        self.pool = Pool {
+            due: Some(now),
+            ended: self.ended(),
+            version: self.pool.version + 1,
+            drawn: OnceLock::new(),
+        };
+        let gone = self.closed.drain(..self.oldest - self.first);
+        let gone = gone.map(|window| window.seen).collect();
+        self.first = self.oldest;
+        gone
     }
 
-    fn draw_pool(&mut self, now: i64) {
-        let is_weekend = weekend(now);
-        let weight = |window: &Window<N, S>| {
-            self.ages.weight(window.start, now) * kind_of_day(window.weekend, is_weekend)
-        };
-        let weights: Vec<f64> = self.closed.iter().map(weight).collect();
-        let Pool { at, version, drawn } = &mut self.pool;
-        (*at, *version) = (Some(now), *version + 1);
-        drawn.clear();
-        draw(&weights, POOL, |place, times| {
-            let Window { start, note, .. } = self.closed[place];
-            drawn.push(Pooled { window: self.forgotten + place, start, times, note });
+    /// Returns the windows in the pool that are not forgotten.
+    fn pooled(&self) -> &[Pooled<N>] {
+        let drawn = self.pool.drawn.get_or_init(|| {
+            let due = self.pool.due.unwrap_or_default();
+            let is_weekend = weekend(due);
+            let weight = |window: &Window<N, S>| {
+                self.ages.weight(window.start, due) * kind_of_day(window.weekend, is_weekend)
+            };
+            let windows = self.closed.range(..self.pool.ended - self.first);
+            let mut drawn = Vec::new();
+            draw(windows.map(weight), POOL, |at, times| {
+                let Window { start, note, .. } = self.closed[at];
+                drawn.push(Pooled { window: self.first + at, start, times, note });
+            });
+            drawn
         });
+        &drawn[drawn.partition_point(|pooled| pooled.window < self.oldest)..]
     }
 
     /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times
@@ -151,8 +175,8 @@ impl<N: Copy, S> Windows<N, S> {
         &self,
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
-        let drawn = self.pool.drawn.iter();
-        drawn.map(move |pooled| (pooled.start, f64::from(pooled.times) * likeness(&pooled.note)))
+        let weight = move |pooled: &Pooled<N>| f64::from(pooled.times) * likeness(&pooled.note);
+        self.pooled().iter().map(move |pooled| (pooled.start, weight(pooled)))
     }
 
     /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
@@ -163,19 +187,21 @@ impl<N: Copy, S> Windows<N, S> {
         likeness: impl Fn(&N) -> f64,
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let weights: Vec<f64> = self.moments(likeness).map(|(_, weight)| weight).collect();
-        draw(&weights, WINDOWS, |at, times| {
-            drawn(&self.closed[self.pool.drawn[at].window - self.forgotten].seen, times);
+        let pooled = self.pooled();
+        let weights = self.moments(likeness).map(|(_, weight)| weight);
+        draw(weights, WINDOWS, |at, times| {
+            drawn(&self.closed[pooled[at].window - self.first].seen, times);
         });
     }
 }
 
 impl<N> Pool<N> {
-    /// Removes the windows with a number below `oldest`.
+    /// Notes that windows with a number below `oldest` are forgotten.
     fn forget(&mut self, oldest: usize) {
-        let gone = self.drawn.partition_point(|pooled| pooled.window < oldest);
+        let Some(drawn) = self.drawn.get_mut() else { return };
+        let gone = drawn.partition_point(|pooled| pooled.window < oldest);
         if gone > 0 {
-            self.drawn.drain(..gone);
+            drawn.drain(..gone);
             self.version += 1;
         }
     }
@@ -185,7 +211,7 @@ impl<N> Pool<N> {
 #[derive(Clone, Debug)]
 struct Ages {
     tick_seconds: u32,
-    /// The weights by age in ticks, in [0, 1].
+    /// The weights by age in ticks, in [0, 1]. Ages beyond it occur only where ticks are missing.
     weights: Vec<f32>,
 }
 
@@ -207,7 +233,9 @@ impl Ages {
     /// Returns the weight at `now` of a window that began at `start`, both in Unix seconds.
     fn weight(&self, start: i64, now: i64) -> f64 {
         let age = u32::try_from(now - start).ok().map(|age| age / self.tick_seconds);
-        age.and_then(|age| self.weights.get(age as usize)).copied().unwrap_or(0.0).into()
+        let weight =
+            |age: usize| self.weights.get(age).copied().unwrap_or_else(|| self.of_age(age));
+        age.map_or(0.0, |age| weight(age as usize).into())
     }
 
     fn of_age(&self, ticks: usize) -> f32 {
@@ -237,17 +265,25 @@ fn kind_of_day(start_on_weekend: bool, now_on_weekend: bool) -> f64 {
 ///
 /// The draw is systematic resampling, so each position is drawn in proportion to its weight, except
 /// for rounding.
-pub(crate) fn draw(weights: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
-    let total: f64 = weights.iter().sum();
+pub(crate) fn draw(
+    weights: impl Iterator<Item = f64>,
+    count: usize,
+    mut drawn: impl FnMut(usize, u32),
+) {
+    let mut total = 0.0;
+    let add = |weight| {
+        total += weight;
+        total
+    };
+    let sums: Vec<f64> = weights.map(add).collect();
     let step = total / count as f64;
     // Weights below the smallest normal number cannot be distinguished, and rounding could make the
     // draw endless.
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
-    let (mut sum, mut next) = (0.0, 0.5 * step);
-    for (at, weight) in weights.iter().enumerate() {
-        sum += weight;
+    let mut next = 0.5 * step;
+    for (at, sum) in sums.into_iter().enumerate() {
         let mut times = 0;
         while next < sum {
             next += step;
@@ -266,7 +302,7 @@ mod tests {
     #[track_caller]
     fn check(weights: &[f64], expected: &[(usize, u32)]) {
         let mut drawn = Vec::new();
-        draw(weights, 400, |at, times| drawn.push((at, times)));
+        draw(weights.iter().copied(), 400, |at, times| drawn.push((at, times)));
         assert_eq!(drawn, expected);
     }
 
