@@ -5,7 +5,8 @@
 
 use crate::bucket::Catalog;
 use crate::gang::{Gang, VirtualInstance, virtual_instance};
-use crate::pack::{Order, PodRequest, Room, Unplaced, pack};
+use crate::pack::{Order, PodRequest, Unplaced, pack};
+use crate::room::Room;
 
 /// The state of a cluster that embedding needs, for batch pods only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

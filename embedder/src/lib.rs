@@ -7,6 +7,7 @@
 //! ```text
 //! resources.rs   the resource vector: exact units, total order
 //! bucket.rs      instance types, their groups, the catalog, and the shapes of pods
+//! room.rs        the free room of nodes, with an index for the search of the first fit
 //! pack.rs        first-fit-increasing over shapes with counts
 //! share.rs       the paper's Algorithm 2: dominant shares
 //! gang.rs        pods that start together, as virtual instances
@@ -22,6 +23,7 @@ mod demand;
 mod gang;
 mod pack;
 mod resources;
+mod room;
 mod share;
 
 pub use base::base;
@@ -32,7 +34,8 @@ pub use bucket::{
 pub use demand::{Cluster, Demand, embed};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};
 pub use pack::{
-    FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Room, Unplaced, pack, pack_within,
+    FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Unplaced, pack, pack_within,
 };
 pub use resources::{Resource, Resources, UNLIMITED};
+pub use room::Room;
 pub use share::{Share, share};

@@ -8,12 +8,13 @@
 //!
 //! Pods of one shape are placed in runs, and adjacent nodes with the same bucket and free room form
 //! one run, so the running time grows with the number of shapes and runs, not with the number of
-//! pods. Runs are grouped into blocks. Each block holds the component-wise maximum of its free
-//! room, so a search can skip blocks on which a shape cannot fit. This keeps packing fast even if
-//! every pod differs.
+//! pods. Runs are grouped into blocks, and a segment tree over the blocks holds the component-wise
+//! maximum of their free room (`room.rs`), so a search skips nodes on which a shape cannot fit.
+//! This keeps packing fast even if every pod differs.
 
-use crate::bucket::{BucketId, BucketSet, Catalog, Shape, Unfit};
+use crate::bucket::{AcceleratorKind, BucketId, BucketSet, Catalog, Shape, Unfit};
 use crate::resources::Resources;
+use crate::room::{Index, Room, Run};
 
 /// Pods of one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +23,6 @@ pub struct PodRequest {
     pub shape: Shape,
     /// The number of pods.
     pub count: u64,
-}
-
-/// Adjacent nodes with the same free room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// The bucket of the nodes.
-    pub bucket: BucketId,
-    /// The free room on each node.
-    pub free: Resources,
-    /// The number of nodes.
-    pub nodes: u64,
 }
 
 /// The order in which shapes are packed.
@@ -105,23 +95,93 @@ pub fn pack_within(
     order: Order,
 ) -> Packing {
     let mut packing = Packing { opened: vec![0; catalog.len()], ..Packing::default() };
-    let mut runs = Runs::new(rooms);
-    for index in sorted(requests, order) {
-        let PodRequest { shape, count } = &requests[index];
+    let mut index = Index::new(rooms);
+    let mut admission: Option<Admission> = None;
+    let order = sorted(requests, order);
+    for (&at, floor) in order.iter().zip(floors(requests, &order)) {
+        let PodRequest { shape, count } = &requests[at];
         if *count == 0 {
             continue;
         }
-        let shape = PackShape::within(shape, catalog, open);
+        let same = admission.take().filter(|admission| admission.is_of(shape));
+        let admitted =
+            &admission.insert(same.unwrap_or_else(|| Admission::new(shape, catalog))).admitted;
         let Packing { opened, placed, unplaced, .. } = &mut packing;
-        let left = runs.fill(&shape, *count, catalog, opened, &mut |node, nodes, pods_each| {
-            placed.push(Placed { request: index, node, nodes, pods_each });
-        });
-        if let (Err(reason), true) = (shape.opens, left > 0) {
-            unplaced.push(Unplaced { request: index, count: left, reason });
+        let mut note = |node, nodes, pods_each| {
+            placed.push(Placed { request: at, node, nodes, pods_each });
+        };
+        // A node may be larger than its bucket states, so pods that fit on no empty instance are
+        // tried on the free room, too.
+        let left = index.place(floor, admitted, shape.requests, *count, &mut note);
+        if left == 0 {
+            continue;
+        }
+        match Opens::new(shape, admitted, catalog, open) {
+            Err(reason) => unplaced.push(Unplaced { request: at, count: left, reason }),
+            Ok(Opens { bucket, holds }) => {
+                opened[bucket] = opened[bucket].saturating_add(left.div_ceil(holds));
+                let allocatable = catalog.buckets()[bucket].allocatable;
+                for (nodes, pods_each) in split(left, holds) {
+                    note(index.nodes(), nodes, pods_each);
+                    index.append(bucket, rest(allocatable, shape.requests, pods_each), nodes);
+                }
+            }
         }
     }
-    packing.rooms = runs.rooms();
+    packing.rooms = index.rooms();
     packing
+}
+
+/// The buckets that admit a shape. Shapes that differ in size only have the same ones.
+struct Admission {
+    admits: BucketSet,
+    /// The kind of the accelerators, if the shape requests any.
+    kind: Option<AcceleratorKind>,
+    /// The buckets of the catalog that meet both requirements.
+    admitted: BucketSet,
+}
+
+impl Admission {
+    fn new(shape: &Shape, catalog: &Catalog) -> Self {
+        let buckets = catalog.buckets().iter().enumerate();
+        let admitted = buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket));
+        let kind = (shape.requests.accelerators > 0).then(|| shape.accelerator_kind.clone());
+        let admitted = BucketSet::only(admitted.map(|(id, _)| id));
+        Self { admits: shape.admits.clone(), kind, admitted }
+    }
+
+    fn is_of(&self, shape: &Shape) -> bool {
+        let kind = (shape.requests.accelerators > 0).then_some(&shape.accelerator_kind);
+        self.admits == shape.admits && self.kind.as_ref() == kind
+    }
+}
+
+/// The new instance that is opened for a shape.
+#[derive(Clone, Copy, Debug)]
+struct Opens {
+    bucket: BucketId,
+    /// The number of pods of the shape that an empty instance holds, at least 1.
+    holds: u64,
+}
+
+impl Opens {
+    /// Resolves the new instance, of the buckets in `open`, for a shape that the buckets in
+    /// `admitted` admit.
+    fn new(
+        shape: &Shape,
+        admitted: &BucketSet,
+        catalog: &Catalog,
+        open: &BucketSet,
+    ) -> Result<Self, Unfit> {
+        let requests = shape.requests;
+        let mut buckets = catalog.buckets().iter().enumerate();
+        let fitting = buckets.find(|&(id, bucket)| {
+            bucket.allocatable.fits(requests) && admitted.contains(id) && open.contains(id)
+        });
+        let opens = fitting
+            .map(|(bucket, entry)| Self { bucket, holds: entry.allocatable.holds(requests) });
+        opens.ok_or_else(|| catalog.buckets_for(shape).err().unwrap_or(Unfit::NoBucketAdmits))
+    }
 }
 
 /// A shape with its buckets resolved against a catalog, so that it can be packed many times.
@@ -129,50 +189,43 @@ pub fn pack_within(
 pub struct PackShape {
     requests: Resources,
     admitted: BucketSet,
-    /// The bucket of which a new instance is opened for the shape.
-    opens: Result<BucketId, Unfit>,
+    opens: Result<Opens, Unfit>,
 }
 
 impl PackShape {
     /// Resolves the buckets of the shape.
     pub fn new(shape: &Shape, catalog: &Catalog) -> Self {
-        Self::within(shape, catalog, &BucketSet::all())
-    }
-
-    /// Resolves the buckets of the shape, with new instances only of the buckets in `open`.
-    fn within(shape: &Shape, catalog: &Catalog, open: &BucketSet) -> Self {
-        let buckets = catalog.buckets().iter().enumerate();
-        let admitted =
-            buckets.filter(|&(id, bucket)| shape.admitted_by(id, bucket)).map(|(id, _)| id);
-        let opens = catalog.buckets_for(shape).and_then(|fitting| {
-            let open = (0..catalog.len()).find(|&id| fitting.contains(id) && open.contains(id));
-            open.ok_or(Unfit::NoBucketAdmits)
-        });
-        Self { requests: shape.requests, admitted: BucketSet::only(admitted), opens }
+        let Admission { admitted, .. } = Admission::new(shape, catalog);
+        let opens = Opens::new(shape, &admitted, catalog, &BucketSet::all());
+        Self { requests: shape.requests, admitted, opens }
     }
 
     /// Returns the bucket of which a new instance is opened for the shape, and the requests of one
     /// pod.
     pub fn opens(&self) -> Option<(BucketId, Resources)> {
-        self.opens.ok().map(|bucket| (bucket, self.requests))
+        self.opens.ok().map(|opens| (opens.bucket, self.requests))
     }
 }
 
 /// Free room onto which pods can be packed repeatedly, each time from the same initial state.
 pub struct FreeRoom {
-    room: Runs,
-    /// The copy onto which pods are packed. Only its changed blocks are restored after each
-    /// packing, because allocating a new copy would take longer than the packing itself.
-    scratch: Runs,
+    index: Index,
+    /// The runs of each block of the index, onto which pods are packed.
+    blocks: Vec<Vec<Run>>,
+    /// The blocks that were changed by the present packing, possibly repeatedly. Only these are
+    /// restored after it, because a copy of all blocks would take longer than the packing itself.
+    changed: Vec<usize>,
+    /// The instances that the present packing opened.
+    bins: Vec<Run>,
     opened: Vec<u64>,
 }
 
 impl FreeRoom {
     /// Creates the free room of nodes, in the order in which they are filled.
     pub fn new(rooms: &[Room]) -> Self {
-        let room = Runs::new(rooms);
-        let scratch = Runs { is_tidy: false, ..room.clone() };
-        Self { room, scratch, opened: Vec::new() }
+        let index = Index::new(rooms);
+        let blocks = index.blocks().map(<[Run]>::to_vec).collect();
+        Self { index, blocks, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
     }
 
     /// Returns the new instances per bucket that pods need beyond this free room.
@@ -183,234 +236,87 @@ impl FreeRoom {
         pods: impl Iterator<Item = (&'a PackShape, u64)>,
         catalog: &Catalog,
     ) -> &[u64] {
-        let Self { room, scratch, opened } = self;
-        opened.clear();
-        opened.resize(catalog.len(), 0);
-        for (shape, count) in pods.filter(|(_, count)| *count > 0) {
-            scratch.fill(shape, count, catalog, opened, &mut |_, _, _| {});
+        self.opened.clear();
+        self.opened.resize(catalog.len(), 0);
+        for (shape, count) in pods {
+            self.pack(shape, count, catalog);
         }
-        scratch.restore(room);
-        opened
+        for at in self.changed.drain(..) {
+            let runs = &mut self.blocks[at];
+            runs.clear();
+            runs.extend_from_slice(self.index.runs(at));
+        }
+        self.bins.clear();
+        &self.opened
+    }
+
+    fn pack(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
+        let Self { index, blocks, changed, bins, opened } = self;
+        let PackShape { requests, admitted, opens, .. } = shape;
+        let ignore = &mut |_, _, _| {};
+        let (mut left, mut from) = (count, 0);
+        while left > 0
+            && let Some(at) = index.next(from, admitted, *requests)
+        {
+            let before = left;
+            left = Run::place_all(&mut blocks[at], admitted, *requests, left, ignore);
+            if left < before {
+                changed.push(at);
+            }
+            from = at + 1;
+        }
+        left = Run::place_all(bins, admitted, *requests, left, ignore);
+        let Ok(Opens { bucket, holds }) = *opens else { return };
+        if left > 0 {
+            opened[bucket] = opened[bucket].saturating_add(left.div_ceil(holds));
+            let allocatable = catalog.buckets()[bucket].allocatable;
+            for (nodes, pods_each) in split(left, holds) {
+                let free = rest(allocatable, *requests, pods_each);
+                bins.push(Run { first: 0, nodes, bucket, free });
+            }
+        }
     }
 }
 
+/// Splits pods over new instances that hold `holds` pods each: the number of full instances and
+/// their pods, then an instance with the rest. Either is left out if it would be empty.
+fn split(count: u64, holds: u64) -> impl Iterator<Item = (u64, u64)> {
+    let parts = [(count / holds, holds), (1, count % holds)];
+    parts.into_iter().filter(|&(nodes, pods_each)| nodes > 0 && pods_each > 0)
+}
+
+/// The free room of a new instance with `pods` pods.
+fn rest(allocatable: Resources, requests: Resources, pods: u64) -> Resources {
+    allocatable.take(requests.times(pods)).unwrap_or_default()
+}
+
+/// Returns the indices of the requests in the order of packing.
 fn sorted(requests: &[PodRequest], order: Order) -> Vec<usize> {
-    let mut indices: Vec<usize> = (0..requests.len()).collect();
+    // The requests of resources decide nearly always, and a sort of copies is faster because
+    // neighbours in the vector are neighbours in memory.
+    let mut keys: Vec<(Resources, usize)> =
+        requests.iter().enumerate().map(|(at, request)| (request.shape.requests, at)).collect();
+    let shape = |at: usize| &requests[at].shape;
     match order {
-        Order::Increasing => indices.sort_by(|&a, &b| requests[a].shape.cmp(&requests[b].shape)),
-        Order::Decreasing => indices.sort_by(|&a, &b| requests[b].shape.cmp(&requests[a].shape)),
+        Order::Increasing => keys.sort_unstable_by(|(one, a), (other, b)| {
+            one.cmp(other).then_with(|| shape(*a).cmp(shape(*b))).then(a.cmp(b))
+        }),
+        Order::Decreasing => keys.sort_unstable_by(|(one, a), (other, b)| {
+            other.cmp(one).then_with(|| shape(*b).cmp(shape(*a))).then(a.cmp(b))
+        }),
         Order::Given => {}
     }
-    indices
+    keys.into_iter().map(|(_, at)| at).collect()
 }
 
-/// The maximum number of runs in a block: 32. A block that exceeds it is split. The value keeps
-/// both the number of blocks and the search within one block small.
-const BLOCK_RUNS_MAX: usize = 32;
-
-/// Nodes in their order, as runs with the same bucket and free room. Runs are grouped into blocks
-/// that a search can skip.
-#[derive(Clone)]
-struct Runs {
-    blocks: Vec<Block>,
-    nodes: u64,
-    /// Whether changed blocks are split and measured again. Both take time, which pays off only if
-    /// many pods are packed.
-    is_tidy: bool,
-}
-
-#[derive(Clone, Default)]
-struct Block {
-    runs: Vec<Run>,
-    /// The component-wise maximum of the free room of all runs.
-    roof: Resources,
-    /// The buckets of all runs, modulo 64, as bits.
-    mask: u64,
-    /// Whether pods or nodes were added since the last restore.
-    is_changed: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Run {
-    first: u64,
-    nodes: u64,
-    bucket: BucketId,
-    free: Resources,
-}
-
-impl Runs {
-    fn new(rooms: &[Room]) -> Self {
-        let mut runs = Self { blocks: Vec::new(), nodes: 0, is_tidy: true };
-        for &Room { bucket, free, nodes } in rooms {
-            runs.append(bucket, free, nodes);
-        }
-        runs
-    }
-
-    fn append(&mut self, bucket: BucketId, free: Resources, nodes: u64) {
-        let first = self.nodes;
-        if nodes == 0 {
-            return;
-        }
-        self.nodes = self.nodes.saturating_add(nodes);
-        if self.blocks.last().is_none_or(|block| block.runs.len() >= BLOCK_RUNS_MAX) {
-            self.blocks.push(Block::default());
-        }
-        if let Some(block) = self.blocks.last_mut() {
-            match block.runs.last_mut() {
-                Some(last) if last.bucket == bucket && last.free == free => {
-                    last.nodes = last.nodes.saturating_add(nodes);
-                }
-                _ => block.runs.push(Run { first, nodes, bucket, free }),
-            }
-            block.roof = block.roof.roof(free);
-            block.mask |= 1 << (bucket % 64);
-            block.is_changed = true;
-        }
-    }
-
-    /// Restores the state of `original`, of which `self` is a copy.
-    fn restore(&mut self, original: &Self) {
-        self.blocks.truncate(original.blocks.len());
-        for (block, original) in
-            self.blocks.iter_mut().zip(&original.blocks).filter(|(b, _)| b.is_changed)
-        {
-            let Block { runs, roof, mask, is_changed: _ } = original;
-            block.runs.clear();
-            block.runs.extend_from_slice(runs);
-            *block = Block {
-                runs: std::mem::take(&mut block.runs),
-                roof: *roof,
-                mask: *mask,
-                is_changed: false,
-            };
-        }
-        self.nodes = original.nodes;
-    }
-
-    /// Places pods on existing nodes and bins, then on new instances. Returns the number of pods
-    /// that fit nowhere.
-    fn fill(
-        &mut self,
-        shape: &PackShape,
-        count: u64,
-        catalog: &Catalog,
-        opened: &mut [u64],
-        placed: &mut impl FnMut(u64, u64, u64),
-    ) -> u64 {
-        // A node may be larger than its bucket states, so pods that fit on no empty instance are
-        // tried on the free room, too.
-        let left = self.place(shape, count, placed);
-        match shape.opens {
-            Ok(bucket) if left > 0 => {
-                let nodes = self.open(bucket, shape.requests, left, catalog, placed);
-                opened[bucket] = opened[bucket].saturating_add(nodes);
-                0
-            }
-            _ => left,
-        }
-    }
-
-    /// Places up to `count` pods on existing nodes and bins. Returns the number of pods that are
-    /// left.
-    fn place(
-        &mut self,
-        shape: &PackShape,
-        count: u64,
-        placed: &mut impl FnMut(u64, u64, u64),
-    ) -> u64 {
-        let mask = shape.admitted.mask();
-        let mut left = count;
-        let mut at = 0;
-        while left > 0 && at < self.blocks.len() {
-            let block = &mut self.blocks[at];
-            if block.mask & mask != 0 && block.roof.fits(shape.requests) {
-                let before = left;
-                left = block.place(shape, left, placed);
-                if self.is_tidy && left < before {
-                    block.measure();
-                }
-                if self.is_tidy && block.runs.len() > BLOCK_RUNS_MAX {
-                    let tail = block.split_off();
-                    self.blocks.insert(at + 1, tail);
-                    // The pods were already tried on the runs of the tail, before the split.
-                    at += 1;
-                }
-            }
-            at += 1;
-        }
-        left
-    }
-
-    /// Opens as many instances of a bucket as `count` pods need. Returns the number of instances.
-    fn open(
-        &mut self,
-        bucket: BucketId,
-        requests: Resources,
-        count: u64,
-        catalog: &Catalog,
-        placed: &mut impl FnMut(u64, u64, u64),
-    ) -> u64 {
-        let allocatable = catalog.buckets()[bucket].allocatable;
-        let each = allocatable.holds(requests).min(count);
-        for (nodes, pods_each) in [(count / each, each), (1, count % each)] {
-            if nodes == 0 || pods_each == 0 {
-                continue;
-            }
-            let free = allocatable.take(requests.times(pods_each)).unwrap_or_default();
-            placed(self.nodes, nodes, pods_each);
-            self.append(bucket, free, nodes);
-        }
-        count.div_ceil(each)
-    }
-
-    fn rooms(&self) -> Vec<Room> {
-        let runs = self.blocks.iter().flat_map(|block| &block.runs);
-        runs.map(|&Run { bucket, free, nodes, .. }| Room { bucket, free, nodes }).collect()
-    }
-}
-
-impl Block {
-    fn place(
-        &mut self,
-        shape: &PackShape,
-        count: u64,
-        placed: &mut impl FnMut(u64, u64, u64),
-    ) -> u64 {
-        let requests = shape.requests;
-        let mut left = count;
-        let mut at = 0;
-        while left > 0 && at < self.runs.len() {
-            let run = self.runs[at];
-            if !(run.free.fits(requests) && shape.admitted.contains(run.bucket)) {
-                at += 1;
-                continue;
-            }
-            let each = run.free.holds(requests).min(left);
-            let nodes = (left / each).min(run.nodes);
-            placed(run.first, nodes, each);
-            left -= nodes * each;
-            let free = run.free.take(requests.times(each)).unwrap_or_default();
-            self.runs[at] = Run { nodes, free, ..run };
-            if nodes < run.nodes {
-                let rest = Run { first: run.first + nodes, nodes: run.nodes - nodes, ..run };
-                self.runs.insert(at + 1, rest);
-            }
-            at += 1;
-        }
-        self.is_changed |= left < count;
-        left
-    }
-
-    fn measure(&mut self) {
-        self.roof = self.runs.iter().fold(Resources::default(), |roof, run| roof.roof(run.free));
-        self.mask = self.runs.iter().fold(0, |mask, run| mask | 1 << (run.bucket % 64));
-    }
-
-    fn split_off(&mut self) -> Self {
-        let mut tail = Self { runs: self.runs.split_off(self.runs.len() / 2), ..Self::default() };
-        tail.measure();
-        self.measure();
-        tail
-    }
+/// Returns, for each place in the order, the component-wise minimum of the requests from there on.
+fn floors(requests: &[PodRequest], order: &[usize]) -> Vec<Resources> {
+    let mut least = Resources::UNLIMITED;
+    let floor = |at: &usize| {
+        least = least.floor(requests[*at].shape.requests);
+        least
+    };
+    let mut floors: Vec<Resources> = order.iter().rev().map(floor).collect();
+    floors.reverse();
+    floors
 }
