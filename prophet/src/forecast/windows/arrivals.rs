@@ -24,7 +24,11 @@ pub(crate) struct PastArrivals {
     level: ActivityLevel,
     /// The time of the last tick.
     learnt: Option<DateTime<Utc>>,
-    room: PackedRoom,
+    /// The last two free rooms. There are two because a method learns at a tick with the free room
+    /// of the history, and then forecasts with the present free room.
+    rooms: [PackedRoom; 2],
+    /// The place of the present free room in `rooms`.
+    room: usize,
 }
 
 /// The number of a kind of window.
@@ -47,17 +51,24 @@ struct Kind {
     arrivals: Arrivals,
     /// The number of windows.
     windows: usize,
-    /// The new nodes by bucket that the arrivals need in the free room with the version `packed`,
-    /// without buckets that need none.
-    new_nodes: Vec<(BucketId, u64)>,
-    packed: u64,
+    /// The new nodes that the arrivals need, for each of the last two free rooms.
+    new_nodes: [NewNodes; 2],
 }
 
-/// The free room for which kinds are packed.
+/// The new nodes that arrivals need in a free room.
+#[derive(Default)]
+struct NewNodes {
+    /// The version of the free room; 0 before the arrivals are packed.
+    version: u64,
+    /// By bucket, without buckets that need none.
+    nodes: Vec<(BucketId, u64)>,
+}
+
+/// A free room for which kinds are packed.
 #[derive(Default)]
 struct PackedRoom {
     rooms: Vec<Room>,
-    /// A number that changes with the rooms. It is 0 before the first rooms are known.
+    /// A number that identifies the free room. It is 0 before the first rooms are known.
     version: u64,
     /// Built from `rooms` for the first kind that is packed.
     free: Option<FreeRoom>,
@@ -72,7 +83,8 @@ impl PastArrivals {
             kinds: Kinds::default(),
             level: ActivityLevel::default(),
             learnt: None,
-            room: PackedRoom::default(),
+            rooms: Default::default(),
+            room: 0,
         }
     }
 
@@ -134,33 +146,39 @@ impl PastArrivals {
     }
 
     /// Sets the free room into which [`PastArrivals::new_nodes`] packs. Returns a number that
-    /// changes with the free room.
+    /// identifies the free room.
     pub(crate) fn set_room(&mut self, rooms: &[Room]) -> u64 {
-        let room = &mut self.room;
-        if room.version == 0 || room.rooms != rooms {
-            room.rooms.clear();
-            room.rooms.extend_from_slice(rooms);
-            (room.version, room.free) = (room.version + 1, None);
+        let known = |room: &PackedRoom| room.version > 0 && room.rooms == rooms;
+        if !known(&self.rooms[self.room]) {
+            let latest = self.rooms[self.room].version;
+            self.room = 1 - self.room;
+            let room = &mut self.rooms[self.room];
+            if !known(room) {
+                room.rooms.clear();
+                room.rooms.extend_from_slice(rooms);
+                (room.version, room.free) = (room.version.max(latest) + 1, None);
+            }
         }
-        room.version
+        self.rooms[self.room].version
     }
 
     /// Returns the new nodes by bucket that the arrivals of a kind need in the free room. Buckets
     /// that need none are left out.
     pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
-        let PackedRoom { rooms, version, free } = &mut self.room;
-        let Kind { arrivals, new_nodes, packed, .. } = &mut self.kinds.kinds[kind];
-        if packed != version {
+        let PackedRoom { rooms, version, free } = &mut self.rooms[self.room];
+        let Kind { arrivals, new_nodes, .. } = &mut self.kinds.kinds[kind];
+        let packed = &mut new_nodes[self.room];
+        if packed.version != *version {
             let shapes = history.shapes();
             let free = free.get_or_insert_with(|| FreeRoom::new(rooms));
             let pods =
                 arrivals.iter().filter_map(|&(id, count)| Some((&shapes.get(id)?.packs, count)));
             let opened = free.opened(pods, shapes.catalog()).iter().copied().enumerate();
-            new_nodes.clear();
-            new_nodes.extend(opened.filter(|(_, nodes)| *nodes > 0));
-            *packed = *version;
+            packed.nodes.clear();
+            packed.nodes.extend(opened.filter(|(_, nodes)| *nodes > 0));
+            packed.version = *version;
         }
-        new_nodes
+        &packed.nodes
     }
 }
 
@@ -171,8 +189,8 @@ impl Kinds {
             self.kinds[*id].windows += 1;
             return *id;
         }
-        let kind =
-            Kind { arrivals: Arc::clone(&arrivals), windows: 1, new_nodes: vec![], packed: 0 };
+        let new_nodes = Default::default();
+        let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1, new_nodes };
         let id = self.free.pop().unwrap_or(self.kinds.len());
         match self.kinds.get_mut(id) {
             Some(free) => *free = kind,
