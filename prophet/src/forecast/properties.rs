@@ -2,7 +2,7 @@
 //! decrease.
 
 use chrono::{DateTime, TimeDelta};
-use embedder::{AcceleratorKind, Demand, Resources, Shape};
+use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
@@ -49,17 +49,18 @@ fn methods() -> impl Iterator<Item = (Method, Objective)> {
     METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
 }
 
-/// Returns the outlook 20 s after each minute, with pods that arrived since, and the demand three
-/// ticks ahead.
+/// Returns the outlook 20 s after each minute from `from` on, with pods that arrived since, and the
+/// demand three ticks ahead.
 fn outlooks(
     (method, objective): (Method, Objective),
     minutes: &[Minute],
+    from: usize,
 ) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
     let mut learners = Learners::new(forecaster(method, objective), &sample::catalog());
-    let forecasts = |(minute, &(demand, above, room, pods)): (i64, &Minute)| {
-        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+    let forecasts = |(minute, &(demand, above, room, pods)): (usize, &Minute)| {
+        let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
         let buckets =
             vec![BucketTick { demand, demand_max: demand + above, ..BucketTick::default() }];
@@ -70,13 +71,16 @@ fn outlooks(
             first_seen,
             arrivals: vec![(0, pods)],
         });
-        let demand = Demand { present: vec![demand], announced: vec![0], ..Demand::default() };
+        let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };
+        let rooms = vec![Room { bucket: 0, free, nodes: room }];
+        let demand =
+            Demand { present: vec![demand], announced: vec![0], rooms, ..Demand::default() };
         let now = time + TimeDelta::seconds(20);
         let arriving = [(0, above)];
         let now = Present { arriving: &arriving, ..Present::at_tick(now, &demand) };
-        (learners.forecast(&now), learners.demand_ahead(3))
+        (minute >= from).then(|| (learners.forecast(&now), learners.demand_ahead(3)))
     };
-    (0..).zip(minutes).map(forecasts).collect()
+    minutes.iter().enumerate().filter_map(forecasts).collect()
 }
 
 proptest! {
@@ -88,16 +92,29 @@ proptest! {
         for method in methods() {
             let [one, other] = [&one, &other].map(|future| {
                 let all: Vec<Minute> = past.iter().chain(future).copied().collect();
-                outlooks(method, &all)[past.len() - 1].clone()
+                outlooks(method, &all, past.len() - 1)[0].clone()
             });
             prop_assert_eq!(one, other, "{:?}", method);
+        }
+    }
+
+    /// Methods reuse draws, packings and forecasts while nothing that they depend on changes. A
+    /// method that forecasts for the first time has nothing to reuse.
+    #[test]
+    fn earlier_forecasts_change_no_forecast(past in minutes()) {
+        let reusing = [Method::Scenario, Method::ScenarioArrivals, Method::State, Method::Seasonal];
+        for method in reusing.map(|method| (method, Objective::default())) {
+            for minutes in (300..=past.len()).step_by(19).map(|len| &past[..len]) {
+                let first = outlooks(method, minutes, minutes.len() - 1);
+                prop_assert_eq!(&outlooks(method, minutes, 0)[minutes.len() - 1], &first[0], "{:?}", method);
+            }
         }
     }
 
     #[test]
     fn quantiles_do_not_decrease_with_the_level(past in minutes()) {
         for method in methods() {
-            for (outlook, ahead) in outlooks(method, &past).iter().step_by(37) {
+            for (outlook, ahead) in outlooks(method, &past, 0).iter().step_by(37) {
                 for distribution in [&outlook.buckets[0].new_nodes, &ahead[0].demand] {
                     let quantile = |q: u32| distribution.quantile(f64::from(q) / 100.0);
                     prop_assert!((0..100).all(|q| quantile(q) <= quantile(q + 1)), "{:?}", method);

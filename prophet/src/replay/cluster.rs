@@ -103,6 +103,9 @@ pub(crate) struct SimulatedCluster<'a> {
     pub(crate) ready: u64,
     /// A counter that increases whenever a pod is placed or removed.
     pub(crate) changes: u64,
+    /// How often free room was gained so far: on a node that became ready, or by a pod that ended.
+    /// Each time, at most one node's worth of room was gained.
+    pub(crate) gains: u64,
     /// Nodes that became unneeded since the caller last took them.
     pub(crate) newly_unneeded: Vec<SimulatedNodeId>,
 }
@@ -125,6 +128,7 @@ impl<'a> SimulatedCluster<'a> {
             busy_by_day: vec![0; days(window)],
             ready: 0,
             changes: 0,
+            gains: 0,
             newly_unneeded: Vec::new(),
         }
     }
@@ -162,6 +166,7 @@ impl<'a> SimulatedCluster<'a> {
     pub(crate) fn make_ready(&mut self, id: SimulatedNodeId, now: i64) {
         self.nodes[id].ready = now;
         self.ready += 1;
+        self.gains += 1;
         let (bucket, group) = self.home(id);
         self.groups[bucket][group].launching.remove(&id);
         self.index.insert(self.key(id));
@@ -241,6 +246,7 @@ impl<'a> SimulatedCluster<'a> {
             self.became_unneeded(id);
         }
         self.changes += 1;
+        self.gains += 1;
     }
 
     /// Undoes a placement of the same second. A node that was unneeded before the placement regains
@@ -253,6 +259,7 @@ impl<'a> SimulatedCluster<'a> {
         now: i64,
     ) {
         self.release(id, requests, now);
+        self.gains -= 1;
         if self.nodes[id].pods == 0 {
             self.nodes[id].idle_count = idle_count;
             self.newly_unneeded.pop();

@@ -13,6 +13,10 @@ use crate::record::ShapeId;
 #[derive(Default)]
 pub(crate) struct Placements {
     by_job: HashMap<usize, Vec<(SimulatedNodeId, ShapeId)>>,
+    /// The classes that did not fit, with the value of [`SimulatedCluster::gains`] below which they
+    /// cannot fit. Without it, a gang of thousands of pods would be tried at each node that becomes
+    /// ready.
+    refused: HashMap<JobClassId, u64>,
 }
 
 impl Placements {
@@ -61,14 +65,19 @@ pub(crate) fn place(
     now: i64,
 ) -> bool {
     // A gang that needs more nodes than the cluster has cannot fit.
-    if cluster.ready < workload.classes[class].nodes_min {
+    if cluster.ready < workload.classes[class].nodes_min
+        || placements.refused.get(&class).is_some_and(|gains| cluster.gains < *gains)
+    {
         return false;
     }
     let mut taken: Vec<Taken> = Vec::new();
     for &(shape, count) in &workload.classes[class].pods {
-        for _ in 0..count {
+        let earlier = taken.len() as u64;
+        for placed in 0..count {
             let Some(step) = place_pod(shape, cluster, workload, now) else {
                 undo(taken, cluster, workload, now);
+                let gains = gains_needed(shape, count - placed, earlier, cluster, workload);
+                placements.refused.insert(class, cluster.gains.saturating_add(gains));
                 return false;
             };
             taken.push(step);
@@ -77,6 +86,26 @@ pub(crate) fn place(
     let pods = taken.into_iter().map(|step| (step.node, step.shape));
     placements.by_job.entry(job).or_default().extend(pods);
     true
+}
+
+/// Returns how often room must be gained before `missing` further pods of a shape can fit, when
+/// `earlier` pods of other shapes have taken room before them. It is a lower bound.
+///
+/// Each earlier pod has taken the room of at most as many pods as an instance holds, and each gain
+/// adds at most this room.
+fn gains_needed(
+    shape: ShapeId,
+    missing: u64,
+    earlier: u64,
+    cluster: &SimulatedCluster<'_>,
+    workload: &Workload,
+) -> u64 {
+    let (requests, fits) =
+        (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
+    let buckets = cluster.catalog.buckets().iter().enumerate();
+    let fitting = buckets.filter(|(id, _)| fits.contains(*id));
+    let most = fitting.map(|(_, bucket)| bucket.allocatable.holds(requests)).max().unwrap_or(0);
+    missing.saturating_sub(earlier.saturating_mul(most)).div_ceil(most.max(1))
 }
 
 fn place_pod(

@@ -14,16 +14,16 @@ use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
 use crate::replay::SchedulerKind;
-use crate::replay::SimulatedCluster;
 use crate::replay::Workload;
+use crate::replay::{Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
 use crate::span::Span;
 use crate::trace::{Job, Work};
 
 impl Simulation<'_> {
     /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs
-    /// before its submission, and that gangs are placed whole.
-    fn audit(&self, now: i64) {
+    /// before its submission, that gangs are placed whole, and that no pending job fits.
+    fn audit(&mut self, now: i64) {
         let mut used: HashMap<usize, Resources> = HashMap::new();
         for (&job, pods) in self.placements.jobs() {
             let entry = &self.workload.jobs[job];
@@ -41,6 +41,14 @@ impl Simulation<'_> {
             );
         }
         self.cluster.audit(&used);
+        let mut cursor = None;
+        while let Some((head, waiting)) = self.queue.after(cursor) {
+            // Other placements than those of the simulation have refused no class yet.
+            let fits =
+                place(waiting, &mut self.cluster, &mut Placements::default(), &self.workload, now);
+            assert!(!fits, "job {} is pending at {now}, but it fits", waiting.job);
+            cursor = Some(head);
+        }
     }
 }
 

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_kind_lives_as_long_as_its_windows() {
         let mut kinds = Kinds::default();
-        let mut intern = |kinds: &mut Kinds, pods: u64| kinds.intern([(0, pods)].into());
+        let intern = |kinds: &mut Kinds, pods: u64| kinds.intern([(0, pods)].into());
         let ids = [1, 2, 1].map(|pods| intern(&mut kinds, pods));
         assert_eq!(ids, [0, 1, 0]);
         kinds.forget(0);

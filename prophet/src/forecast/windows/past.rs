@@ -298,6 +298,29 @@ pub(crate) fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forecast::sample;
+
+    /// Pools are drawn late here and at each tick there, over 21,000 minutes, so that windows are
+    /// forgotten, too. Both must contain the same windows.
+    #[test]
+    fn a_pool_that_is_drawn_late_has_the_same_windows() {
+        let mut history = History::new(&sample::catalog());
+        let [mut late, mut prompt] = [(), ()].map(|()| Windows::<i64, i64>::new(sample::LEAD));
+        for minute in 0..21_000 {
+            history.record(sample::tick(minute, vec![]));
+            for windows in [&mut late, &mut prompt] {
+                windows.learn(&history, || minute, || minute);
+            }
+            let moments = |windows: &Windows<i64, i64>| -> Vec<(i64, f64)> {
+                windows.moments(|note| 1.0 + (note % 7) as f64).collect()
+            };
+            let all = moments(&prompt);
+            if minute > 20_300 && minute % 13 == 0 {
+                assert_eq!(moments(&late), all, "{minute}");
+                assert_eq!((late.are_few(), all.is_empty()), (false, false));
+            }
+        }
+    }
 
     #[track_caller]
     fn check(weights: &[f64], expected: &[(usize, u32)]) {
