@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use super::plot::escape;
 
-/// The style sheet of pages and plots.
-pub(crate) const STYLE: &str = include_str!("report.css");
+/// The style sheet of plots, which a separate SVG file needs too.
+pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
+/// The style sheet of pages.
+const PAGE_STYLE: &str = include_str!("page.css");
 
 /// Returns a whole page with this body, followed by the options that repeat the run.
 pub(crate) fn whole(mut body: String, options: &impl Serialize, source: &str) -> String {
@@ -18,7 +20,7 @@ pub(crate) fn whole(mut body: String, options: &impl Serialize, source: &str) ->
         escape(&text)
     );
     format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Prophet: {}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n",
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Prophet: {}</title><style>{PLOT_STYLE}{PAGE_STYLE}</style></head><body><main>{body}</main></body></html>\n",
         escape(source)
     )
 }
