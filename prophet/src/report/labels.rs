@@ -7,7 +7,7 @@
 pub(super) type Place = (f64, f64);
 
 /// The height of a line of text, and an estimate of the width of a character, in SVG units. Text
-/// is 12 units high. The estimate suits DejaVu Sans, which is wider than most fonts.
+/// is 12 units high. The estimate suits `DejaVu Sans`, which is wider than most fonts.
 const LINE: f64 = 14.0;
 const CHARACTER: f64 = 7.4;
 
@@ -155,11 +155,11 @@ fn beside((x, y): Place, (width, height): (f64, f64)) -> [Rect; 8] {
     let (middle, above, below) = (y - height / 2.0, y - height - 2.0, y + 2.0);
     let centre = x - width / 2.0;
     [
-        (right, above),
         (right, middle),
+        (right, above),
         (right, below),
-        (left, above),
         (left, middle),
+        (left, above),
         (left, below),
         (centre, y - GAP - height),
         (centre, y + GAP),
@@ -238,13 +238,13 @@ mod tests {
 
     /// "0.95" is 29.6 units wide and 14 high.
     #[test]
-    fn a_label_takes_the_first_free_place_beside_its_point() {
-        check(&[(100.0, 100.0)], &[], &[Some((107.0, 84.0))]);
-        // The right edge.
-        check(&[(340.0, 100.0)], &[], &[Some((303.4, 84.0))]);
-        // A point to the right, a line above.
-        check(&[(100.0, 100.0), (112.0, 93.0)], &[], &[Some((107.0, 102.0)), Some((119.0, 77.0))]);
-        check(&[(100.0, 100.0)], &[[(60.0, 90.0), (300.0, 90.0)]], &[Some((107.0, 93.0))]);
+    fn a_label_takes_the_closest_free_place_beside_its_point() {
+        check(&[(100.0, 100.0)], &[], &[Some((107.0, 93.0))]);
+        // The right edge of the picture.
+        check(&[(340.0, 100.0)], &[], &[Some((303.4, 93.0))]);
+        // A second point to the right, and a line through the point.
+        check(&[(100.0, 100.0), (112.0, 93.0)], &[], &[Some((63.4, 93.0)), Some((119.0, 86.0))]);
+        check(&[(100.0, 100.0)], &[[(60.0, 100.0), (300.0, 100.0)]], &[Some((107.0, 84.0))]);
         // A label that has no room is left out.
         let around = [(80.0, 87.0), (120.0, 93.0), (80.0, 107.0), (120.0, 107.0)];
         let mut all = vec![(100.0, 100.0)];

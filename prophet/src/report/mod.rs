@@ -17,7 +17,7 @@ mod plot;
 mod text;
 
 pub(crate) use marks::{Layer, Mark};
-pub(crate) use page::{PLOT_STYLE, section, whole};
+pub(crate) use page::{PLOT_STYLE, elements, section, whole};
 pub(crate) use panel::Axis;
 pub(crate) use plot::{Names, Plot, escape};
 pub(crate) use text::{clock, day, grouped};

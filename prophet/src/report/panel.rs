@@ -39,7 +39,7 @@ impl Panel {
 
     /// Returns the distance of a place from the vertical line at a third of the width. Lines of a
     /// report converge further right.
-    pub(super) fn from_third(&self, place: Place) -> f64 {
+    pub(super) fn distance_to_third(&self, place: Place) -> f64 {
         (place.0 - self.area.left - self.area.width() / 3.0).abs()
     }
 

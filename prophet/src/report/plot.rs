@@ -152,7 +152,9 @@ impl Plot {
         let mut svg = String::new();
         panel.axes(self.x, &mut svg);
         self.write_axis_labels(area, height, &mut svg);
-        layers.iter().for_each(|layer| layer.draw(&panel, &mut svg));
+        for layer in &layers {
+            layer.draw(&panel, &mut svg);
+        }
         let mut tags: Vec<Tag> =
             layers.iter().flat_map(|layer| point_tags(layer, &panel)).collect();
         if self.names == Names::AtLines {
@@ -235,7 +237,9 @@ impl Plot {
             end - start,
             floor - ceiling
         );
-        self.layers.iter().for_each(|layer| layer.draw(&panel, svg));
+        for layer in &self.layers {
+            layer.draw(&panel, svg);
+        }
         let beyond = self.layers.iter().flat_map(|layer| point_tags(layer, &panel));
         let beyond = beyond.filter(|tag| tag.label.anchors.iter().all(|anchor| anchor.0 > end));
         write_tags(beyond.collect(), &self.layers, &panel, None, svg)
@@ -297,7 +301,9 @@ fn line_tags(layers: &[Layer], panel: &Panel) -> Vec<Tag> {
         match &layer.mark {
             // The name of a step line is at its highest step.
             Mark::Steps(_) => anchors.sort_by(|a, b| a.1.total_cmp(&b.1)),
-            _ => anchors.sort_by(|a, b| panel.from_third(*a).total_cmp(&panel.from_third(*b))),
+            _ => anchors.sort_by(|a, b| {
+                panel.distance_to_third(*a).total_cmp(&panel.distance_to_third(*b))
+            }),
         }
         let label = Label { text: layer.name.clone(), anchors, needed: false };
         Tag { label, text_class: "name", class: layer.class.clone() }

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
-use crate::report::{escape, grouped};
+use crate::report::{elements, escape, grouped};
 use crate::simulate::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";
-/// The explanation below the table, as HTML.
-const NOTE: &str = "<p>The pinball loss is the mean error of a forecast's quantiles, in nodes; lower is better. Intervals hold 95 % of resamples by day. A tie is a difference that the interval of the two losses does not support. Extra cost is the cost of waiting and extra idling, less the cost of waiting under the autoscaler alone, as a share of the latter.</p>";
+/// The explanations below the table: of losses, and of the cost of decisions.
+const LOSS_NOTE: &str = "The pinball loss is the mean error of a forecast's quantiles, in nodes; lower is better. Intervals hold 95 % of resamples by day. A tie is a difference that the interval of the two losses does not support.";
+const COST_NOTE: &str = " Extra cost is the cost of waiting and extra idling, less the cost of waiting under the autoscaler alone, as a share of the latter.";
 
 /// The forecaster that reads the future, so it is not compared.
 const ORACLE: &str = "oracle";
@@ -54,7 +55,9 @@ pub(super) fn headline(backtest: &Backtest, settings: &SimulationSettings) -> St
         let _ = write!(text, "<p class=\"lead\">{}</p>", decisions(comparison));
     }
     text += &table(&ranked, best, backtest.decisions.as_ref(), settings.seed);
-    text + NOTE
+    let note = if backtest.decisions.is_some() { COST_NOTE } else { "" };
+    let _ = write!(text, "<p>{LOSS_NOTE}{note}</p>");
+    text
 }
 
 /// Returns by how much the best forecaster is better than the reference.
@@ -137,7 +140,9 @@ const HEADS: [&str; 7] = [
 
 /// Returns the forecasters with their losses, and with the cost of decisions by them, if known.
 fn table(ranked: &[&Score], best: &Score, comparison: Option<&Comparison>, seed: u64) -> String {
-    let heads: String = HEADS.iter().map(|head| format!("<th>{head}</th>")).collect();
+    // Without decisions, the last two columns are left out.
+    let columns = if comparison.is_some() { HEADS.len() } else { HEADS.len() - 2 };
+    let heads = elements("th", HEADS.iter().take(columns));
     let row = |score: &&Score| {
         let ratio = score.pinball_ratio.filter(|_| score.name != REFERENCE);
         let percent = |ratio: f64| format!("{:.1}", 100.0 * ratio);
@@ -161,7 +166,7 @@ fn table(ranked: &[&Score], best: &Score, comparison: Option<&Comparison>, seed:
             figure(&|policy| grouped(policy.figures.pending_minutes.sum / 60.0)),
             figure(&|policy| format!("{:.1}", 100.0 * policy.figures.extra_cost)),
         ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        let cells = elements("td", cells.iter().take(columns - 1));
         let class = if score.name == best.name { "strong" } else { "" };
         let note = match score.name.as_str() {
             ORACLE => "<small>reads the future</small>",

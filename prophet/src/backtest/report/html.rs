@@ -14,7 +14,9 @@ use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
 use crate::replay::DAY_SECONDS;
-use crate::report::{Axis, Layer, Mark, Names, Plot, day, escape, grouped, section, whole};
+use crate::report::{
+    Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole,
+};
 use crate::simulate::SimulationSettings;
 use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
 use crate::simulate::report::html::{figures_note, table as figures_table};
@@ -54,14 +56,14 @@ pub(super) fn page(
         section(&mut body, "Waiting against cost", FRONTIER_NOTE, &frontier(comparison));
     }
     let notes = backtest.notes(settings);
-    let notes: String = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect();
+    let notes = elements("p", notes.iter().map(|note| escape(note)));
     for (place, horizon) in Horizon::ALL.into_iter().enumerate() {
         let title = format!("Errors: {}", title(horizon, settings));
         let table = errors_table(&errors.scores, horizon);
         let notes = if place == 0 { notes.as_str() } else { "" };
         section(&mut body, &title, "", &format!("{notes}{table}"));
     }
-    whole(body, settings, &trace.source)
+    whole(&body, settings, &trace.source)
 }
 
 /// Returns the conditions of the backtest: the log, its dates, and the scored time.

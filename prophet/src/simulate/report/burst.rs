@@ -1,10 +1,13 @@
 //! The worst burst: the hour around the moment at which the most jobs wait under `reactive`.
 
+use std::fmt::Write as _;
+
+use embedder::Catalog;
+
 use super::shown::{lines, shown};
-use crate::report::{Axis, Layer, Mark, Names, Plot, clock, day, section};
+use crate::report::{Axis, Layer, Mark, Names, Plot, clock, day, escape, section};
 use crate::simulate::compare::Comparison;
 use crate::simulate::log::{RunLog, TickRecord};
-use embedder::Catalog;
 
 /// The time before and after the moment that a picture shows, in seconds: an hour together. More of
 /// it lies after the moment, because jobs come faster than they start.
@@ -57,10 +60,11 @@ pub(super) fn write_burst(body: &mut String, comparison: &Comparison, catalog: &
     let shown = shown(comparison).and_then(|policy| Some((policy, policy.logs.first()?)));
     if let Some(((policy, log), bucket)) = shown.zip(burst.bucket(comparison)) {
         let entry = &catalog.buckets()[bucket];
-        content += &format!(
+        let _ = write!(
+            content,
             "<h3>{} under {}</h3><p>Demand is the number of nodes that jobs occupy or wait for. The band on top of it is the number of placeholders: nodes that are held for the next jobs.</p>",
-            crate::report::escape(&entry.name),
-            crate::report::escape(&policy.name())
+            escape(&entry.name),
+            escape(&policy.name())
         );
         content += &burst.nodes(log, bucket);
     }

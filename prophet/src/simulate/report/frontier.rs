@@ -1,5 +1,7 @@
 //! The plot of waiting against idling, by policy.
 
+use std::fmt::Write as _;
+
 use super::shown::{OTHERS, Rival, classes, constants, shown};
 use super::table::name;
 use crate::report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
@@ -91,15 +93,13 @@ fn policies(comparison: &Comparison) -> Vec<Layer> {
             }
             _ => None,
         });
-        match same {
-            Some(point) => point.2 += &format!(" = {}", policy.name()),
-            None => {
-                let is_named =
-                    comparison.policies.len() <= NAMED || !OTHERS.contains(&class.as_str());
-                let mark = if is_named { Mark::Points } else { Mark::Dots };
-                layers.push(Layer::new("", &class, mark(vec![(x, y, name)])));
-            }
+        if let Some(point) = same {
+            let _ = write!(point.2, " = {}", policy.name());
+            continue;
         }
+        let is_named = comparison.policies.len() <= NAMED || !OTHERS.contains(&class.as_str());
+        let mark = if is_named { Mark::Points } else { Mark::Dots };
+        layers.push(Layer::new("", &class, mark(vec![(x, y, name)])));
     }
     layers
 }

@@ -6,7 +6,7 @@ use embedder::{Bucket, Catalog, Resources, UNLIMITED};
 
 use super::shown::{Rival, shown};
 use crate::replay::DAY_SECONDS;
-use crate::report::{day, escape, grouped};
+use crate::report::{day, elements, escape, grouped};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::Figures;
 use crate::simulate::settings::SimulationSettings;
@@ -183,10 +183,9 @@ fn instance_types(catalog: &Catalog) -> String {
             amount(cpu_millis, 1e3, 1),
             amount(memory_bytes, f64::from(1 << 30), 1),
         ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        format!("<tr><th>{}</th>{cells}</tr>", escape(&bucket.name))
+        format!("<th>{}</th>{}", escape(&bucket.name), elements("td", cells))
     };
-    let rows: String = catalog.buckets().iter().map(row).collect();
+    let rows = elements("tr", catalog.buckets().iter().map(row));
     format!(
         "<div class=\"wide\"><table><thead><tr><th>instance type<br>on offer</th><th>$ per<br>hour</th><th>accelerators</th><th>CPUs<br>for pods</th><th>GiB memory<br>for pods</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )

@@ -41,7 +41,7 @@ pub(super) fn page(
             section(&mut body, &title, note, &demand(log, bucket, Burst::of(comparison)));
         }
     }
-    whole(body, settings, &trace.source)
+    whole(&body, settings, &trace.source)
 }
 
 const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is the cost of waiting and extra idling at the policy's prices, less the cost of reactive's waiting, as a share of the latter.";

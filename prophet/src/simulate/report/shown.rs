@@ -61,7 +61,7 @@ pub(super) fn lines(comparison: &Comparison, mark: impl Fn(&PolicyResult) -> Mar
     for (policy, class) in comparison.policies.iter().zip(classes(comparison)) {
         let (mark, name) = (mark(policy), name(comparison, policy.named_policy));
         match lines.iter_mut().find(|line| line.mark == mark) {
-            Some(line) => line.name += &format!(" = {}", policy.name()),
+            Some(line) => line.name.extend([" = ", &policy.name()]),
             None => lines.push(Layer { name, class, mark }),
         }
     }
