@@ -70,8 +70,8 @@ pub(super) fn lines(comparison: &Comparison, mark: impl Fn(&PolicyResult) -> Mar
     lines
 }
 
-/// The colours of policies without a colour of their own.
-pub(super) const OTHERS: [&str; 4] = ["c5", "c2", "c6", "c7"];
+/// The colours of policies without a colour of their own. c2 is the line of quantiles.
+pub(super) const OTHERS: [&str; 3] = ["c5", "c6", "c7"];
 
 /// Returns the CSS classes of the policies, in their order. A policy has the same colour in all
 /// pictures of a page.
