@@ -163,10 +163,27 @@ fn the_figures_can_be_recomputed_from_the_files() {
     let picture = fs::read_to_string(out.join("frontier.svg")).expect("frontier.svg");
     assert!(picture.starts_with("<svg xmlns=") && picture.contains("constant:N"), "{picture}");
     let page = fs::read_to_string(out.join("report.html")).expect("report.html");
-    assert!(
-        page.matches("<svg").count() >= 3 && !page.contains("http"),
-        "one self-contained page with plots"
-    );
+    is_self_contained(&page, 3);
+    for text in
+        ["hours</b> for nodes in 4 days", "with the autoscaler alone", "g5.48xlarge", "16.288"]
+    {
+        assert!(page.contains(text), "{text} is not in the page");
+    }
+    for name in ["reactive", "increments", "constant:N", "scenario+arrivals:Q", "jobs waiting"] {
+        let drawn = page.matches(&format!(">{name}<")).count();
+        assert!(drawn >= 2, "{name} is not in the pictures for wide and for narrow screens");
+    }
+}
+
+/// Checks that a page has at least this many figures, each for wide and for narrow screens, and
+/// that it needs no other file.
+fn is_self_contained(page: &str, figures: usize) {
+    for class in ["<figure>", "<div class=\"broad\">", "<div class=\"narrow\">"] {
+        assert!(page.matches(class).count() >= figures, "{class}");
+    }
+    for reference in ["http", "src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
 }
 
 #[test]
@@ -219,10 +236,14 @@ fn a_backtest_scores_forecasts_and_decisions() {
     }
     assert!(decisions.iter().all(|policy| policy["stderr"]["dollars"].is_number()));
     let page = fs::read_to_string(out.join("backtest.html")).expect("backtest.html");
-    assert!(
-        page.matches("<svg").count() >= 4 && !page.contains("http"),
-        "one self-contained page with plots"
-    );
+    is_self_contained(&page, 4);
+    let (answer, details) = page.split_once("<table>").expect("a table after the answer");
+    for text in
+        ["</b> forecasts the new nodes needed within", " below that of the last value", "tie"]
+    {
+        assert!(answer.contains(text), "{text} is not in {answer}");
+    }
+    assert!(!answer.contains("<svg") && details.contains("<svg"), "the answer has no picture");
     let file = folder.path().join("settings.json").display().to_string();
     fs::write(&file, object["settings"].to_string()).expect("settings are written");
     assert_eq!(json(&["backtest", "--settings", &file, "--output", "json"]), object);

@@ -37,6 +37,9 @@ pub struct Score {
     pub pinball_ratio: Option<Ratio>,
     /// By level of the pinball loss, the share of actual values at most equal to the quantile.
     pub calibration: Vec<f64>,
+    /// The pinball loss by day, from which forecasters are compared in pairs.
+    #[serde(skip)]
+    pub(super) pinball_by_day: Vec<f64>,
 }
 
 /// The extremes of coverage over periods of 7 days, as shares in [0, 1].
@@ -106,6 +109,7 @@ impl Score {
             mse_ratio: ratio(|day| day.squares),
             pinball_ratio: ratio(|day| day.pinball),
             calibration: tally.at_most.iter().map(|count| count / points).collect(),
+            pinball_by_day: by_day(tally, |day| day.pinball),
         }
     }
 }

@@ -1,11 +1,18 @@
 //! Plots as SVG.
 //!
 //! A plot takes its colours from the CSS of the page, so it is readable in light and in dark mode.
-//! This module exists because the plotting crates write fixed colours into the picture.
+//! Each plot is drawn twice, for wide and for narrow screens, because the text of one picture that
+//! is scaled to a phone is too small to read. This module exists because the plotting crates write
+//! fixed colours into the picture.
 
 use std::fmt::Write as _;
 
+use super::labels::{Clear, Label, Place, PlacedLabel, Rect, place};
+use super::marks::{Layer, Mark, height_at};
+use super::panel::{Axis, Panel};
+
 /// A plot with its axes.
+#[derive(Clone, Debug)]
 pub(crate) struct Plot {
     /// The labels of the axes, with units.
     pub(crate) x_label: String,
@@ -13,316 +20,371 @@ pub(crate) struct Plot {
     pub(crate) x: Axis,
     /// Whether the y axis begins at 0 even when all values are larger.
     pub(crate) y_from_zero: bool,
+    /// Where the x axis ends, because larger values would compress the rest. An inset shows the
+    /// whole range.
+    pub(crate) x_end: Option<f64>,
+    /// Where names of lines are drawn.
+    pub(crate) names: Names,
+    /// The height on a wide screen, in SVG units. The width is 900.
+    pub(crate) height: f64,
     pub(crate) layers: Vec<Layer>,
 }
 
-/// The format of the values of x.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Axis {
-    Number,
-    /// Seconds: Unix time, or time from the start of a log without dates.
-    Time,
+/// Where names of lines are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// In a legend above the plot.
+    Legend,
+    /// Beside the lines; in a legend where there is no room.
+    AtLines,
 }
 
-/// One drawn element. Later layers are drawn on top of earlier ones.
-pub(crate) struct Layer {
-    /// The name in the legend; empty for a layer without an entry.
-    pub(crate) name: String,
-    /// The CSS class, which sets the colour.
-    pub(crate) class: String,
-    pub(crate) mark: Mark,
+/// A layout of a plot. An SVG unit is about a pixel of the screens that it is made for.
+#[derive(Clone, Copy)]
+struct Layout {
+    class: &'static str,
+    width: f64,
+    /// The height, as a share of that of the plot.
+    height: f64,
+    inset: InsetPlace,
 }
 
-pub(crate) enum Mark {
-    /// A line through (x, y).
-    Line(Vec<(f64, f64)>),
-    /// A step line: each y continues until the next x.
-    Steps(Vec<(f64, f64)>),
-    /// The area between (x, low) and (x, high), in steps.
-    Band(Vec<(f64, f64, f64)>),
-    /// Points (x, y, label).
-    Points(Vec<(f64, f64, String)>),
+/// Where the inset of a layout is.
+#[derive(Clone, Copy)]
+enum InsetPlace {
+    /// In the upper right corner of the panel, with a width and a height as shares of the panel's.
+    Corner(f64, f64),
+    /// Below the panel, with this height in SVG units.
+    Below(f64),
 }
 
-/// The size of a plot and its margins, in SVG units. The left and the bottom margin hold the axis
-/// labels.
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 64.0;
+const BROAD: Layout =
+    Layout { class: "broad", width: 900.0, height: 1.0, inset: InsetPlace::Corner(0.4, 0.46) };
+const NARROW: Layout =
+    Layout { class: "narrow", width: 360.0, height: 0.9, inset: InsetPlace::Below(150.0) };
+
+/// The margins of a panel, in SVG units. They hold the labels of axes and ticks.
+const LEFT: f64 = 46.0;
 const RIGHT: f64 = 20.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 44.0;
+const TOP: f64 = 28.0;
+const BOTTOM: f64 = 42.0;
+/// The margins of an inset.
+const INSET: Rect = Rect { left: 36.0, top: 24.0, right: 12.0, bottom: 24.0 };
 
-/// The width and the height of a label, in SVG units. A label that would overlap another is left
-/// out.
-const LABEL: (f64, f64) = (34.0, 11.0);
-
-impl Mark {
-    fn extent(&self) -> Vec<(f64, f64)> {
-        match self {
-            Self::Line(points) | Self::Steps(points) => points.clone(),
-            Self::Band(points) => {
-                points.iter().flat_map(|&(x, low, high)| [(x, low), (x, high)]).collect()
-            }
-            Self::Points(points) => points.iter().map(|&(x, y, _)| (x, y)).collect(),
-        }
-    }
+/// A drawn plot.
+struct Drawing {
+    width: f64,
+    height: f64,
+    /// The content of the SVG element.
+    svg: String,
+    /// The names that the picture does not show, each with its class.
+    unnamed: Vec<(String, String)>,
 }
 
-/// The mapping from values to SVG coordinates.
-struct Scale {
-    x: (f64, f64),
-    y: (f64, f64),
-}
-
-impl Scale {
-    fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let share = |(low, high): (f64, f64), v: f64| {
-            if high > low { (v - low) / (high - low) } else { 0.0 }
-        };
-        let px = LEFT + share(self.x, x) * (WIDTH - LEFT - RIGHT);
-        let py = HEIGHT - BOTTOM - share(self.y, y) * (HEIGHT - TOP - BOTTOM);
-        (px, py)
-    }
+/// A label, the class of its text, and the class of the layer that it names.
+struct Tag {
+    label: Label,
+    text_class: &'static str,
+    class: String,
 }
 
 impl Plot {
-    /// Returns the plot as an SVG element with a legend. `alt` describes it for screen readers.
-    pub(crate) fn svg(&self, alt: &str) -> String {
-        let Some(drawn) = self.drawn() else { return "<p>There is no data to draw.</p>".into() };
-        format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{drawn}</svg>{}",
-            escape(alt),
-            self.legend()
-        )
+    /// Returns the plot as a figure with its legend. `alt` describes it for screen readers.
+    pub(crate) fn figure(&self, alt: &str) -> String {
+        let layouts = [BROAD, NARROW].map(|layout| {
+            let Drawing { width, height, svg, unnamed } = self.draw(layout)?;
+            Some(format!(
+                "<div class=\"{}\">{}<svg viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{}\">{svg}</svg></div>",
+                layout.class,
+                legend(&unnamed),
+                escape(alt),
+            ))
+        });
+        match layouts {
+            [Some(broad), Some(narrow)] => format!("<figure>{broad}{narrow}</figure>"),
+            _ => "<p>There is no data to draw.</p>".into(),
+        }
     }
 
     /// Returns the plot as a separate SVG file with this style sheet, or `None` when there is
     /// nothing to draw.
     pub(crate) fn file(&self, style: &str) -> Option<String> {
-        let mut drawn = self.drawn()?;
-        for (at, layer) in self.layers.iter().filter(|layer| !layer.name.is_empty()).enumerate() {
-            let _ = write!(
-                drawn,
-                "<text class=\"axis {}\" style=\"fill: var(--c)\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                layer.class,
-                WIDTH - RIGHT,
-                24.0 + 18.0 * at as f64,
-                escape(&layer.name)
-            );
-        }
+        let Drawing { width, height, svg, unnamed } = self.draw(BROAD)?;
+        let names = unnamed.iter().map(|(name, class)| {
+            format!("<tspan class=\"{class}\" dx=\"12\">{}</tspan>", escape(name))
+        });
         Some(format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\"><style>{style}</style>{drawn}</svg>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height:.0}\" font-family=\"sans-serif\"><style>{style}</style>{svg}<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"16\">{}</text></svg>\n",
+            width - RIGHT,
+            names.collect::<String>()
         ))
     }
 
-    /// Returns the content of the SVG element, or `None` when there is nothing to draw.
-    fn drawn(&self) -> Option<String> {
-        let points: Vec<(f64, f64)> =
-            self.layers.iter().flat_map(|layer| layer.mark.extent()).collect();
-        let range = |values: &mut dyn Iterator<Item = f64>| {
-            values
-                .filter(|v| v.is_finite())
-                .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
+    fn draw(&self, layout: Layout) -> Option<Drawing> {
+        let (width, height) = (layout.width, layout.height * self.height);
+        let area = Rect { left: LEFT, top: TOP, right: width - RIGHT, bottom: height - BOTTOM };
+        let whole = self.panel(&self.layers, area)?;
+        let end = self.x_end.filter(|end| *end > whole.x.0 && *end < whole.x.1);
+        let layers = match end {
+            Some(end) => self.layers.iter().map(|layer| layer.until(end)).collect(),
+            None => self.layers.clone(),
         };
-        let (x_low, x_high) = range(&mut points.iter().map(|p| p.0));
-        let (y_low, y_high) = range(&mut points.iter().map(|p| p.1));
+        let mut panel = self.panel(&layers, area)?;
+        let mut full_height = height;
+        let inset = end.map(|end| {
+            panel.x = (whole.x.0, end);
+            match layout.inset {
+                InsetPlace::Corner(share_x, share_y) => {
+                    let inset = Rect {
+                        left: area.right - share_x * area.width(),
+                        bottom: area.top + share_y * area.height(),
+                        ..area
+                    };
+                    make_room(&mut panel, &layers, inset);
+                    inset
+                }
+                InsetPlace::Below(inset) => {
+                    full_height = height + inset + 10.0;
+                    Rect { top: height + 10.0, bottom: full_height, left: 1.0, ..area }
+                }
+            }
+        });
+        let mut svg = String::new();
+        panel.axes(self.x, &mut svg);
+        self.write_axis_labels(area, height, &mut svg);
+        for layer in &layers {
+            layer.draw(&panel, &mut svg);
+        }
+        let mut tags: Vec<Tag> =
+            layers.iter().flat_map(|layer| point_tags(layer, &panel)).collect();
+        if self.names == Names::AtLines {
+            tags.extend(line_tags(&layers, &panel));
+        }
+        // The shown policy has the best places.
+        tags.sort_by_key(|tag| (!tag.label.needed, !tag.class.contains("strong")));
+        let mut unnamed = write_tags(tags, &layers, &panel, inset, &mut svg);
+        if let Some(rect) = inset {
+            unnamed.extend(self.write_inset(rect, &panel, &mut svg));
+        }
+        if self.names == Names::Legend {
+            let named = layers.iter().filter(|layer| !layer.name.is_empty());
+            unnamed.extend(named.map(|layer| (layer.name.clone(), layer.class.clone())));
+        }
+        Some(Drawing { width, height: full_height, svg, unnamed })
+    }
+
+    /// Returns a panel whose axes cover these layers, or `None` when the layers are empty.
+    fn panel(&self, layers: &[Layer], area: Rect) -> Option<Panel> {
+        let points: Vec<Place> = layers.iter().flat_map(Layer::extent).collect();
+        let range = |values: &mut dyn Iterator<Item = f64>| {
+            let finite = values.filter(|value| value.is_finite());
+            finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
+        };
+        let (x_low, x_high) = range(&mut points.iter().map(|point| point.0));
+        let (y_low, y_high) = range(&mut points.iter().map(|point| point.1));
         if !(x_low <= x_high && y_low <= y_high) {
             return None;
         }
-        let number = self.x == Axis::Number;
-        let x = if number {
-            (x_low.min(0.0), x_high + 0.04 * (x_high - x_low.min(0.0)))
-        } else {
-            (x_low, x_high)
+        let x = match self.x {
+            Axis::Number => (x_low.min(0.0), x_high + 0.04 * (x_high - x_low.min(0.0))),
+            Axis::Time => (x_low, x_high),
         };
-        let y = if self.y_from_zero { (y_low.min(0.0), y_high * 1.05) } else { (y_low, y_high) };
-        let scale = Scale { x, y };
-        let mut svg = String::new();
-        self.axes(&scale, &mut svg);
-        let mut labels = Vec::new();
-        for layer in &self.layers {
-            layer.draw(&scale, &mut labels, &mut svg);
-        }
-        Some(svg)
+        let margin = 0.06 * (y_high - y_low);
+        let y = if self.y_from_zero {
+            (y_low.min(0.0), y_high * 1.06)
+        } else {
+            (if y_low < 0.0 { y_low } else { (y_low - margin).max(0.0) }, y_high + margin)
+        };
+        Some(Panel { area, x, y })
     }
 
-    fn axes(&self, scale: &Scale, svg: &mut String) {
-        for y in ticks(scale.y, 5) {
-            let (left, at) = scale.at(scale.x.0, y);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
-                WIDTH - RIGHT
-            );
-            let _ = write!(
-                svg,
-                "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                left - 6.0,
-                at + 4.0,
-                short(y)
-            );
-        }
-        let (xs, label): (Vec<f64>, fn(f64) -> String) = match self.x {
-            Axis::Number => (ticks(scale.x, 9), short),
-            Axis::Time => (time_ticks(scale.x), date),
-        };
-        for x in xs {
-            let (at, bottom) = scale.at(x, scale.y.0);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>",
-                bottom + 4.0
-            );
-            let _ = write!(
-                svg,
-                "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
-                bottom + 17.0,
-                label(x)
-            );
-        }
-        let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2.0;
+    fn write_axis_labels(&self, area: Rect, height: f64, svg: &mut String) {
         let _ = write!(
             svg,
-            "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>",
-            escape(&self.y_label)
-        );
-        let centre = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
-        let _ = write!(
-            svg,
-            "<text class=\"axis\" text-anchor=\"middle\" x=\"{centre:.1}\" y=\"{:.1}\">{}</text>",
-            HEIGHT - 6.0,
+            "<text class=\"axis\" x=\"4\" y=\"14\">{}</text><text class=\"axis\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            escape(&self.y_label),
+            area.right,
+            height - 6.0,
             escape(&self.x_label)
         );
     }
 
-    fn legend(&self) -> String {
-        let entries = self.layers.iter().filter(|layer| !layer.name.is_empty()).map(|layer| {
-            format!(
-                "<span class=\"key\"><i class=\"swatch {}\"></i>{}</span>",
-                layer.class,
-                escape(&layer.name)
-            )
-        });
-        format!("<p class=\"legend\">{}</p>", entries.collect::<String>())
-    }
-}
-
-impl Layer {
-    fn draw(&self, scale: &Scale, labels: &mut Vec<(f64, f64)>, svg: &mut String) {
-        let class = &self.class;
-        let _ = match &self.mark {
-            Mark::Line(points) => {
-                let path = path(points.iter().map(|&(x, y)| scale.at(x, y)));
-                write!(svg, "<path class=\"line {class}\" d=\"{path}\"/>")
-            }
-            Mark::Steps(points) => {
-                let path = path(steps(points).into_iter().map(|(x, y)| scale.at(x, y)));
-                write!(svg, "<path class=\"line {class}\" d=\"{path}\"/>")
-            }
-            Mark::Band(points) => {
-                let low: Vec<_> = points.iter().map(|&(x, low, _)| (x, low)).collect();
-                let high: Vec<_> = points.iter().map(|&(x, _, high)| (x, high)).collect();
-                let around = steps(&high).into_iter().chain(steps(&low).into_iter().rev());
-                write!(
-                    svg,
-                    "<path class=\"band {class}\" d=\"{}Z\"/>",
-                    path(around.map(|(x, y)| scale.at(x, y)))
-                )
-            }
-            Mark::Points(points) => points.iter().try_for_each(|(x, y, label)| {
-                let (x, y) = scale.at(*x, *y);
-                // A label near the right edge is placed to the left of its point.
-                let (anchor, beside) = if x > WIDTH - 140.0 { ("end", x - 7.0) } else { ("start", x + 7.0) };
-                write!(svg, "<circle class=\"point {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")?;
-                if labels.iter().any(|(lx, ly)| (lx - x).abs() < LABEL.0 && (ly - y).abs() < LABEL.1) {
-                    return Ok(());
-                }
-                labels.push((x, y));
-                write!(
-                    svg,
-                    "<text class=\"tick\" text-anchor=\"{anchor}\" x=\"{beside:.1}\" y=\"{:.1}\">{}</text>",
-                    y - 5.0,
-                    escape(label)
-                )
-            }),
+    /// Draws the whole range of x, and returns the names that have no room there.
+    fn write_inset(&self, rect: Rect, main: &Panel, svg: &mut String) -> Vec<(String, String)> {
+        let Rect { left, top, right, bottom } = rect;
+        let area = Rect {
+            left: left + INSET.left,
+            top: top + INSET.top,
+            right: right - INSET.right,
+            bottom: bottom - INSET.bottom,
         };
+        let Some(panel) = self.panel(&self.layers, area) else { return Vec::new() };
+        let _ = write!(
+            svg,
+            "<rect class=\"inset\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"/><text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\">the whole range</text>",
+            rect.width(),
+            rect.height(),
+            left + 8.0,
+            top + 15.0
+        );
+        panel.axes(self.x, svg);
+        let (end, floor) = panel.at(main.x.1, main.y.0);
+        let (start, ceiling) = panel.at(main.x.0, main.y.1);
+        let ceiling = ceiling.max(area.top);
+        let _ = write!(
+            svg,
+            "<rect class=\"range\" x=\"{start:.1}\" y=\"{ceiling:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            end - start,
+            floor - ceiling
+        );
+        for layer in &self.layers {
+            layer.draw(&panel, svg);
+        }
+        let beyond = self.layers.iter().flat_map(|layer| point_tags(layer, &panel));
+        let beyond = beyond.filter(|tag| tag.label.anchors.iter().all(|anchor| anchor.0 > end));
+        write_tags(beyond.collect(), &self.layers, &panel, None, svg)
     }
 }
 
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let mut path = String::new();
-    for (i, (x, y)) in points.enumerate() {
-        let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
+/// Extends the y axis until no element lies under the inset.
+fn make_room(panel: &mut Panel, layers: &[Layer], inset: Rect) {
+    let Panel { area, x, y } = panel;
+    let margin = 12.0;
+    let from = x.0 + (inset.left - margin - area.left) / area.width() * (x.1 - x.0);
+    let right_of = |layer: &Layer| {
+        let points = layer.extent();
+        let crossing = points.windows(2).filter(|pair| pair[0].0 < from && pair[1].0 >= from);
+        let crossing = crossing.map(|pair| height_at(pair[0], pair[1], from));
+        let right = points.iter().filter(|point| point.0 >= from).map(|point| point.1);
+        crossing.chain(right).fold(y.0, f64::max)
+    };
+    let highest = layers.iter().map(right_of).fold(y.0, f64::max);
+    let free = 1.0 - (inset.height() + margin) / area.height();
+    y.1 = y.1.max(y.0 + (highest - y.0) / free);
+}
+
+/// Returns the labels of the points of a layer.
+fn point_tags(layer: &Layer, panel: &Panel) -> Vec<Tag> {
+    let (points, needed, text_class) = match &layer.mark {
+        Mark::Points(points) => (points, true, "name"),
+        Mark::Dots(points) => (points, false, "tick"),
+        _ => return Vec::new(),
+    };
+    let tag = |(x, y, text): &(f64, f64, String)| Tag {
+        label: Label { text: text.clone(), anchors: vec![panel.at(*x, *y)], needed },
+        text_class,
+        class: layer.class.clone(),
+    };
+    points.iter().map(tag).collect()
+}
+
+/// The number of places along a line at which its name is tried.
+const ALONG: u32 = 40;
+
+/// A name is not placed where another line is closer than this to its own, in SVG units.
+const APART: f64 = 6.0;
+
+/// Returns the labels that name lines.
+fn line_tags(layers: &[Layer], panel: &Panel) -> Vec<Tag> {
+    let corners: Vec<Vec<Place>> = layers.iter().map(|layer| layer.corners(panel)).collect();
+    let tag = |(at, layer): (usize, &Layer)| {
+        let others = corners.iter().enumerate().filter(|(other, _)| *other != at);
+        let others: Vec<&Vec<Place>> = others.map(|(_, corners)| corners).collect();
+        let is_apart = |anchor: &Place| {
+            let around = Rect::around(*anchor, APART);
+            !others
+                .iter()
+                .any(|line| line.windows(2).any(|pair| around.is_crossed_by([pair[0], pair[1]])))
+        };
+        let mut anchors = along(&corners[at]);
+        anchors.retain(is_apart);
+        match &layer.mark {
+            // The name of a step line is at its highest step.
+            Mark::Steps(_) => anchors.sort_by(|a, b| a.1.total_cmp(&b.1)),
+            _ => anchors.sort_by(|a, b| {
+                panel.distance_to_third(*a).total_cmp(&panel.distance_to_third(*b))
+            }),
+        }
+        let label = Label { text: layer.name.clone(), anchors, needed: false };
+        Tag { label, text_class: "name", class: layer.class.clone() }
+    };
+    let is_named_line =
+        |(_, layer): &(usize, &Layer)| !layer.name.is_empty() && !layer.corners(panel).is_empty();
+    layers.iter().enumerate().filter(is_named_line).map(tag).collect()
+}
+
+/// Returns evenly spaced points of a line.
+fn along(corners: &[Place]) -> Vec<Place> {
+    let (Some(first), Some(last)) = (corners.first(), corners.last()) else { return Vec::new() };
+    let points = (0..=ALONG).filter_map(|i| {
+        let x = first.0 + (last.0 - first.0) * f64::from(i) / f64::from(ALONG);
+        let pair = corners.windows(2).find(|pair| pair[0].0 <= x && x <= pair[1].0)?;
+        Some((x, height_at(pair[0], pair[1], x)))
+    });
+    points.collect()
+}
+
+/// Draws the labels, and returns the names that have no room.
+fn write_tags(
+    tags: Vec<Tag>,
+    layers: &[Layer],
+    panel: &Panel,
+    inset: Option<Rect>,
+    svg: &mut String,
+) -> Vec<(String, String)> {
+    let labels: Vec<Label> = tags.iter().map(|tag| tag.label.clone()).collect();
+    let taken = layers.iter().flat_map(|layer| layer.points(panel)).chain(inset).collect();
+    let lines = layers.iter().flat_map(|layer| {
+        let corners = layer.corners(panel);
+        corners.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>()
+    });
+    let clear = Clear { bounds: panel.area, taken, lines: lines.collect() };
+    let mut unnamed = Vec::new();
+    for (tag, placed) in tags.into_iter().zip(place(&labels, &clear)) {
+        let Tag { label, text_class, class } = tag;
+        match placed {
+            Some(placed) => write_label(&label.text, text_class, &class, &placed, svg),
+            None if text_class == "name" => unnamed.push((label.text, class)),
+            None => {}
+        }
     }
-    path
+    unnamed
 }
 
-fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut corners = Vec::with_capacity(2 * points.len());
-    for pair in points.windows(2) {
-        corners.extend([pair[0], (pair[1].0, pair[0].1)]);
+fn write_label(text: &str, text_class: &str, class: &str, placed: &PlacedLabel, svg: &mut String) {
+    let PlacedLabel { anchor, rect, leader } = placed;
+    if let Some([from, to]) = leader {
+        let _ = write!(
+            svg,
+            "<line class=\"leader {class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
+            from.0, from.1, to.0, to.1
+        );
     }
-    corners.extend(points.last());
-    corners
+    // The real text may be narrower than its estimate, so it touches the side of its point.
+    let (side, x) = if rect.left >= anchor.0 {
+        ("start", rect.left)
+    } else if rect.right <= anchor.0 {
+        ("end", rect.right)
+    } else {
+        ("middle", f64::midpoint(rect.left, rect.right))
+    };
+    let _ = write!(
+        svg,
+        "<text class=\"{text_class} {class}\" text-anchor=\"{side}\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+        rect.bottom - 3.5,
+        escape(text)
+    );
 }
 
-/// Returns about `n` round values within a range.
-fn ticks((low, high): (f64, f64), n: u32) -> Vec<f64> {
-    let rough = (high - low) / f64::from(n);
-    if rough.is_nan() || rough <= 0.0 {
-        return vec![low];
+/// Returns the legend, or nothing when it has no entry.
+fn legend(names: &[(String, String)]) -> String {
+    if names.is_empty() {
+        return String::new();
     }
-    let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .map(|m| m * power)
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(rough);
-    let first = (low / step).ceil() * step;
-    (0..50).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
-}
-
-/// Returns the ticks of a time axis, in seconds: multiples of hours, days or weeks. The step is the
-/// shortest that gives at most about nine ticks.
-fn time_ticks((low, high): (f64, f64)) -> Vec<f64> {
-    let steps = [
-        3_600.0,
-        6.0 * 3_600.0,
-        86_400.0,
-        2.0 * 86_400.0,
-        7.0 * 86_400.0,
-        28.0 * 86_400.0,
-        91.0 * 86_400.0,
-        364.0 * 86_400.0,
-    ];
-    let step =
-        steps.into_iter().find(|step| (high - low) / step <= 9.0).unwrap_or((high - low) / 6.0);
-    let first = (low / step).ceil() * step;
-    (0..20).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
-}
-
-fn date(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "times of a log")]
-    let time = chrono::DateTime::from_timestamp(seconds as i64, 0).unwrap_or_default();
-    // A log without dates counts seconds from 0, so times in the first ten years are day numbers.
-    if seconds < 10.0 * 366.0 * 86_400.0 {
-        return format!("day {:.1}", seconds / 86_400.0).replace(".0", "");
-    }
-    time.format(if time.timestamp() % 86_400 == 0 { "%-d %b" } else { "%-d %b %H:%M" }).to_string()
-}
-
-fn short(value: f64) -> String {
-    match value.abs() {
-        a if a >= 1e6 => format!("{}M", trim(value / 1e6)),
-        a if a >= 1e4 => format!("{}k", trim(value / 1e3)),
-        _ => trim(value),
-    }
-}
-
-fn trim(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').into()
+    let entries = names.iter().map(|(name, class)| {
+        format!("<span class=\"key\"><i class=\"swatch {class}\"></i>{}</span>", escape(name))
+    });
+    format!("<p class=\"legend\">{}</p>", entries.collect::<String>())
 }
 
 /// Escapes a string for the text and the attributes of an HTML page.
@@ -334,27 +396,69 @@ pub(crate) fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ticks_are_round_and_few() {
-        assert_eq!(ticks((0.0, 10.0), 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(ticks((0.0, 0.0), 5), [0.0]);
-        assert!(time_ticks((0.0, 14.0 * 86_400.0)).len() <= 9);
-    }
-
-    #[test]
-    fn labels_and_names_are_escaped() {
-        let plot = Plot {
+    fn plot(layers: Vec<Layer>) -> Plot {
+        Plot {
             x_label: "<x>".into(),
             y_label: String::new(),
             x: Axis::Number,
             y_from_zero: true,
-            layers: vec![Layer {
-                name: "<script>".into(),
-                class: "a".into(),
-                mark: Mark::Line(vec![(0.0, 1.0)]),
-            }],
-        };
-        let svg = plot.svg("\"><script>");
-        assert!(!svg.contains("<script>") && !svg.contains("<x>"));
+            x_end: None,
+            names: Names::AtLines,
+            height: 300.0,
+            layers,
+        }
+    }
+
+    fn points(points: &[(f64, f64, &str)]) -> Mark {
+        Mark::Points(points.iter().map(|&(x, y, label)| (x, y, label.to_string())).collect())
+    }
+
+    #[test]
+    fn labels_and_names_are_escaped() {
+        let line = Mark::Line(vec![(0.0, 1.0), (1.0, 2.0)]);
+        let layers = vec![
+            Layer::new("<script>", "a", line),
+            Layer::new("", "a", points(&[(0.5, 0.5, "<script>")])),
+        ];
+        let figure = plot(layers).figure("\"><script>");
+        assert!(!figure.contains("<script>") && !figure.contains("<x>"), "{figure}");
+    }
+
+    #[test]
+    fn a_point_beyond_the_end_of_the_axis_is_named_in_the_inset() {
+        let all = points(&[(0.0, 10.0, "near"), (2.0, 4.0, "middle"), (1_000.0, 1.0, "far")]);
+        let mut plot = plot(vec![Layer::new("", "c2", all)]);
+        let whole = plot.figure("");
+        assert!(!whole.contains("the whole range"), "{whole}");
+        plot.x_end = Some(4.0);
+        let figure = plot.figure("");
+        // Each of the two layouts names each point once, and draws it once or twice.
+        for (text, count) in
+            [("the whole range", 2), (">near<", 2), (">middle<", 2), (">far<", 2), ("<circle", 10)]
+        {
+            assert_eq!(figure.matches(text).count(), count, "{text} in {figure}");
+        }
+    }
+
+    #[test]
+    fn an_inset_covers_no_point() {
+        let all = points(&[(0.0, 10.0, "a"), (3.9, 10.0, "b"), (50.0, 1.0, "c")]);
+        let layers = vec![Layer::new("", "c2", all)];
+        let area = Rect { left: 0.0, top: 0.0, right: 100.0, bottom: 100.0 };
+        let inset = Rect { left: 60.0, top: 0.0, right: 100.0, bottom: 40.0 };
+        let mut panel = Panel { area, x: (0.0, 4.0), y: (0.0, 10.5) };
+        make_room(&mut panel, &layers, inset);
+        assert!(panel.at(3.9, 10.0).1 >= inset.bottom, "{:?}", panel.y);
+    }
+
+    #[test]
+    fn a_name_without_room_is_in_the_legend() {
+        let flat = Mark::Line(vec![(0.0, 1.0), (1.0, 1.0)]);
+        let line = |name: &str| Layer::new(name, "a", flat.clone());
+        let figure = plot(vec![line("one"), line("two")]).figure("");
+        assert_eq!(figure.matches("one").count(), 2, "{figure}");
+        let mut with_legend = plot(vec![line("one")]);
+        with_legend.names = Names::Legend;
+        assert!(with_legend.figure("").contains("class=\"legend\""));
     }
 }

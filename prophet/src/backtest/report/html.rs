@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use embedder::Catalog;
 
 use super::document::Backtest;
+use super::headline::{best_first, headline};
 use super::table::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
 use crate::backtest::answer::LEVELS;
 use crate::backtest::errors::Errors;
@@ -13,10 +14,12 @@ use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
 use crate::replay::DAY_SECONDS;
-use crate::report::{Axis, Layer, Mark, Plot, escape};
-use crate::report::{section, whole};
+use crate::report::{
+    Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole,
+};
 use crate::simulate::SimulationSettings;
-use crate::simulate::report::html::{figures_note, frontier, table as figures_table};
+use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
+use crate::simulate::report::html::{figures_note, table as figures_table};
 use crate::trace::Trace;
 
 /// Returns the page.
@@ -28,8 +31,9 @@ pub(super) fn page(
 ) -> String {
     let Backtest { errors, decisions, paper, .. } = backtest;
     let mut body = format!(
-        "<h1>How far off were the forecasts?</h1><p class=\"lead\">{}</p>",
-        escape(&trace.source)
+        "<h1>Which forecast is best?</h1>{}{}",
+        headline(backtest, settings),
+        conditions(backtest, settings, trace)
     );
     bands(&mut body, errors, settings, catalog);
     if *paper {
@@ -41,16 +45,6 @@ pub(super) fn page(
             &rows,
         );
     }
-    let notes = escape(&backtest.notes(settings).join(" "));
-    for (place, horizon) in Horizon::ALL.into_iter().enumerate() {
-        let note = if place == 0 { notes.as_str() } else { "" };
-        section(
-            &mut body,
-            &capitalised(&title(horizon, settings)),
-            note,
-            &errors_table(&errors.scores, horizon),
-        );
-    }
     let note = "How often the actual value was at most equal to a quantile, by the level of the quantile. The line of a calibrated forecast is the diagonal. Actual values that equal the quantile raise the line.";
     section(&mut body, "Coverage of D", note, &coverage(&errors.scores));
     if errors.carriers.iter().any(|day| !day.is_empty()) {
@@ -59,10 +53,34 @@ pub(super) fn page(
     }
     if let Some(comparison) = decisions {
         section(&mut body, "Decisions", &figures_note(comparison), &figures_table(comparison));
-        let note = "Lower and further left is better. Each point on a line is one setting: a quantile, or a constant.";
-        section(&mut body, "Waiting against cost", note, &frontier(comparison));
+        section(&mut body, "Waiting against cost", FRONTIER_NOTE, &frontier(comparison));
     }
-    whole(body, settings, &trace.source)
+    let notes = backtest.notes(settings);
+    let notes = elements("p", notes.iter().map(|note| escape(note)));
+    for (place, horizon) in Horizon::ALL.into_iter().enumerate() {
+        let title = format!("Errors: {}", title(horizon, settings));
+        let table = errors_table(&errors.scores, horizon);
+        let notes = if place == 0 { notes.as_str() } else { "" };
+        section(&mut body, &title, "", &format!("{notes}{table}"));
+    }
+    whole(&body, settings, &trace.source)
+}
+
+/// Returns the conditions of the backtest: the log, its dates, and the scored time.
+fn conditions(backtest: &Backtest, settings: &SimulationSettings, trace: &Trace) -> String {
+    let Errors { ticks, days, since, .. } = &backtest.errors;
+    let dates = trace.jobs.first().zip(trace.jobs.last());
+    let dates = dates.map_or(String::new(), |(first, last)| {
+        format!(", {} to {}", day(first.submit), day(last.submit))
+    });
+    let jobs = grouped(trace.jobs.len() as f64);
+    let ticks = grouped(*ticks as f64);
+    format!(
+        "<dl><dt>Log</dt><dd>{}: {jobs} jobs{dates}</dd><dt>Scored</dt><dd>{ticks} ticks of {} on {days} days from {} on; earlier ticks only train the forecasters</dd></dl>",
+        escape(&trace.source),
+        settings.tick,
+        day(*since)
+    )
 }
 
 fn capitalised(text: &str) -> String {
@@ -71,9 +89,9 @@ fn capitalised(text: &str) -> String {
 }
 
 fn errors_table(scores: &[Score], horizon: Horizon) -> String {
-    let rows = scores.iter().filter(|score| score.horizon == horizon);
     let cells = |score: &Score| COLUMNS.iter().map(|(.., cell)| cell(score)).collect();
     let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
+    let rows = best_first(scores, horizon).into_iter();
     table(heads, rows.map(|score| (score.name.clone(), cells(score))).collect())
 }
 
@@ -139,12 +157,15 @@ fn new_nodes_plot(points: &[&Point]) -> String {
         y_label: "nodes".into(),
         x: Axis::Time,
         y_from_zero: true,
+        x_end: None,
+        names: Names::Legend,
+        height: 280.0,
         layers: vec![
-            layer("held", "c0", Mark::Band(held)),
-            layer("needed", "c4", Mark::Steps(needed)),
+            Layer::new("held", "c0 faint", Mark::Band(held)),
+            Layer::new("needed", "c4", Mark::Steps(needed)),
         ],
     };
-    plot.svg("New nodes that were needed within the lead time, and the headroom held for them, over time")
+    plot.figure("New nodes that were needed within the lead time, and the headroom held for them, over time")
 }
 
 fn ahead_plot(points: &[&Point]) -> String {
@@ -156,12 +177,15 @@ fn ahead_plot(points: &[&Point]) -> String {
         y_label: "nodes".into(),
         x: Axis::Time,
         y_from_zero: false,
+        x_end: None,
+        names: Names::Legend,
+        height: 280.0,
         layers: vec![
-            layer("forecast, 10 % to 90 %", "c0", Mark::Band(band)),
-            layer("demand", "c4", Mark::Steps(came)),
+            Layer::new("forecast, 10 % to 90 %", "c0 faint", Mark::Band(band)),
+            Layer::new("demand", "c4", Mark::Steps(came)),
         ],
     };
-    plot.svg("Actual and forecast demand, over time")
+    plot.figure("Actual and forecast demand, over time")
 }
 
 fn coverage(scores: &[Score]) -> String {
@@ -177,18 +201,25 @@ fn coverage(scores: &[Score]) -> String {
             .iter()
             .zip(&score.calibration)
             .map(|(level, share)| (100.0 * level, 100.0 * share));
-        layer(&score.name, &format!("c{}", place % 8), Mark::Line(points.collect()))
+        Layer::new(&score.name, &format!("c{}", place % 8), Mark::Line(points.collect()))
     };
     let mut layers: Vec<Layer> = of_d.enumerate().map(line).collect();
-    layers.push(layer("", "c4", Mark::Line(vec![(0.0, 0.0), (100.0, 100.0)])));
+    layers.push(Layer::new(
+        "a calibrated forecast",
+        "c4 dashed",
+        Mark::Line(vec![(0.0, 0.0), (100.0, 100.0)]),
+    ));
     let plot = Plot {
         x_label: "quantile, %".into(),
         y_label: "% of ticks at which it sufficed".into(),
         x: Axis::Number,
         y_from_zero: true,
+        x_end: None,
+        names: Names::AtLines,
+        height: 420.0,
         layers,
     };
-    plot.svg("How often a quantile sufficed, by quantile and forecaster")
+    plot.figure("How often a quantile sufficed, by quantile and forecaster")
 }
 
 fn carriers(errors: &Errors) -> String {
@@ -202,18 +233,17 @@ fn carriers(errors: &Errors) -> String {
         // The last day is repeated, so that its step has an end.
         let days = errors.carriers.iter().chain(errors.carriers.last()).map(share);
         let starts = (0..).map(|day| (errors.since + day * DAY_SECONDS) as f64);
-        layer(method, &format!("c{}", place % 8), Mark::Steps(starts.zip(days).collect()))
+        Layer::new(method, &format!("c{}", place % 8), Mark::Steps(starts.zip(days).collect()))
     };
     let plot = Plot {
         x_label: String::new(),
         y_label: "% of ticks".into(),
         x: Axis::Time,
         y_from_zero: true,
+        x_end: None,
+        names: Names::Legend,
+        height: 280.0,
         layers: methods.into_iter().enumerate().map(line).collect(),
     };
-    plot.svg("The share of ticks at which each method was the carrier of the ensemble, by day")
-}
-
-fn layer(name: &str, class: &str, mark: Mark) -> Layer {
-    Layer { name: name.into(), class: class.into(), mark }
+    plot.figure("The share of ticks at which each method was the carrier of the ensemble, by day")
 }

@@ -4,9 +4,11 @@
 //! document.rs  all figures as JSON, and the notes on them
 //! table.rs     the tables for a terminal
 //! html.rs      one self-contained HTML page
+//! headline.rs  its answer: which forecaster is best, and by how much
 //! ```
 
 mod document;
+mod headline;
 mod html;
 mod table;
 

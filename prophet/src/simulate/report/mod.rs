@@ -1,13 +1,21 @@
 //! Tables, files and plots of a comparison.
 //!
 //! ```text
-//! table.rs   the table for a terminal
-//! files.rs   jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
-//! html.rs    one self-contained HTML page
+//! table.rs     the table for a terminal
+//! files.rs     jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
+//! html.rs      one self-contained HTML page
+//! headline.rs  its answer, and the conditions of the run
+//! frontier.rs  its plot of waiting against idling
+//! burst.rs     its hour of the worst burst
+//! shown.rs     the policies that it shows, and their colours
 //! ```
 
+mod burst;
 mod files;
+pub(crate) mod frontier;
+mod headline;
 pub(crate) mod html;
+mod shown;
 mod table;
 
 use std::io;
@@ -54,7 +62,7 @@ pub fn write_report(
     write("figures.json", &mut |to| {
         serde_json::to_writer_pretty(to, &document).map_err(io::Error::from)
     })?;
-    if let Some(picture) = html::frontier_file(comparison) {
+    if let Some(picture) = frontier::frontier_file(comparison) {
         write("frontier.svg", &mut |to| to.write_all(picture.as_bytes()))?;
     }
     let page = html::page(comparison, settings, trace, catalog);
