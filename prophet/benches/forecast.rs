@@ -1,13 +1,14 @@
-//! Measures `forecast` and `decide` at a turn, with 50 instance types after two weeks of ticks:
-//! `cargo bench -p prophet --bench forecast`.
+//! Measures `forecast` and `decide` at a turn, with 50 instance types after two weeks of ticks, and
+//! a whole tick of the ensemble with a million pods: `cargo bench -p prophet --bench forecast`.
 
 use std::hint::black_box;
 
 use chrono::{DateTime, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use embedder::{AcceleratorKind, Catalog, Demand, Resources, Room, Shape};
+use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
+use prophet::control::{Control, Observed};
 use prophet::decide::{decide, forecast, learn};
 use prophet::forecast::onnx::ModelSource;
 use prophet::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
@@ -119,5 +120,58 @@ fn turn(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, turn);
+/// A tick with a million pending pods of 200 shapes and 15,000 partly used nodes: embed, record,
+/// learn, forecast with the ensemble, decide.
+fn tick_of_a_million_pods(c: &mut Criterion) {
+    let catalog = catalog();
+    let config = ForecasterConfig {
+        catalog: catalog.clone(),
+        method: Method::Ensemble,
+        ladder: Ladder::default(),
+        lead: LEAD,
+        objective: Objective::default(),
+        model: ModelSource::Pretrained,
+    };
+    let mut control =
+        Control::new(config.forecaster(DateTime::UNIX_EPOCH), &catalog, LEAD.tick_seconds);
+    for n in 0..BUCKETS {
+        let _ = control.intern(&shape(n));
+    }
+    (0..2_880).for_each(|minute| control.recall(tick(minute), &[]));
+    let pending = |n: u64| {
+        let requests =
+            Resources { cpu_millis: 250 + 40 * n, memory_bytes: n << 28, ..Resources::default() };
+        PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count: 5_000 }
+    };
+    let room = |n: u64| Room {
+        bucket: usize::try_from(n % BUCKETS).unwrap_or_default(),
+        free: Resources { cpu_millis: n * 7_919 % 16_000, ..Resources::UNLIMITED },
+        nodes: 1,
+    };
+    let cluster = Cluster {
+        occupied: vec![15_000 / BUCKETS; catalog.len()],
+        rooms: (0..15_000).map(room).collect(),
+        pending: (0..200).map(pending).collect(),
+        ..Cluster::default()
+    };
+    let groups =
+        catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
+    let mut observed = Observed {
+        cluster,
+        standing: Standing { buckets: groups.collect() },
+        ready: vec![0; catalog.len()],
+        ..Observed::default()
+    };
+    let (policy, mut minute) = (Policy::default(), 2_880);
+    c.bench_function("a tick of 1 M pods/ensemble", |b| {
+        b.iter(|| {
+            observed.time = time(minute);
+            observed.arrivals = tick(minute).arrivals;
+            minute += 1;
+            black_box(control.turn(&observed, &policy))
+        });
+    });
+}
+
+criterion_group!(benches, turn, tick_of_a_million_pods);
 criterion_main!(benches);
