@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
+use clap::value_parser;
 
-use super::log::{
-    LoadedLog, LogArgs, make_folder, progress_bar, set, stop_on_interrupt, write_into,
-};
-use super::output;
+use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
+use super::{output, progress, usage};
 use crate::backtest::{
     Backtest, NamedModel, default_forecasters, forecast_errors, paper_catalog, policies,
     write_report, write_table,
 };
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
+use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 use crate::span::Span;
 use crate::trace::Trace;
 
@@ -57,7 +56,7 @@ pub(super) struct Args {
     named_models: Vec<NamedModel>,
     /// The number of replays of the decisions with shifted submissions, for standard errors; models
     /// are not retrained [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
     seeds: Option<u32>,
     /// Score only the forecasts, without decisions
     #[arg(long)]
@@ -72,6 +71,9 @@ pub(super) struct Args {
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: OutputFormat,
+    /// Print all columns of the tables, not only those that fit 100 characters
+    #[arg(long)]
+    wide: bool,
 }
 
 fn forecaster(text: &str) -> Result<NamedPolicy, String> {
@@ -84,7 +86,6 @@ fn forecaster(text: &str) -> Result<NamedPolicy, String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let stop = stop_on_interrupt()?;
     let mut forecasters = args.forecasters.clone();
     let settings = args.log.settings(|settings| {
         set(&mut settings.replays, args.seeds);
@@ -98,33 +99,33 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     })?;
     for (at, NamedModel { name, file }) in args.named_models.iter().enumerate() {
-        ensure!(
-            args.named_models[..at].iter().all(|other| other.name != *name),
-            "--named-model: the name {name} is given twice"
-        );
+        if args.named_models[..at].iter().any(|other| other.name == *name) {
+            return Err(usage(format!("--named-model: the name {name} is given twice")));
+        }
         args.log.check_network(name, file)?;
     }
+    let staged = output::stage(args.out.as_deref())?;
     let replay = args.log.replay(settings, |settings, trace| {
         if args.paper && settings.from.is_none() {
             settings.from = last_week(trace);
         }
     })?;
-    make_folder(args.out.as_deref())?;
     let first = replay.trace.jobs.first().map_or(i64::MAX, |job| job.submit);
     ensure!(
         first < replay.window.0,
-        "no job precedes --from, but errors are divided by the largest demand before it"
+        "no job precedes --from, but errors are divided by the largest demand before it: give a later --from, such as --from 14d; {}",
+        covered(&replay.trace)
     );
-    let backtest = score(&replay, &forecasters, args, &stop)?;
+    let backtest = score(&replay, &forecasters, args)?;
     let LoadedLog { settings, trace, catalog, .. } = &replay;
-    if let Some(folder) = &args.out {
+    if let Some(staged) = staged {
         write_report(&backtest, settings, trace, catalog, |name, write| {
-            write_into(folder, name, write)
+            staged.write(name, |to| write(to))
         })?;
-        eprintln!("wrote {}", folder.join("backtest.html").display());
+        eprintln!("wrote {}", staged.finish()?.join("backtest.html").display());
     }
     match args.output {
-        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace)),
+        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace, args.wide)),
         OutputFormat::Json => output::print_json(&backtest.document(settings, trace)),
     }
 }
@@ -145,36 +146,21 @@ fn last_week(trace: &Trace) -> Option<crate::simulate::TimePoint> {
     format!("{}s", (last - first - 7 * 86_400).max(0)).parse().ok()
 }
 
-fn score(
-    replay: &LoadedLog,
-    forecasters: &[NamedPolicy],
-    args: &Args,
-    stop: &std::sync::atomic::AtomicBool,
-) -> anyhow::Result<Backtest> {
-    let LoadedLog { settings, catalog, workload, window, .. } = replay;
-    let bar = progress_bar();
-    let progress = Progress {
-        planned: &|runs| bar.inc_length(runs as u64),
-        done: &|name| {
-            bar.set_message(name.to_string());
-            bar.inc(1);
-        },
-        stop,
-    };
-    let interrupted = "interrupted; nothing was written";
+fn score(replay: &LoadedLog, forecasters: &[NamedPolicy], args: &Args) -> anyhow::Result<Backtest> {
+    let LoadedLog { settings, trace, catalog, workload, window } = replay;
     let named_forecasters = (forecasters, args.named_models.as_slice());
-    let errors =
-        forecast_errors(workload, catalog, settings, *window, named_forecasters, &progress);
-    let errors = errors.context(interrupted)?;
+    let errors = progress::of_runs(|progress| {
+        forecast_errors(workload, catalog, settings, *window, named_forecasters, progress)
+    });
     ensure!(
         errors.ticks > 0,
-        "no tick is scored: no tick between --from and --until is followed by six ticks and a launch latency"
+        "no tick is scored: no tick between --from and --until is followed by six ticks and a launch latency; {}",
+        covered(trace)
     );
-    let decide = !args.no_decisions && !args.paper;
-    let decisions = decide
-        .then(|| compare(workload, catalog, settings, *window, args.out.is_some(), &progress))
-        .transpose();
-    bar.finish_and_clear();
+    let (decide, keep) = (!args.no_decisions && !args.paper, args.out.is_some());
+    let decisions = decide.then(|| {
+        progress::of_runs(|progress| compare(workload, catalog, settings, *window, keep, progress))
+    });
     let networks = args.named_models.clone();
-    Ok(Backtest { errors, decisions: decisions.context(interrupted)?, paper: args.paper, networks })
+    Ok(Backtest { errors, decisions, paper: args.paper, networks })
 }

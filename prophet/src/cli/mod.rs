@@ -1,6 +1,7 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage.
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only `run`
+//! exits with 0 after Ctrl-C, because it then ends in order.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -14,11 +15,13 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod interrupt;
 mod log;
 mod model;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
+mod progress;
 #[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
@@ -26,11 +29,36 @@ mod trace;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+
+/// The end of `prophet --help`.
+const AFTER_HELP: &str = if cfg!(feature = "kubernetes") {
+    "\
+Examples:
+  prophet simulate                     how long would jobs have waited, and what would it have cost?
+  prophet simulate --trace jobs.csv.gz --from 14d --out report/
+  prophet plan --namespace prophet     the decisions of now; writes nothing
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+} else {
+    "\
+Examples:
+  prophet simulate                     how long would jobs have waited, and what would it have cost?
+  prophet simulate --trace jobs.csv.gz --from 14d --out report/
+
+The commands for a cluster (run, plan, explain, catalog, crd, history) are not in this build. To build them:
+  cargo build --release --features full
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+};
+
+/// The commands that only a build with the feature `kubernetes` has.
+const CLUSTER_COMMANDS: [&str; 6] = ["run", "plan", "explain", "catalog", "crd", "history"];
 
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
-#[command(name = "prophet", version, max_term_width = 110)]
+#[command(name = "prophet", version, max_term_width = 110, after_help = AFTER_HELP)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -70,34 +98,123 @@ enum Command {
     History(history::Args),
 }
 
+impl Command {
+    /// Whether Ctrl-C ends the command at once. The controller completes its turn first.
+    fn ends_on_interrupt(&self) -> bool {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Run(_) => false,
+            _ => true,
+        }
+    }
+
+    fn run(self) -> anyhow::Result<ExitCode> {
+        if self.ends_on_interrupt() {
+            interrupt::exit_on_interrupt()?;
+        }
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Run(args) => run::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Plan(args) => plan::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Explain(args) => explain::run(&args),
+            #[cfg(feature = "kubernetes")]
+            Self::Catalog(args) => catalog::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Crd(args) => crd::run(&args),
+            Self::Simulate(args) => simulate::run(*args),
+            Self::Backtest(args) => backtest::run(&args),
+            Self::Embed(args) => embed::run(&args),
+            Self::Trace(command) => trace::run(command),
+            Self::Model(command) => return Ok(model::run(&command)),
+            #[cfg(feature = "kubernetes")]
+            Self::History(args) => history::run(args),
+        }
+        .map(|()| ExitCode::SUCCESS)
+    }
+}
+
 /// Parses the command line, and runs the command.
 pub fn main() -> ExitCode {
-    let result = match Args::parse().command {
-        #[cfg(feature = "kubernetes")]
-        Command::Run(args) => run::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Plan(args) => plan::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Explain(args) => explain::run(&args),
-        #[cfg(feature = "kubernetes")]
-        Command::Catalog(args) => catalog::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Crd(args) => crd::run(&args),
-        Command::Simulate(args) => simulate::run(*args),
-        Command::Backtest(args) => backtest::run(&args),
-        Command::Embed(args) => embed::run(&args),
-        Command::Trace(command) => trace::run(command),
-        Command::Model(command) => return model::run(&command),
-        #[cfg(feature = "kubernetes")]
-        Command::History(args) => history::run(args),
+    let command = match Args::try_parse() {
+        Ok(args) => args.command,
+        Err(error) => return wrong_usage(&error),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match command.run() {
+        Ok(code) => code,
         // The reader of standard output closed the pipe, as `head` does: that is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("prophet: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref::<clap::Error>() {
+            Some(error) => wrong_usage(error),
+            None => {
+                eprintln!("prophet: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+/// Prints an error of the command line, or the help that it stands for; returns its exit code.
+fn wrong_usage(error: &clap::Error) -> ExitCode {
+    if let Some(message) = missing_command(error, cfg!(feature = "kubernetes")) {
+        eprintln!("{message}");
+    } else {
+        // There is nowhere to report a failure of printing.
+        let _ = error.print();
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Returns the message for a cluster's command in a build without them.
+fn missing_command(error: &clap::Error, has_cluster_commands: bool) -> Option<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let missing = !has_cluster_commands && CLUSTER_COMMANDS.contains(&name.as_str());
+    missing.then(|| {
+        format!(
+            "error: this build has no cluster commands, so it has no `prophet {name}`\n\nTo build them: cargo build --release --features full"
+        )
+    })
+}
+
+/// An error of options that contradict each other, or the settings file.
+fn usage(message: impl std::fmt::Display) -> anyhow::Error {
+    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: Option<&str>) {
+        let mut error = clap::Error::new(ErrorKind::InvalidSubcommand);
+        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(name.into()));
+        let message = missing_command(&error, false);
+        assert_eq!(message.as_deref().and_then(|message| message.lines().next()), expected);
+        assert_eq!(missing_command(&error, true), None);
+    }
+
+    #[test]
+    fn a_build_without_cluster_commands_names_them() {
+        check("run", Some("error: this build has no cluster commands, so it has no `prophet run`"));
+        check(
+            "history",
+            Some("error: this build has no cluster commands, so it has no `prophet history`"),
+        );
+        check("simulat", None);
+    }
+
+    #[cfg(feature = "kubernetes")]
+    #[test]
+    fn the_cluster_commands_are_those_of_the_feature() {
+        use clap::CommandFactory as _;
+        let names = Args::command();
+        let names: Vec<&str> = names.get_subcommands().map(clap::Command::get_name).collect();
+        let others = ["simulate", "backtest", "embed", "trace", "model"];
+        let cluster: Vec<&str> = names.into_iter().filter(|name| !others.contains(name)).collect();
+        assert_eq!(cluster, CLUSTER_COMMANDS);
     }
 }

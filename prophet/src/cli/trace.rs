@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::output;
-use super::output::OutputFormat;
+use super::log::{check_ticks, tick};
+use super::output::{OutputFormat, input_file};
+use super::{output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
@@ -31,7 +32,8 @@ pub(super) enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  prophet trace describe jobs.swf.gz --tick 5m")]
 pub(super) struct DescribeArgs {
-    /// The job log, gzipped (.gz) or plain
+    /// The job log, gzipped (.gz) or plain; `-` is standard input
+    #[arg(value_name = "FILE", value_parser = input_file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]
@@ -59,7 +61,8 @@ Demand is offered demand: each job counts from its submission, without launch la
 Example:
   prophet trace ticks jobs.swf.gz --out ticks.csv")]
 pub(super) struct TicksArgs {
-    /// The job log, gzipped (.gz) or plain
+    /// The job log, gzipped (.gz) or plain; `-` is standard input
+    #[arg(value_name = "FILE", value_parser = input_file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]
@@ -101,11 +104,6 @@ pub(super) struct GenerateArgs {
 /// 4 GB.
 const JOBS_MAX: u64 = 20_000_000;
 
-fn tick(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse()?;
-    if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
-}
-
 fn share(text: &str) -> Result<f64, String> {
     let parsed: Option<f64> = text.parse().ok();
     parsed
@@ -123,17 +121,19 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
-    anyhow::ensure!(
-        u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX,
-        "--days times --jobs-per-day exceeds the limit of {JOBS_MAX} jobs"
-    );
+    let most = u64::from(*days) * u64::from(*jobs_per_day);
+    if most > JOBS_MAX {
+        return Err(usage(format!(
+            "--days times --jobs-per-day is {most}, above the limit of {JOBS_MAX} jobs"
+        )));
+    }
     let recipe = Recipe {
         days: *days,
         jobs_per_day: (*jobs_per_day).into(),
         gpu_share: *gpu_share,
         seed: *seed,
     };
-    let jobs = trace::generate(&recipe);
+    let jobs = progress::during("generating jobs", || trace::generate(&recipe));
     match out {
         Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
         None => {
@@ -144,13 +144,13 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, lenient, catalog, tick, out } = args;
-    let trace = trace::read(trace, *lenient)?;
+    let trace = read(trace, *lenient)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
-    super::log::check_ticks(&trace.source, span(&trace), *tick)?;
+    check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
     match out {
-        Some(path) => output::write_whole(path, write),
+        Some(path) => progress::during("replaying the log", || output::write_whole(path, write)),
         None => Ok(write(&mut io::BufWriter::new(io::stdout().lock()))?),
     }
 }
@@ -183,6 +183,11 @@ fn write_ticks(
     done
 }
 
+fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
+    let read = || trace::read(path, lenient);
+    Ok(progress::during(&format!("reading {}", path.display()), read)?)
+}
+
 /// The catalog of a file, or one of instance types that suit the log.
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
@@ -203,14 +208,16 @@ fn span(trace: &Trace) -> (i64, i64) {
 }
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
-    let trace = trace::read(&args.trace, args.lenient)?;
+    let trace = read(&args.trace, args.lenient)?;
     let catalog = catalog_for(&trace, args.catalog.as_deref())?;
+    check_ticks(&trace.source, span(&trace), args.tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
-    let series = offered(&workload, &catalog, SchedulerKind::Pack);
-    let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
-    let demand: Vec<_> = buckets.zip(series.buckets).collect();
-    super::log::check_ticks(&trace.source, span(&trace), args.tick)?;
-    let description = describe(&trace, &demand, args.tick.as_seconds());
+    let description = progress::during("replaying the log", || {
+        let series = offered(&workload, &catalog, SchedulerKind::Pack);
+        let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
+        let demand: Vec<_> = buckets.zip(series.buckets).collect();
+        describe(&trace, &demand, args.tick.as_seconds())
+    });
     match args.output {
         OutputFormat::Json => output::print_json(&description),
         OutputFormat::Table => {
