@@ -32,15 +32,17 @@ Scoring:
   Forecasters learn online at every tick, from the first job on. Errors are divided by the largest demand before
   --from, so some days of the log must precede it. At every tick from --from to --until, each forecaster forecasts
   demand 1, 2, 3 and 6 ticks ahead, and D: the new nodes needed until a node ordered now is ready. Demand is offered
-  demand: each job counts from its submission, for as long as it runs. Every table has zero, last-value, static-max,
-  moving-window and the oracle as references. constant:4 and ladder forecast only D.
+  demand: each job counts from its submission, for as long as it runs. Every table has the references zero,
+  last-value, static-max, moving-window and oracle; the table of D also has constant:4 and ladder.
   For D, the forecast of ensemble is the number of nodes that it holds. For demand ahead, it is the weighted average
   of its methods' forecasts; the weights depend on their squared errors.
-  The decisions are those of `prophet simulate`, replayed --seeds times.
+  The decisions are those of `prophet simulate`, replayed --seeds times, under these policies: reactive, static-max,
+  constant:4, best-constant, ladder, paper, moving-window, the forecasters, and oracle.
 
-Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml, and the other
-forecasters that `prophet simulate --help` lists. onnx is the shipped model or --model: its forecasts of demand ahead
-are averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
+Forecasters; all of them are scored unless --forecasters or the policies of --settings select some:
+  ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx, autopilot-ml
+`prophet simulate --help` describes them. onnx is the shipped model or --model: its forecasts of demand ahead are
+averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
 names are scored without this average. To score several seeds of a training, train a model with each and name each file.";
 
 #[derive(clap::Args)]
@@ -48,7 +50,7 @@ names are scored without this average. To score several seeds of a training, tra
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The forecasters to score [default: those of the settings file, else all except onnx]
+    /// The forecasters to score [default: those among the policies of the settings file, else all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
     forecasters: Vec<NamedPolicy>,
     /// Also score the forecasts of this model alone, under this name; may be repeated
@@ -163,4 +165,28 @@ fn score(replay: &LoadedLog, forecasters: &[NamedPolicy], args: &Args) -> anyhow
     });
     let networks = args.named_models.clone();
     Ok(Backtest { errors, decisions, paper: args.paper, networks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paragraph of `--help` that lists what a run without `--forecasters` scores.
+    #[test]
+    fn the_help_lists_the_default_forecasters() {
+        let (_, listed) = EXAMPLES.split_once("select some:\n").unwrap();
+        let names: Vec<String> = default_forecasters().iter().map(ToString::to_string).collect();
+        assert_eq!(listed.lines().next().unwrap().trim(), names.join(", "));
+    }
+
+    #[test]
+    fn the_help_lists_the_policies_of_the_decisions() {
+        let (_, listed) = EXAMPLES.split_once("under these policies: ").unwrap();
+        let (listed, _) = listed.split_once(".\n\n").unwrap();
+        let words: Vec<&str> = listed.split([',', ' ', '\n']).filter(|w| !w.is_empty()).collect();
+        let names: Vec<String> = policies(&[]).iter().map(ToString::to_string).collect();
+        for name in names {
+            assert!(words.contains(&name.trim_end_matches("(last-value)")), "{name}: {words:?}");
+        }
+    }
 }

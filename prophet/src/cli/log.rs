@@ -296,23 +296,28 @@ fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, 
             )
         }
         (_, Some((until, shown))) if *until > last + 1 => eprintln!(
-            "note: --until {shown} is after the log's end, where the evaluated time ends; {covered}"
+            "note: --until {shown} is after the log's end, so the evaluated time ends with the last job; {covered}"
         ),
         _ => {}
-    }
-    match &from {
-        None => eprintln!(
-            "note: without --from, no job precedes the evaluated time: policies that learn start untrained, and static-max holds no placeholders; --from 8d would warm them up with the first 8 days; {covered}"
-        ),
-        Some((from, shown)) if *from <= first => eprintln!(
-            "note: no job precedes --from {shown}: policies that learn start untrained, and static-max holds no placeholders; {covered}"
-        ),
-        Some(_) => {}
     }
     let from = from.map_or(first, |(from, _)| from);
     let until = until.map_or(last + 1, |(until, _)| until.min(last + 1));
     check_ticks(&trace.source, (first.min(from), last), settings.tick)?;
     Ok((from, until))
+}
+
+/// Prints a note if no job precedes the evaluated time.
+pub(super) fn warn_untrained(LoadedLog { settings, trace, window, .. }: &LoadedLog) {
+    let Some(first) = trace.jobs.first().map(|job| job.submit).filter(|first| window.0 <= *first)
+    else {
+        return;
+    };
+    let from = settings.from.as_ref().map(|from| time_point(from, first));
+    eprintln!(
+        "note: no job precedes --from {}: policies that learn start untrained, and static-max holds no placeholders; {}",
+        from.unwrap_or_else(|| "(by default the first job)".into()),
+        covered(trace)
+    );
 }
 
 /// The submissions that a log covers, for messages.

@@ -88,10 +88,19 @@ enum Command {
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Describe a job log, or generate one.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  prophet trace generate --days 28 --out jobs.csv
+  prophet trace describe jobs.csv"
+    )]
     Trace(trace::Command),
     /// Check a trained model.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Example:
+  prophet model check quantile.onnx"
+    )]
     Model(model::Command),
     /// List or export the recorded history.
     #[cfg(feature = "kubernetes")]

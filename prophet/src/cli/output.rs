@@ -66,6 +66,20 @@ pub(super) fn write_whole(
     staged.finish().map(|_| ())
 }
 
+/// Writes to a file, or to standard output if there is none or it is `-`.
+pub(super) fn write_to(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    match path.filter(|path| *path != Path::new("-")) {
+        Some(path) => write_whole(path, write),
+        None => {
+            let mut to = io::BufWriter::new(io::stdout().lock());
+            Ok(write(&mut to).and_then(|()| to.flush())?)
+        }
+    }
+}
+
 /// A folder whose new files appear together, when all are complete.
 ///
 /// Until [`StagedFolder::finish`], the files are in a hidden folder inside of it. When the value is

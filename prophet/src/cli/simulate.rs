@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::value_parser;
 
-use super::log::{LoadedLog, LogArgs, set};
+use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::replay::SchedulerKind;
@@ -18,6 +18,7 @@ Examples:
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
   prophet simulate --trace log.swf --wait-cost 50 --idle-cost 1 --launch-latency lognormal:4m:9m
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
+  prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
 
 Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
@@ -109,8 +110,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         ));
     }
     let staged = output::stage(args.out.as_deref())?;
-    let LoadedLog { settings, trace, catalog, workload, window } =
-        args.log.replay(settings, |_, _| ())?;
+    let loaded = args.log.replay(settings, |_, _| ())?;
+    warn_untrained(&loaded);
+    let LoadedLog { settings, trace, catalog, workload, window } = loaded;
     let keep = staged.is_some();
     let comparison = progress::of_runs(|progress| {
         compare(&workload, &catalog, &settings, window, keep, progress)

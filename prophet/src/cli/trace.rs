@@ -30,7 +30,9 @@ pub(super) enum Command {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  prophet trace describe jobs.swf.gz --tick 5m")]
+#[command(after_help = "Examples:
+  prophet trace describe jobs.swf.gz --tick 5m
+  zcat part-*.csv.gz | prophet trace describe - --output json")]
 pub(super) struct DescribeArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
     #[arg(value_name = "FILE", value_parser = input_file())]
@@ -73,7 +75,7 @@ pub(super) struct TicksArgs {
     /// The time between two ticks
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
     tick: Span,
-    /// The file to write [default: standard output]
+    /// The file to write [default: standard output, also `-`]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -95,7 +97,7 @@ pub(super) struct GenerateArgs {
     /// The seed of the random number generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The file to write [default: standard output]
+    /// The file to write [default: standard output, also `-`]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -134,12 +136,7 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
         seed: *seed,
     };
     let jobs = progress::during("generating jobs", || trace::generate(&recipe));
-    match out {
-        Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
-        None => {
-            Ok(trace::write_table(&jobs, &mut std::io::BufWriter::new(std::io::stdout().lock()))?)
-        }
-    }
+    output::write_to(out.as_deref(), |mut to| trace::write_table(&jobs, &mut to))
 }
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
@@ -148,11 +145,11 @@ fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let catalog = catalog_for(&trace, catalog.as_deref())?;
     check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
-    let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
-    match out {
-        Some(path) => progress::during("replaying the log", || output::write_whole(path, write)),
-        None => Ok(write(&mut io::BufWriter::new(io::stdout().lock()))?),
-    }
+    output::write_to(out.as_deref(), |to| {
+        let mut write = || write_ticks(&workload, &catalog, *tick, to);
+        // A line of progress would mix with the rows where both are printed on a terminal.
+        if out.is_some() { progress::during("replaying the log", write) } else { write() }
+    })
 }
 
 fn write_ticks(
