@@ -402,6 +402,8 @@ fn ctrl_c_ends_a_command_at_once_and_leaves_nothing_behind() {
         let kill =
             std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(kill.is_ok_and(|status| status.success()), "{arguments:?} has ended before");
+        // Waiting would close standard input, and a command that reads it would end by itself.
+        let _stdin = child.stdin.take();
         let code = child.wait().expect("prophet ends").code();
         let took = interrupted.elapsed();
         let mut error = String::new();

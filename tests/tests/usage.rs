@@ -105,7 +105,11 @@ const ROWS: [(&str, i32, &str); 62] = [
         "give a later --from, such as --from 14d; the log covers 2024-01-01 01:00",
     ),
     ("backtest --trace log.csv --from 2030-01-01", 1, "--from 2030-01-01 is after the log's end"),
-    ("backtest --trace log.csv --from 1d --until 86460s", 1, "no "),
+    (
+        "backtest --trace log.csv --from 1d --until 86460s",
+        1,
+        "until 2024-01-02 01:01, no job is submitted that fits",
+    ),
     // Files.
     ("simulate --trace none.csv", 1, "failed to read none.csv: No such file"),
     ("simulate --trace folder", 1, "failed to read folder: Is a directory"),
