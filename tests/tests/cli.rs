@@ -388,6 +388,10 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test measures how long the command takes to end"
+)]
 fn ctrl_c_ends_a_command_at_once_and_leaves_nothing_behind() {
     let folder = folder();
     let existing = folder.path().join("existing");
@@ -442,9 +446,9 @@ fn tables_fit_100_characters_unless_wide() {
             assert!(wide.lines().any(|line| line.contains(column)), "{column} is not in\n{wide}");
         }
     };
-    let long = "reactive,scenario+arrivals:0.97123,best-constant";
+    let policies = "reactive,scenario+arrivals:0.97123,best-constant";
     let columns = ["p95", "p99", "instance", "placeholder"];
-    check(&["simulate", "--policies", long, "--replays", "2"], &columns);
+    check(&["simulate", "--policies", policies, "--replays", "2"], &columns);
     check(&["backtest", "--forecasters", "scenario+arrivals", "--tick", "5m"], &["below %", "p99"]);
 }
 

@@ -154,13 +154,13 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         // The reader of standard output closed the pipe, as `head` does: that is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => match error.downcast_ref::<clap::Error>() {
-            Some(error) => wrong_usage(error),
-            None => {
-                eprintln!("prophet: {error:#}");
-                ExitCode::FAILURE
+        Err(error) => {
+            if let Some(error) = error.downcast_ref::<clap::Error>() {
+                return wrong_usage(error);
             }
-        },
+            eprintln!("prophet: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

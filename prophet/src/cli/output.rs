@@ -71,13 +71,11 @@ pub(super) fn write_to(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    match path.filter(|path| *path != Path::new("-")) {
-        Some(path) => write_whole(path, write),
-        None => {
-            let mut to = io::BufWriter::new(io::stdout().lock());
-            Ok(write(&mut to).and_then(|()| to.flush())?)
-        }
+    if let Some(path) = path.filter(|path| *path != Path::new("-")) {
+        return write_whole(path, write);
     }
+    let mut to = io::BufWriter::new(io::stdout().lock());
+    Ok(write(&mut to).and_then(|()| to.flush())?)
 }
 
 /// A folder whose new files appear together, when all are complete.
