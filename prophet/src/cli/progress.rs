@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::simulate::Progress;
 
@@ -50,7 +50,7 @@ pub(super) fn during<T>(name: &str, work: impl FnOnce() -> T) -> T {
 /// Does work that consists of runs, while a bar shows how much of it is done, the runs in progress,
 /// and the elapsed and the remaining time.
 pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
-    let template = "{bar:12} {percent:>3} %  {elapsed_precise}, {eta} left  {wide_msg}";
+    let template = "{bar:12} {percent:>3} %  {elapsed_precise}  {wide_msg}";
     let bar = show(template, "preparing");
     let runs = Mutex::new(Runs::default());
     let draw = |change: &dyn Fn(&mut Runs)| {
@@ -60,65 +60,109 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
         let whole = |share: f64| (PER_RUN * share) as u64;
         bar.set_length(whole(runs.planned as f64));
         bar.set_position(whole(runs.completed()));
-        bar.set_message(runs.message());
+        bar.set_message(runs.message(bar.elapsed()));
     };
     let result = work(&Progress {
         planned: &|count| draw(&|runs| runs.planned += count),
-        advanced: &|name, share| draw(&|runs| runs.advance(name, share)),
+        advanced: &|name, share| draw(&|runs| runs.advance(name, share, bar.elapsed())),
     });
     clear();
     result
 }
 
-/// The state of the runs of a command.
+/// The state of the runs of a command. Times are since its start.
 #[derive(Default)]
 struct Runs {
     planned: usize,
     done: usize,
-    /// The share of each run in progress that is done, by name.
-    running: BTreeMap<String, f64>,
+    /// The sum of the times that the done runs took, in seconds.
+    seconds_done: f64,
+    /// The runs in progress, by name.
+    running: BTreeMap<String, Running>,
+}
+
+/// A run in progress.
+struct Running {
+    start: Duration,
+    /// The share that is done, below 1.
+    share: f64,
+}
+
+impl Running {
+    /// The time that the run has left, in seconds, at the rate of its past. `None` at its start.
+    fn seconds_left(&self, now: Duration) -> Option<f64> {
+        let passed = now.saturating_sub(self.start).as_secs_f64();
+        (self.share > 0.0).then(|| passed * (1.0 - self.share) / self.share)
+    }
 }
 
 impl Runs {
-    fn advance(&mut self, name: &str, share: f64) {
-        if share >= 1.0 {
-            self.running.remove(name);
+    fn advance(&mut self, name: &str, share: f64, now: Duration) {
+        if share < 1.0 {
+            let new = || Running { start: now, share };
+            self.running.entry(name.to_owned()).or_insert_with(new).share = share;
+        } else if let Some(Running { start, .. }) = self.running.remove(name) {
             self.done += 1;
-        } else {
-            self.running.insert(name.to_owned(), share);
+            self.seconds_done += now.saturating_sub(start).as_secs_f64();
         }
     }
 
     /// The number of runs that are done, with the done shares of those in progress.
     fn completed(&self) -> f64 {
-        self.done as f64 + self.running.values().sum::<f64>()
+        self.done as f64 + self.running.values().map(|run| run.share).sum::<f64>()
     }
 
-    fn message(&self) -> String {
-        let running: Vec<String> = self
-            .running
-            .iter()
-            .map(|(name, share)| format!("{name} {:.0} %", 100.0 * share))
-            .collect();
-        format!("{}; {} of {} runs done", running.join(", "), self.done, self.planned)
+    /// The time until all planned runs are done, in seconds, if a run that has not started takes as
+    /// long as the others on average. `None` until each run in progress has a rate.
+    ///
+    /// The rate of each run counts by itself, because a policy may take a hundred times as long as
+    /// another.
+    fn seconds_left(&self, now: Duration) -> Option<f64> {
+        let running = self.running.values().map(|run| run.seconds_left(now));
+        let left = running.collect::<Option<Vec<f64>>>()?;
+        let passed = |run: &Running| now.saturating_sub(run.start).as_secs_f64();
+        let sum = left.iter().sum::<f64>();
+        let total = self.seconds_done + self.running.values().map(passed).sum::<f64>() + sum;
+        let known = self.done + left.len();
+        let waiting = self.planned.saturating_sub(known) as f64 * total / known.max(1) as f64;
+        let longest = left.iter().copied().fold(0.0, f64::max);
+        Some(longest.max((sum + waiting) / left.len().max(1) as f64))
+    }
+
+    fn message(&self, now: Duration) -> String {
+        let names = self.running.iter();
+        let names: Vec<String> =
+            names.map(|(name, run)| format!("{name} {:.0} %", 100.0 * run.share)).collect();
+        if names.is_empty() {
+            return "preparing".into();
+        }
+        let left = self.seconds_left(now).map_or_else(String::new, |seconds| {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            format!("{:#} left, ", HumanDuration(left))
+        });
+        format!("{left}{} of {} done, {}", self.done, self.planned, names.join(", "))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::Runs;
 
     #[test]
-    fn runs_in_progress_count_by_their_share() {
+    fn each_run_counts_by_its_share_and_its_own_rate() {
         let mut runs = Runs { planned: 4, ..Runs::default() };
-        let mut check = |name: &str, share: f64, completed: f64, message: &str| {
-            runs.advance(name, share);
-            assert_eq!((runs.completed(), runs.message().as_str()), (completed, message));
+        let mut check = |name: &str, share: f64, now: u64, completed: f64, message: &str| {
+            let now = Duration::from_secs(now);
+            runs.advance(name, share, now);
+            assert_eq!((runs.completed(), runs.message(now).as_str()), (completed, message));
         };
-        check("reactive", 0.0, 0.0, "reactive 0 %; 0 of 4 runs done");
-        check("ensemble", 0.25, 0.25, "ensemble 25 %, reactive 0 %; 0 of 4 runs done");
-        check("reactive", 1.0, 1.25, "ensemble 25 %; 1 of 4 runs done");
-        check("ensemble", 0.5, 1.5, "ensemble 50 %; 1 of 4 runs done");
-        check("oracle", 0.5, 2.0, "ensemble 50 %, oracle 50 %; 1 of 4 runs done");
+        check("reactive", 0.0, 0, 0.0, "0 of 4 done, reactive 0 %");
+        check("reactive", 0.5, 5, 0.5, "35s left, 0 of 4 done, reactive 50 %");
+        check("reactive", 1.0, 10, 1.0, "preparing");
+        check("ensemble", 0.0, 10, 1.0, "1 of 4 done, ensemble 0 %");
+        check("ensemble", 0.25, 35, 1.25, "3m left, 1 of 4 done, ensemble 25 %");
+        check("oracle", 0.0, 35, 1.25, "1 of 4 done, ensemble 25 %, oracle 0 %");
     }
 }
