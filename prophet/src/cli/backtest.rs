@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     for (at, NamedModel { name, file }) in args.named_models.iter().enumerate() {
         if args.named_models[..at].iter().any(|other| other.name == *name) {
-            return Err(usage(format!("--named-model: the name {name} is given twice")));
+            return Err(usage::conflict(format!("--named-model: the name {name} is given twice")));
         }
         args.log.check_network(name, file)?;
     }

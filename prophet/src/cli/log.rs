@@ -120,7 +120,7 @@ impl LogArgs {
         match (settings.check(), &self.settings) {
             (Ok(()), _) => Ok(settings),
             (Err(error), Some(path)) => Err(error).context(path.display().to_string()),
-            (Err(error), None) => Err(usage(format!("invalid options: {error}"))),
+            (Err(error), None) => Err(usage::conflict(format!("invalid options: {error}"))),
         }
     }
 

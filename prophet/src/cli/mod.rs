@@ -1,7 +1,7 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only `run`
-//! exits with 0 after Ctrl-C, because it then ends in order.
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
+//! `run` exits with 0 after Ctrl-C, because it completes its turn.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -26,10 +26,10 @@ mod progress;
 mod run;
 mod simulate;
 mod trace;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 /// The end of `prophet --help`.
@@ -52,9 +52,6 @@ The commands for a cluster (run, plan, explain, catalog, crd, history) are not i
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
 };
-
-/// The commands that only a build with the feature `kubernetes` has.
-const CLUSTER_COMMANDS: [&str; 6] = ["run", "plan", "explain", "catalog", "crd", "history"];
 
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
@@ -148,7 +145,7 @@ impl Command {
 pub fn main() -> ExitCode {
     let command = match Args::try_parse() {
         Ok(args) => args.command,
-        Err(error) => return wrong_usage(&error),
+        Err(error) => return usage::print(&error),
     };
     match command.run() {
         Ok(code) => code,
@@ -156,7 +153,7 @@ pub fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(error) = error.downcast_ref::<clap::Error>() {
-                return wrong_usage(error);
+                return usage::print(error);
             }
             eprintln!("prophet: {error:#}");
             ExitCode::FAILURE
@@ -164,66 +161,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints an error of the command line, or the help that it stands for; returns its exit code.
-fn wrong_usage(error: &clap::Error) -> ExitCode {
-    if let Some(message) = missing_command(error, cfg!(feature = "kubernetes")) {
-        eprintln!("{message}");
-    } else {
-        // There is nowhere to report a failure of printing.
-        let _ = error.print();
-    }
-    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// Returns the message for a cluster's command in a build without them.
-fn missing_command(error: &clap::Error, has_cluster_commands: bool) -> Option<String> {
-    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
-    let missing = !has_cluster_commands && CLUSTER_COMMANDS.contains(&name.as_str());
-    missing.then(|| {
-        format!(
-            "error: this build has no cluster commands, so it has no `prophet {name}`\n\nTo build them: cargo build --release --features full"
-        )
-    })
-}
-
-/// An error of options that contradict each other, or the settings file.
-fn usage(message: impl std::fmt::Display) -> anyhow::Error {
-    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "kubernetes"))]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
-    #[track_caller]
-    fn check(name: &str, expected: Option<&str>) {
-        let mut error = clap::Error::new(ErrorKind::InvalidSubcommand);
-        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(name.into()));
-        let message = missing_command(&error, false);
-        assert_eq!(message.as_deref().and_then(|message| message.lines().next()), expected);
-        assert_eq!(missing_command(&error, true), None);
-    }
-
-    #[test]
-    fn a_build_without_cluster_commands_names_them() {
-        check("run", Some("error: this build has no cluster commands, so it has no `prophet run`"));
-        check(
-            "history",
-            Some("error: this build has no cluster commands, so it has no `prophet history`"),
-        );
-        check("simulat", None);
-    }
-
-    #[cfg(feature = "kubernetes")]
     #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
-        use clap::CommandFactory as _;
-        let names = Args::command();
-        let names: Vec<&str> = names.get_subcommands().map(clap::Command::get_name).collect();
+        let command = Args::command();
         let others = ["simulate", "backtest", "embed", "trace", "model"];
-        let cluster: Vec<&str> = names.into_iter().filter(|name| !others.contains(name)).collect();
-        assert_eq!(cluster, CLUSTER_COMMANDS);
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();
+        assert_eq!(cluster, usage::CLUSTER_COMMANDS);
     }
 }

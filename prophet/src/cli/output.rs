@@ -195,8 +195,8 @@ impl Drop for StagedFolder {
     }
 }
 
-/// Creates the folder of `--out` and checks that it is writable, so that errors come before the long
-/// runs.
+/// Creates the folder of `--out` and checks that it is writable, so that errors come before the
+/// long runs.
 pub(super) fn stage(out: Option<&Path>) -> anyhow::Result<Option<StagedFolder>> {
     let Some(folder) = out else { return Ok(None) };
     let failed = || format!("failed to write into {}", folder.display());

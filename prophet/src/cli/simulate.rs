@@ -105,7 +105,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.jitter, args.jitter);
     })?;
     if args.jitter.is_some() && settings.replays == 1 {
-        return Err(usage(
+        return Err(usage::conflict(
             "--jitter shifts the submissions of several replays: also give --replays, such as --replays 5",
         ));
     }

@@ -125,7 +125,7 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
     let most = u64::from(*days) * u64::from(*jobs_per_day);
     if most > JOBS_MAX {
-        return Err(usage(format!(
+        return Err(usage::conflict(format!(
             "--days times --jobs-per-day is {most}, above the limit of {JOBS_MAX} jobs"
         )));
     }

@@ -25,8 +25,8 @@ pub(super) const COLUMNS: [Column; 8] = [
     ("pinball over", "last-value's", |score| ratio(score, score.pinball_ratio)),
 ];
 
-/// The indices of [`COLUMNS`], the most important first: the ratios to the last value's losses, mse,
-/// the share of values at most equal to the quantile, pmse, wape, pinball, the share below.
+/// The indices of [`COLUMNS`], the most important first: the ratios to the last value's losses,
+/// mse, the share of values at most equal to the quantile, pmse, wape, pinball, the share below.
 const BY_IMPORTANCE: [usize; 8] = [6, 7, 0, 5, 1, 2, 3, 4];
 
 /// Returns the backtest as tables, followed by notes on its figures.
