@@ -46,7 +46,7 @@ fn main() {
                 continue;
             }
             let took = seconds(|| {
-                black_box(simulate(world, named_policy, &series, &|| false));
+                black_box(simulate(world, named_policy, &series, &|_| ()));
             });
             let each = 1e6 * took / jobs.len() as f64;
             println!(

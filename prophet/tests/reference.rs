@@ -39,7 +39,7 @@ fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
         replay: 0,
         keep_ticks: false,
     };
-    let log = simulate(world, named_policy, &series, &|| false);
+    let log = simulate(world, named_policy, &series, &|_| ());
     let name = |index: usize| trace.jobs[index].name.parse().unwrap();
     let mut got: Rows =
         log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();

@@ -1,8 +1,11 @@
-//! The commands that need no cluster, and their errors after wrong usage.
+//! The commands that need no cluster. `usage.rs` has their errors after wrong usage.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::{prophet, run};
@@ -30,7 +33,9 @@ fn log(folder: &Path) -> String {
 fn the_main_command_compares_all_policies_on_a_synthetic_log() {
     let (code, out, error) = run(&["simulate"]);
     assert_eq!(code, 0, "{error}");
-    assert!(error.contains("this is a synthetic log"), "{error}");
+    // The progress bar is drawn on a terminal only.
+    assert_eq!(error, "note: without --trace, this is a synthetic log of 21 days\n");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     let policies = [
         "reactive",
         "static-max",
@@ -302,6 +307,11 @@ fn embed_counts_instances() {
     .expect("shapes");
     let types = "instanceTypes:\n- {name: cpu, cpuMillis: 4000, pricePerHour: 1}\n- {name: gpu, accelerators: 8, pricePerHour: 9}\n";
     fs::write(&catalog, types).expect("catalog");
+    let json = |arguments: &[&str]| -> Value {
+        let (code, out, error) = run(arguments);
+        assert!(code == 1 && error.contains("2 of odd"), "{error}");
+        serde_json::from_str(&out).expect("JSON")
+    };
     let object = json(&["embed", "--shapes", &shapes, "--catalog", &catalog, "--output", "json"]);
     assert_eq!(object["instances"], serde_json::json!({"cpu": 3, "gpu": 2}));
     assert_eq!(
@@ -320,8 +330,13 @@ fn embed_counts_instances() {
         "json",
     ]);
     assert_eq!(share["instances"], serde_json::json!({"cpu": 3, "gpu": 2}));
-    let (code, out, _) = run(&["embed", "--shapes", &shapes]);
-    assert!(code == 0 && out.contains("2 of odd fit nowhere: no_bucket_admits"), "{out}");
+    let (code, out, error) = run(&["embed", "--shapes", &shapes]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("m5.large") && out.contains("2 of odd fit nowhere: no_bucket_admits"),
+        "{out}"
+    );
+    assert_eq!(error, "prophet: no instance type fits 2 of odd (no_bucket_admits)\n");
 
     fs::write(&shapes, format!("{header}web,ten,0,1000,1,0,\n")).expect("shapes");
     let (code, _, error) = run(&["embed", "--shapes", &shapes]);
@@ -346,42 +361,6 @@ fn describe_prints_the_statistics_of_a_log() {
 }
 
 #[test]
-fn wrong_usage_exits_with_2_and_failure_with_1() {
-    let check = |arguments: &[&str], code: i32, expected: &str| {
-        let (got, _, error) = run(arguments);
-        assert!(got == code && error.contains(expected), "{arguments:?}: {got}, {error}");
-    };
-    check(&["simulat"], 2, "simulat");
-    check(&["simulate", "--quantile", "1.5"], 2, "between 0 and 1");
-    check(&["simulate", "--service-level", "0"], 2, "between 0 and 1");
-    check(&["simulate", "--policies", "magic"], 2, "unknown policy");
-    check(&["simulate", "--tick", "soon"], 2, "90s, 5m, 2h or 8d");
-    check(&["simulate", "--wait-cost", "9"], 2, "--idle-cost");
-    check(&["simulate", "--instance-type", "z9.huge"], 2, "z9.huge");
-    check(&["simulate", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
-    check(&["simulate", "--settings", "/no/such/file"], 1, "failed to read /no/such/file");
-    check(
-        &["simulate", "--from", "2030-01-01", "--policies", "reactive"],
-        1,
-        "no job is evaluated",
-    );
-    check(&["trace", "describe", "/no/such/log"], 1, "failed to read /no/such/log");
-    check(&["backtest", "--forecasters", "magic"], 2, "unknown forecaster");
-    check(&["backtest", "--forecasters", "constant:4"], 2, "unknown forecaster");
-    check(&["backtest", "--paper", "--tick", "1m"], 2, "--tick");
-    check(&["backtest", "--named-model", "mine.onnx"], 2, "expected NAME=FILE");
-    check(&["backtest", "--named-model", "onnx=mine.onnx"], 2, "use another name for the model");
-    check(&["backtest", "--named-model", "mine=/no/such.onnx"], 1, "mine cannot be run");
-    check(&["backtest", "--trace", "/no/such/log"], 1, "failed to read /no/such/log");
-    check(&["backtest", "--from", "2030-01-01"], 1, "no job is evaluated");
-    check(&["backtest", "--from", "0d"], 1, "no job precedes --from");
-    let (code, out, _) = run(&["backtest", "--help"]);
-    assert!(code == 0 && out.contains("Examples:") && out.contains("Scoring:"));
-    let (code, out, _) = run(&["simulate", "--help"]);
-    assert!(code == 0 && out.contains("Examples:") && out.contains("Policies, and"));
-}
-
-#[test]
 fn a_bad_catalog_names_file_line_and_field() {
     let folder = folder();
     let path = folder.path().join("catalog.yaml").display().to_string();
@@ -397,35 +376,107 @@ fn a_bad_catalog_names_file_line_and_field() {
     );
 }
 
+/// The `prophet` command with these arguments, after it has begun to handle Ctrl-C.
+fn started(arguments: &[&str]) -> Child {
+    let mut command = prophet(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("prophet starts");
+    let status = format!("/proc/{}/status", child.id());
+    let handles_interrupt = || {
+        let status = fs::read_to_string(&status).expect("the status of the process");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.expect("SigCgt").trim(), 16);
+        // SIGINT is signal 2, so it is the second bit.
+        caught.expect("a mask") & 2 != 0
+    };
+    while !handles_interrupt() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// All files and folders below a folder.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = paths
+        .flat_map(|path| {
+            if path.is_dir() { [vec![path.clone()], tree(&path)].concat() } else { vec![path] }
+        })
+        .collect();
+    all.sort();
+    all
+}
+
 #[test]
-fn an_interrupted_run_leaves_no_half_written_file() {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test measures how long the command takes to end"
+)]
+fn ctrl_c_ends_a_command_at_once_and_leaves_nothing_behind() {
     let folder = folder();
-    let out = folder.path().join("out");
-    let out_text = out.display().to_string();
-    let log = folder.path().join("jobs.csv").display().to_string();
-    assert_eq!(
-        run(&["trace", "generate", "--days", "400", "--jobs-per-day", "3000", "--out", &log]).0,
-        0
-    );
-    let mut command = prophet(&["simulate", "--trace", &log, "--from", "1d", "--out", &out_text]);
-    let mut child = command
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("prophet starts");
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
-    let interrupt =
-        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupt.is_ok_and(|status| status.success()));
-    assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(1));
-    let left = fs::read_dir(&out).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "files were left in {out_text}");
+    let existing = folder.path().join("existing");
+    fs::create_dir(&existing).expect("a folder");
+    fs::write(existing.join("report.html"), "an older report").expect("a file");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let before = tree(folder.path());
+    let check = |arguments: &[&str]| {
+        let mut child = started(arguments);
+        std::thread::sleep(Duration::from_secs(1));
+        let interrupted = Instant::now();
+        let kill =
+            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.is_ok_and(|status| status.success()), "{arguments:?} has ended before");
+        // Waiting would close standard input, and a command that reads it would end by itself.
+        let _stdin = child.stdin.take();
+        let code = child.wait().expect("prophet ends").code();
+        let took = interrupted.elapsed();
+        let mut error = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut error).expect("text");
+        assert_eq!(code, Some(130), "{arguments:?}: {error}");
+        assert!(took < Duration::from_secs(10), "{arguments:?} took {took:?}");
+        assert!(error.ends_with("prophet: interrupted\n"), "{arguments:?}: {error}");
+        assert_eq!(tree(folder.path()), before, "{arguments:?}");
+    };
+    // Each of these runs for minutes, or waits for standard input.
+    let simulate = ["simulate", "--policies", "ensemble", "--replays", "100", "--out"];
+    check(&[&simulate[..], &[&path("existing")]].concat());
+    check(&[&simulate[..], &[&path("new/folder")]].concat());
+    check(&["backtest", "--seeds", "100", "--out", &path("new")]);
+    check(&["simulate", "--trace", "-", "--out", &path("new")]);
+    check(&["trace", "describe", "-"]);
+    check(&["trace", "ticks", "-", "--out", &path("ticks.csv")]);
+    let days = ["--days", "3660", "--jobs-per-day", "2000", "--out"];
+    check(&[&["trace", "generate"], &days[..], &[&path("jobs.csv")]].concat());
+    check(&["embed", "--shapes", "-"]);
+}
+
+#[test]
+fn tables_fit_100_characters_unless_wide() {
+    let folder = folder();
+    let log = log(folder.path());
+    let check = |arguments: &[&str], columns: &[&str]| {
+        let arguments = [arguments, &["--trace", &log, "--from", "3d"]].concat();
+        let (_, narrow, _) = run(&arguments);
+        let (_, wide, _) = run(&[&arguments[..], &["--wide"]].concat());
+        let longest = narrow.lines().max_by_key(|line| line.chars().count()).expect("lines");
+        assert!(longest.chars().count() <= 100, "{longest}");
+        assert!(narrow.contains("Columns that --wide adds: "), "{narrow}");
+        assert!(!wide.contains("--wide"), "{wide}");
+        for column in columns {
+            assert!(wide.lines().any(|line| line.contains(column)), "{column} is not in\n{wide}");
+        }
+    };
+    let policies = "reactive,scenario+arrivals:0.97123,best-constant";
+    let columns = ["p95", "p99", "instance", "placeholder"];
+    check(&["simulate", "--policies", policies, "--replays", "2"], &columns);
+    check(&["backtest", "--forecasters", "scenario+arrivals", "--tick", "5m"], &["below %", "p99"]);
 }
 
 #[test]
 fn a_closed_output_pipe_is_no_failure() {
     let mut child = prophet(&["trace", "generate", "--days", "30"])
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("prophet starts");
     drop(child.stdout.take());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::DateTime;
@@ -17,7 +16,7 @@ use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
 use crate::replay::{DAY_SECONDS, Workload};
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings, Stopped, parallel};
+use crate::simulate::{NamedPolicy, Progress, SimulationSettings, parallel};
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]
@@ -42,9 +41,6 @@ const BLEND_SECONDS: i64 = 7 * DAY_SECONDS;
 
 /// Runs the references and the forecasters on offered demand, and scores their forecasts within the
 /// window.
-///
-/// # Errors
-/// `progress.stop` was set.
 pub fn forecast_errors(
     workload: &Workload,
     catalog: &Catalog,
@@ -52,20 +48,17 @@ pub fn forecast_errors(
     window: (i64, i64),
     (forecasters, networks): (&[NamedPolicy], &[NamedModel]),
     progress: &Progress<'_>,
-) -> Result<Errors, Stopped> {
+) -> Errors {
+    (progress.planned)(1);
     let moments = Moments::new(workload, catalog, settings, window);
     let mut run = ErrorPass::new(&moments, catalog, settings, (forecasters, networks));
     let a_day = usize::try_from(DAY_SECONDS / settings.tick.as_seconds()).unwrap_or(1).max(1);
-    let days: Vec<usize> = (0..moments.judged.end).step_by(a_day).collect();
-    (progress.planned)(days.len());
-    for start in days {
-        run.go_on(start..moments.judged.end.min(start + a_day));
-        (progress.done)("forecasts");
-        if progress.stop.load(Ordering::Relaxed) {
-            return Err(Stopped);
-        }
+    let end = moments.judged.end;
+    for start in (0..end).step_by(a_day) {
+        (progress.advanced)("forecasts", start as f64 / end as f64);
+        run.go_on(start..end.min(start + a_day));
     }
-    Ok(run.finish(settings.seed))
+    run.finish(settings.seed)
 }
 
 struct ErrorPass<'a> {

@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
+use clap::value_parser;
 
-use super::log::{
-    LoadedLog, LogArgs, make_folder, progress_bar, set, stop_on_interrupt, write_into,
-};
-use super::output;
+use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
+use super::{output, progress, usage};
 use crate::backtest::{
     Backtest, NamedModel, default_forecasters, forecast_errors, paper_catalog, policies,
     write_report, write_table,
 };
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
+use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 use crate::span::Span;
 use crate::trace::Trace;
 
@@ -33,15 +32,17 @@ Scoring:
   Forecasters learn online at every tick, from the first job on. Errors are divided by the largest demand before
   --from, so some days of the log must precede it. At every tick from --from to --until, each forecaster forecasts
   demand 1, 2, 3 and 6 ticks ahead, and D: the new nodes needed until a node ordered now is ready. Demand is offered
-  demand: each job counts from its submission, for as long as it runs. Every table has zero, last-value, static-max,
-  moving-window and the oracle as references. constant:4 and ladder forecast only D.
+  demand: each job counts from its submission, for as long as it runs. Every table has the references zero,
+  last-value, static-max, moving-window and oracle; the table of D also has constant:4 and ladder.
   For D, the forecast of ensemble is the number of nodes that it holds. For demand ahead, it is the weighted average
   of its methods' forecasts; the weights depend on their squared errors.
-  The decisions are those of `prophet simulate`, replayed --seeds times.
+  The decisions are those of `prophet simulate`, replayed --seeds times, under these policies: reactive, static-max,
+  constant:4, best-constant, ladder, paper, moving-window, the forecasters, and oracle.
 
-Forecasters: ensemble, scenario, scenario+arrivals, state, seasonal, increments, autopilot-ml, and the other
-forecasters that `prophet simulate --help` lists. onnx is the shipped model or --model: its forecasts of demand ahead
-are averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
+Forecasters; all of them are scored unless --forecasters or the policies of --settings select some:
+  ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx, autopilot-ml
+`prophet simulate --help` describes them. onnx is the shipped model or --model: its forecasts of demand ahead are
+averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
 names are scored without this average. To score several seeds of a training, train a model with each and name each file.";
 
 #[derive(clap::Args)]
@@ -49,7 +50,7 @@ names are scored without this average. To score several seeds of a training, tra
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The forecasters to score [default: those of the settings file, else all except onnx]
+    /// The forecasters to score [default: those among the policies of the settings file, else all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = forecaster)]
     forecasters: Vec<NamedPolicy>,
     /// Also score the forecasts of this model alone, under this name; may be repeated
@@ -57,7 +58,7 @@ pub(super) struct Args {
     named_models: Vec<NamedModel>,
     /// The number of replays of the decisions with shifted submissions, for standard errors; models
     /// are not retrained [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
     seeds: Option<u32>,
     /// Score only the forecasts, without decisions
     #[arg(long)]
@@ -72,6 +73,9 @@ pub(super) struct Args {
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: OutputFormat,
+    /// Print all columns of the tables, not only those that fit 100 characters
+    #[arg(long)]
+    wide: bool,
 }
 
 fn forecaster(text: &str) -> Result<NamedPolicy, String> {
@@ -84,7 +88,6 @@ fn forecaster(text: &str) -> Result<NamedPolicy, String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let stop = stop_on_interrupt()?;
     let mut forecasters = args.forecasters.clone();
     let settings = args.log.settings(|settings| {
         set(&mut settings.replays, args.seeds);
@@ -98,33 +101,33 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     })?;
     for (at, NamedModel { name, file }) in args.named_models.iter().enumerate() {
-        ensure!(
-            args.named_models[..at].iter().all(|other| other.name != *name),
-            "--named-model: the name {name} is given twice"
-        );
+        if args.named_models[..at].iter().any(|other| other.name == *name) {
+            return Err(usage::conflict(format!("--named-model: the name {name} is given twice")));
+        }
         args.log.check_network(name, file)?;
     }
+    let staged = output::stage(args.out.as_deref())?;
     let replay = args.log.replay(settings, |settings, trace| {
         if args.paper && settings.from.is_none() {
             settings.from = last_week(trace);
         }
     })?;
-    make_folder(args.out.as_deref())?;
     let first = replay.trace.jobs.first().map_or(i64::MAX, |job| job.submit);
     ensure!(
         first < replay.window.0,
-        "no job precedes --from, but errors are divided by the largest demand before it"
+        "no job precedes --from, but errors are divided by the largest demand before it: give a later --from, such as --from 14d; {}",
+        covered(&replay.trace)
     );
-    let backtest = score(&replay, &forecasters, args, &stop)?;
+    let backtest = score(&replay, &forecasters, args)?;
     let LoadedLog { settings, trace, catalog, .. } = &replay;
-    if let Some(folder) = &args.out {
+    if let Some(staged) = staged {
         write_report(&backtest, settings, trace, catalog, |name, write| {
-            write_into(folder, name, write)
+            staged.write(name, |to| write(to))
         })?;
-        eprintln!("wrote {}", folder.join("backtest.html").display());
+        eprintln!("wrote {}", staged.finish()?.join("backtest.html").display());
     }
     match args.output {
-        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace)),
+        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace, args.wide)),
         OutputFormat::Json => output::print_json(&backtest.document(settings, trace)),
     }
 }
@@ -145,36 +148,45 @@ fn last_week(trace: &Trace) -> Option<crate::simulate::TimePoint> {
     format!("{}s", (last - first - 7 * 86_400).max(0)).parse().ok()
 }
 
-fn score(
-    replay: &LoadedLog,
-    forecasters: &[NamedPolicy],
-    args: &Args,
-    stop: &std::sync::atomic::AtomicBool,
-) -> anyhow::Result<Backtest> {
-    let LoadedLog { settings, catalog, workload, window, .. } = replay;
-    let bar = progress_bar();
-    let progress = Progress {
-        planned: &|runs| bar.inc_length(runs as u64),
-        done: &|name| {
-            bar.set_message(name.to_string());
-            bar.inc(1);
-        },
-        stop,
-    };
-    let interrupted = "interrupted; nothing was written";
+fn score(replay: &LoadedLog, forecasters: &[NamedPolicy], args: &Args) -> anyhow::Result<Backtest> {
+    let LoadedLog { settings, trace, catalog, workload, window } = replay;
     let named_forecasters = (forecasters, args.named_models.as_slice());
-    let errors =
-        forecast_errors(workload, catalog, settings, *window, named_forecasters, &progress);
-    let errors = errors.context(interrupted)?;
+    let errors = progress::of_runs(|progress| {
+        forecast_errors(workload, catalog, settings, *window, named_forecasters, progress)
+    });
     ensure!(
         errors.ticks > 0,
-        "no tick is scored: no tick between --from and --until is followed by six ticks and a launch latency"
+        "no tick is scored: no tick between --from and --until is followed by six ticks and a launch latency; {}",
+        covered(trace)
     );
-    let decide = !args.no_decisions && !args.paper;
-    let decisions = decide
-        .then(|| compare(workload, catalog, settings, *window, args.out.is_some(), &progress))
-        .transpose();
-    bar.finish_and_clear();
+    let (decide, keep) = (!args.no_decisions && !args.paper, args.out.is_some());
+    let decisions = decide.then(|| {
+        progress::of_runs(|progress| compare(workload, catalog, settings, *window, keep, progress))
+    });
     let networks = args.named_models.clone();
-    Ok(Backtest { errors, decisions: decisions.context(interrupted)?, paper: args.paper, networks })
+    Ok(Backtest { errors, decisions, paper: args.paper, networks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paragraph of `--help` that lists what a run without `--forecasters` scores.
+    #[test]
+    fn the_help_lists_the_default_forecasters() {
+        let (_, listed) = EXAMPLES.split_once("select some:\n").unwrap();
+        let names: Vec<String> = default_forecasters().iter().map(ToString::to_string).collect();
+        assert_eq!(listed.lines().next().unwrap().trim(), names.join(", "));
+    }
+
+    #[test]
+    fn the_help_lists_the_policies_of_the_decisions() {
+        let (_, listed) = EXAMPLES.split_once("under these policies: ").unwrap();
+        let (listed, _) = listed.split_once(".\n\n").unwrap();
+        let words: Vec<&str> = listed.split([',', ' ', '\n']).filter(|w| !w.is_empty()).collect();
+        let names: Vec<String> = policies(&[]).iter().map(ToString::to_string).collect();
+        for name in names {
+            assert!(words.contains(&name.trim_end_matches("(last-value)")), "{name}: {words:?}");
+        }
+    }
 }

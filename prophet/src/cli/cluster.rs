@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kube::Client;
 
 use super::output;
@@ -150,7 +150,10 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// # Errors
 /// The environment has neither a kubeconfig nor a service account.
 pub(super) async fn connect() -> anyhow::Result<Client> {
-    Client::try_default().await.context("failed to find a cluster: set KUBECONFIG, or run in a pod")
+    // The message of the error contains its causes, so they are not added.
+    let none =
+        |error| anyhow!("failed to find a cluster: set KUBECONFIG, or run in a pod: {error}");
+    Client::try_default().await.map_err(none)
 }
 
 /// Runs an asynchronous command to its end, on a multi-threaded runtime.

@@ -10,8 +10,8 @@ use embedder::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::output;
-use super::output::OutputFormat;
+use super::output::{OutputFormat, input_file};
+use super::{output, progress};
 use crate::catalog::{CatalogFile, instance_type};
 
 const EXAMPLES: &str = "\
@@ -20,13 +20,15 @@ Examples:
   prophet embed --shapes pods.csv --catalog types.yaml --order decreasing --output json
 
 pods.csv has a header and these columns:
-  name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optionally, accelerator_kind";
+  name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optionally, accelerator_kind
+
+The exit code is 1 if any pods fit on no instance type; the instances of the others are printed all the same.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The pods, as CSV
-    #[arg(long, value_name = "FILE")]
+    /// The pods, as CSV; `-` is standard input
+    #[arg(long, value_name = "FILE", value_parser = input_file())]
     shapes: PathBuf,
     /// The instance types on offer, as YAML [default: the M5 and G4dn series of AWS]
     #[arg(long, value_name = "FILE")]
@@ -103,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let catalog = catalog(args.catalog.as_deref())?;
     let rows = rows(&args.shapes)?;
     let requests: Vec<PodRequest> = rows.iter().map(|(_, request)| request.clone()).collect();
-    let (instances, unplaced) = match args.mode {
+    let count = || match args.mode {
         Mode::Bins => {
             let order = match args.order {
                 OrderArg::Increasing => Order::Increasing,
@@ -117,6 +119,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             (share.instances, share.unplaced)
         }
     };
+    let (instances, unplaced) = progress::during("packing pods", count);
     let left: Vec<Left> = unplaced
         .iter()
         .map(|&Unplaced { request, count, reason }| Left {
@@ -130,7 +133,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         OutputFormat::Json => {
             let instances: Map<String, Value> =
                 needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
-            output::print_json(&json!({ "instances": instances, "unplaced": left }))
+            output::print_json(&json!({ "instances": instances, "unplaced": left }))?;
         }
         OutputFormat::Table => {
             let mut text =
@@ -146,9 +149,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             for Left { name, count, reason } in &left {
                 let _ = writeln!(text, "{count} of {name} fit nowhere: {reason}");
             }
-            output::print(&text)
+            output::print(&text)?;
         }
     }
+    let unplaced =
+        left.iter().map(|Left { name, count, reason }| format!("{count} of {name} ({reason})"));
+    let unplaced: Vec<String> = unplaced.collect();
+    anyhow::ensure!(unplaced.is_empty(), "no instance type fits {}", unplaced.join(", "));
+    Ok(())
 }
 
 fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {

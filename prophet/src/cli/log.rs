@@ -1,30 +1,28 @@
 //! Shared by the commands that replay a job log: the log, its catalog and the settings.
 
-use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
+use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
 use embedder::Catalog;
-use indicatif::{ProgressBar, ProgressStyle};
 use placeholders::Objective;
 
-use super::output;
+use super::output::input_file;
+use super::{output, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::forecast::{Method, onnx};
 use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint};
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Recipe, Trace};
+use crate::trace::{Job, Recipe, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
     /// The job log: Philly CSV, SWF, openb, Borg 2019 or Prophet's own table, gzipped or plain
-    /// [default: a synthetic log]
-    #[arg(long, value_name = "FILE")]
+    /// [default: a synthetic log]; `-` is standard input
+    #[arg(long, value_name = "FILE", value_parser = input_file())]
     trace: Option<PathBuf>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
@@ -48,10 +46,10 @@ pub(super) struct LogArgs {
     #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     /// Dollars per pending pod-hour [default: 9]
-    #[arg(long, value_name = "D", value_parser = price, requires = "idle_cost", conflicts_with = "quantile")]
+    #[arg(long, value_name = "D", value_parser = price, conflicts_with = "quantile")]
     wait_cost: Option<f64>,
     /// Dollars per idle instance-hour [default: 1]
-    #[arg(long, value_name = "D", value_parser = price, requires = "wait_cost")]
+    #[arg(long, value_name = "D", value_parser = price, conflicts_with = "quantile")]
     idle_cost: Option<f64>,
     /// The trained model that onnx and ensemble use [default: the shipped model]
     #[arg(long, value_name = "FILE")]
@@ -60,7 +58,7 @@ pub(super) struct LogArgs {
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
     /// The time between decisions while demand does not change [default: 1m]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = tick)]
     tick: Option<Span>,
     /// The time from the request of a node to its readiness: 5m, or lognormal:MEDIAN:P95 [default:
     /// 5m]
@@ -86,6 +84,12 @@ fn price(text: &str) -> Result<f64, String> {
     parsed.filter(|d| *d > 0.0 && d.is_finite()).ok_or_else(|| "expected a price above 0".into())
 }
 
+/// Parses the length of a tick.
+pub(super) fn tick(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
+}
+
 /// The default of `--from` for the synthetic log: the first 14 of its 21 days warm up the state.
 const SYNTHETIC_FROM: &str = "14d";
 
@@ -105,12 +109,7 @@ impl LogArgs {
                 .with_context(|| path.display().to_string())?,
         };
         self.set_files(&mut settings)?;
-        if let (Some(wait), Some(idle)) = (self.wait_cost, self.idle_cost) {
-            settings.policy.objective = Objective::Costs { wait, idle };
-        }
-        if let Some(q) = self.quantile {
-            settings.policy.objective = Objective::Quantile(q);
-        }
+        settings.policy.objective = self.objective(settings.policy.objective);
         settings.lenient |= self.lenient;
         settings.from = self.from.clone().or(settings.from);
         settings.until = self.until.clone().or(settings.until);
@@ -118,12 +117,27 @@ impl LogArgs {
         set(&mut settings.launch_latency, self.launch_latency);
         set(&mut settings.seed, self.seed);
         more(&mut settings);
-        let named = self
-            .settings
-            .as_deref()
-            .map_or("invalid options".into(), |path| path.display().to_string());
-        settings.check().context(named)?;
-        Ok(settings)
+        match (settings.check(), &self.settings) {
+            (Ok(()), _) => Ok(settings),
+            (Err(error), Some(path)) => Err(error).context(path.display().to_string()),
+            (Err(error), None) => Err(usage::conflict(format!("invalid options: {error}"))),
+        }
+    }
+
+    /// The objective of the options, in addition to that of the settings file. A cost that is not
+    /// given keeps its value of the file, or its default.
+    fn objective(&self, before: Objective) -> Objective {
+        let (wait, idle) = match (self.quantile, self.wait_cost, self.idle_cost) {
+            (Some(quantile), ..) => return Objective::Quantile(quantile),
+            (None, None, None) => return before,
+            (None, wait, idle) => (wait, idle),
+        };
+        let costs = |objective| match objective {
+            Objective::Costs { wait, idle } => Some((wait, idle)),
+            Objective::Quantile(_) => None,
+        };
+        let kept = costs(before).or_else(|| costs(Objective::default())).unwrap_or((1.0, 1.0));
+        Objective::Costs { wait: wait.unwrap_or(kept.0), idle: idle.unwrap_or(kept.1) }
     }
 
     fn set_files(&self, settings: &mut SimulationSettings) -> anyhow::Result<()> {
@@ -182,7 +196,10 @@ impl LogArgs {
         let window = window(&settings, &trace)?;
         if workload.jobs_within(window) == 0 {
             bail!(
-                "no job is evaluated: between --from and --until no job is submitted that fits an instance type"
+                "no job is evaluated: from {} until {}, no job is submitted that fits an instance type; {}",
+                date_time(window.0),
+                date_time(window.1),
+                covered(&trace)
             );
         }
         Ok(LoadedLog { settings, trace, catalog, workload, window })
@@ -244,7 +261,8 @@ fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
         eprintln!("note: without --trace, this is a synthetic log of {} days", recipe.days);
         return Ok(recipe.trace());
     };
-    let trace = trace::read(Path::new(path), settings.lenient)?;
+    let read = || trace::read(Path::new(path), settings.lenient);
+    let trace = progress::during(&format!("reading {path}"), read)?;
     if trace.notes != trace::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);
     }
@@ -254,72 +272,73 @@ fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
 /// The evaluated time: its first second and the second after its last, in the log's seconds.
 ///
 /// # Errors
-/// The log has no job, the time is empty or after the last job, or it has too many ticks.
+/// The log has no job, the time is empty or outside of the log, or it has too many ticks.
 fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
     let (first, last) = match (trace.jobs.first(), trace.jobs.last()) {
         (Some(first), Some(last)) => (first.submit, last.submit),
         _ => bail!("{}: the log has no job", trace.source),
     };
-    let from = settings.from.as_ref().map_or(first, |from| from.seconds(first));
-    let until = settings.until.as_ref().map_or(last + 1, |until| until.seconds(first));
-    if from > last {
-        let after = Span::try_from(format!("{}s", from - last)).unwrap_or_default();
-        bail!("no job is evaluated: --from is {after} after the last job");
+    let covered = covered(trace);
+    let time = |point: &Option<TimePoint>| {
+        point.as_ref().map(|point| (point.seconds(first), time_point(point, first)))
+    };
+    let (from, until) = (time(&settings.from), time(&settings.until));
+    match (&from, &until) {
+        (Some((from, shown)), _) if *from > last => {
+            bail!("no job is evaluated: --from {shown} is after the log's end; {covered}")
+        }
+        (_, Some((until, shown))) if *until <= first => {
+            bail!("no job is evaluated: --until {shown} is not after the log's start; {covered}")
+        }
+        (Some((from, shown_from)), Some((until, shown))) if until <= from => {
+            bail!(
+                "no job is evaluated: --until {shown} is not after --from {shown_from}; {covered}"
+            )
+        }
+        (_, Some((until, shown))) if *until > last + 1 => eprintln!(
+            "note: --until {shown} is after the log's end, so the evaluated time ends with the last job; {covered}"
+        ),
+        _ => {}
     }
-    if until <= from {
-        bail!("no job is evaluated: --until is not after --from");
-    }
-    check_ticks(&trace.source, (first.min(from), until.max(last)), settings.tick)?;
-    if from <= first {
-        eprintln!(
-            "note: no job precedes --from: policies that learn start untrained, and static-max holds no placeholders"
-        );
-    }
+    let from = from.map_or(first, |(from, _)| from);
+    let until = until.map_or(last + 1, |(until, _)| until.min(last + 1));
+    check_ticks(&trace.source, (first.min(from), last), settings.tick)?;
     Ok((from, until))
 }
 
-/// Creates the folder of `--out` and checks that it is writable, so that errors come before the
-/// long runs.
-pub(super) fn make_folder(out: Option<&Path>) -> anyhow::Result<()> {
-    let Some(folder) = out else { return Ok(()) };
-    let failed = || format!("failed to write into {}", folder.display());
-    std::fs::create_dir_all(folder).with_context(failed)?;
-    tempfile::tempfile_in(folder).with_context(failed)?;
-    Ok(())
-}
-
-/// Writes a file into a folder atomically.
-pub(super) fn write_into(
-    folder: &Path,
-    name: &str,
-    write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let path = folder.join(name);
-    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-    output::write_whole(&path, |to| write(to))
-}
-
-/// Installs a handler for Ctrl-C: the first one sets the returned flag, which ends the runs; the
-/// second one exits the process with code 1.
-pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    let stop_or_exit = move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(1);
-        }
+/// Prints a note if no job precedes the evaluated time.
+pub(super) fn warn_untrained(LoadedLog { settings, trace, window, .. }: &LoadedLog) {
+    let Some(first) = trace.jobs.first().map(|job| job.submit).filter(|first| window.0 <= *first)
+    else {
+        return;
     };
-    ctrlc::set_handler(stop_or_exit).context("failed to watch for Ctrl-C")?;
-    Ok(stop)
+    let from = settings.from.as_ref().map(|from| time_point(from, first));
+    eprintln!(
+        "note: no job precedes --from {}: policies that learn start untrained, and static-max holds no placeholders; {}",
+        from.unwrap_or_else(|| "(by default the first job)".into()),
+        covered(trace)
+    );
 }
 
-/// A progress bar, hidden where standard error is no terminal.
-pub(super) fn progress_bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// The submissions that a log covers, for messages.
+pub(super) fn covered(trace: &Trace) -> String {
+    let time = |job: Option<&Job>| job.map_or_else(|| "-".into(), |job| date_time(job.submit));
+    format!("the log covers {} to {}", time(trace.jobs.first()), time(trace.jobs.last()))
+}
+
+/// A point in time as it was given, followed by its date if it was an offset from the first job.
+fn time_point(point: &TimePoint, first: i64) -> String {
+    let given = point.to_string();
+    match given.parse::<Span>() {
+        Ok(_) => format!("{given} ({})", date_time(point.seconds(first))),
+        Err(_) => given,
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {elapsed} {msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A time in the log's seconds as a date and a time in UTC.
+fn date_time(seconds: i64) -> String {
+    let time = DateTime::from_timestamp(seconds, 0);
+    time.map_or_else(|| format!("{seconds} s"), |time| time.format("%Y-%m-%d %H:%M").to_string())
 }
 
 /// The largest number of ticks of a replay: 19 years of one-minute ticks. A longer log most likely

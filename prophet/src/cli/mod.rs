@@ -1,6 +1,7 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage.
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
+//! `run` exits with 0 after Ctrl-C, because it completes its turn.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -14,23 +15,47 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod interrupt;
 mod log;
 mod model;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
+mod progress;
 #[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
 mod trace;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// The end of `prophet --help`.
+const AFTER_HELP: &str = if cfg!(feature = "kubernetes") {
+    "\
+Examples:
+  prophet simulate                     how long would jobs have waited, and what would it have cost?
+  prophet simulate --trace jobs.csv.gz --from 14d --out report/
+  prophet plan --namespace prophet     the decisions of now; writes nothing
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+} else {
+    "\
+Examples:
+  prophet simulate                     how long would jobs have waited, and what would it have cost?
+  prophet simulate --trace jobs.csv.gz --from 14d --out report/
+
+The commands for a cluster (run, plan, explain, catalog, crd, history) are not in this build. To build them:
+  cargo build --release --features full
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+};
+
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
-#[command(name = "prophet", version, max_term_width = 110)]
+#[command(name = "prophet", version, max_term_width = 110, after_help = AFTER_HELP)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -60,44 +85,94 @@ enum Command {
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Describe a job log, or generate one.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  prophet trace generate --days 28 --out jobs.csv
+  prophet trace describe jobs.csv"
+    )]
     Trace(trace::Command),
     /// Check a trained model.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Example:
+  prophet model check quantile.onnx"
+    )]
     Model(model::Command),
     /// List or export the recorded history.
     #[cfg(feature = "kubernetes")]
     History(history::Args),
 }
 
+impl Command {
+    /// Whether Ctrl-C ends the command at once. The controller completes its turn first.
+    fn ends_on_interrupt(&self) -> bool {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Run(_) => false,
+            _ => true,
+        }
+    }
+
+    fn run(self) -> anyhow::Result<ExitCode> {
+        if self.ends_on_interrupt() {
+            interrupt::exit_on_interrupt()?;
+        }
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Run(args) => run::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Plan(args) => plan::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Explain(args) => explain::run(&args),
+            #[cfg(feature = "kubernetes")]
+            Self::Catalog(args) => catalog::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::Crd(args) => crd::run(&args),
+            Self::Simulate(args) => simulate::run(*args),
+            Self::Backtest(args) => backtest::run(&args),
+            Self::Embed(args) => embed::run(&args),
+            Self::Trace(command) => trace::run(command),
+            Self::Model(command) => return Ok(model::run(&command)),
+            #[cfg(feature = "kubernetes")]
+            Self::History(args) => history::run(args),
+        }
+        .map(|()| ExitCode::SUCCESS)
+    }
+}
+
 /// Parses the command line, and runs the command.
 pub fn main() -> ExitCode {
-    let result = match Args::parse().command {
-        #[cfg(feature = "kubernetes")]
-        Command::Run(args) => run::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Plan(args) => plan::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Explain(args) => explain::run(&args),
-        #[cfg(feature = "kubernetes")]
-        Command::Catalog(args) => catalog::run(*args),
-        #[cfg(feature = "kubernetes")]
-        Command::Crd(args) => crd::run(&args),
-        Command::Simulate(args) => simulate::run(*args),
-        Command::Backtest(args) => backtest::run(&args),
-        Command::Embed(args) => embed::run(&args),
-        Command::Trace(command) => trace::run(command),
-        Command::Model(command) => return model::run(&command),
-        #[cfg(feature = "kubernetes")]
-        Command::History(args) => history::run(args),
+    let command = match Args::try_parse() {
+        Ok(args) => args.command,
+        Err(error) => return usage::print(&error),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match command.run() {
+        Ok(code) => code,
         // The reader of standard output closed the pipe, as `head` does: that is no failure.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(error) = error.downcast_ref::<clap::Error>() {
+                return usage::print(error);
+            }
             eprintln!("prophet: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(all(test, feature = "kubernetes"))]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_cluster_commands_are_those_of_the_feature() {
+        let command = Args::command();
+        let others = ["simulate", "backtest", "embed", "trace", "model"];
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();
+        assert_eq!(cluster, usage::CLUSTER_COMMANDS);
     }
 }

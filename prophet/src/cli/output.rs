@@ -1,9 +1,13 @@
-//! Output of the commands: standard output, and files that are written atomically.
+//! Output of the commands: standard output, and files that appear when they are complete.
 
+use std::cell::RefCell;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -28,7 +32,8 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Writes a file atomically: after a failure or an interrupt, the old file, if any, is unchanged.
+/// Writes a file that appears when it is complete. After a failure or an interrupt, the old file,
+/// if any, is unchanged.
 pub(super) fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -36,27 +41,176 @@ pub(super) fn write_whole(
     let failed = || format!("failed to write {}", path.display());
     // The target of a symbolic link is replaced, not the link. A pipe or a device is written in
     // place.
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let path = target.as_path();
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let found = fs::metadata(&target);
+    anyhow::ensure!(
+        !found.as_ref().is_ok_and(fs::Metadata::is_dir),
+        "{}: it is a directory; name a file",
+        failed()
+    );
+    if found.is_ok_and(|found| !found.is_file()) {
         let mut to = io::BufWriter::new(
-            std::fs::OpenOptions::new().write(true).open(path).with_context(failed)?,
+            fs::OpenOptions::new().write(true).open(&target).with_context(failed)?,
         );
         return write(&mut to).and_then(|()| to.flush()).with_context(failed);
     }
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".prophet-");
-    // `tempfile` creates files with mode 0600. 0666 lets the user's umask decide, as usual.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).with_context(failed)?;
-    let mut buffer = io::BufWriter::new(file.as_file_mut());
-    write(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
-    drop(buffer);
-    file.persist(path).with_context(failed)?;
-    Ok(())
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    anyhow::ensure!(
+        folder.is_none_or(Path::exists),
+        "{}: the directory of the file does not exist",
+        failed()
+    );
+    let name = target.file_name().and_then(|name| name.to_str()).with_context(failed)?;
+    let staged = StagedFolder::new(folder.unwrap_or(Path::new("."))).with_context(failed)?;
+    staged.write(name, write)?;
+    staged.finish().map(|_| ())
+}
+
+/// Writes to a file, or to standard output if there is none or it is `-`.
+pub(super) fn write_to(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if let Some(path) = path.filter(|path| *path != Path::new("-")) {
+        return write_whole(path, write);
+    }
+    let mut to = io::BufWriter::new(io::stdout().lock());
+    Ok(write(&mut to).and_then(|()| to.flush())?)
+}
+
+/// A folder whose new files appear together, when all are complete.
+///
+/// Until [`StagedFolder::finish`], the files are in a hidden folder inside of it. When the value is
+/// dropped or the command is interrupted, that folder is removed, and also the folders that were
+/// created for it.
+pub(super) struct StagedFolder {
+    folder: PathBuf,
+    /// The names of the written files, relative to the folder.
+    names: RefCell<Vec<PathBuf>>,
+    unfinished: Unfinished,
+}
+
+/// What an unfinished command leaves behind.
+#[derive(Clone, PartialEq)]
+struct Unfinished {
+    /// The hidden folder, with everything in it.
+    hidden: PathBuf,
+    /// The folders that were created to contain it, outermost first.
+    created: Vec<PathBuf>,
+}
+
+/// Everything to remove when the command is interrupted. Files are created and renamed under the
+/// lock, so that none appears while the handler of Ctrl-C removes them.
+static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
+
+fn all_unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes everything that is unfinished. While the returned guard lives, no file is created or
+/// renamed.
+pub(super) fn remove_unfinished() -> impl Sized {
+    let mut all = all_unfinished();
+    all.drain(..).for_each(|unfinished| unfinished.remove());
+    all
+}
+
+impl Unfinished {
+    /// Removes the folders. Errors are ignored, because the command already ends with one, and a
+    /// folder into which another program has written must stay.
+    fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.hidden);
+        for folder in self.created.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl StagedFolder {
+    /// Creates the folder if it does not exist, and checks that it is writable.
+    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+        let mut all = all_unfinished();
+        let absent =
+            folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        let mut created: Vec<PathBuf> = absent.map(Path::to_path_buf).collect();
+        created.reverse();
+        let hidden = fs::create_dir_all(folder)
+            .and_then(|()| tempfile::Builder::new().prefix(".prophet-").tempdir_in(folder));
+        let unfinished = Unfinished {
+            hidden: hidden.as_ref().map_or_else(|_| PathBuf::new(), |found| found.path().into()),
+            created,
+        };
+        if let Err(error) = hidden.map(tempfile::TempDir::keep) {
+            unfinished.remove();
+            return Err(error);
+        }
+        all.push(unfinished.clone());
+        Ok(Self { folder: folder.into(), names: RefCell::default(), unfinished })
+    }
+
+    /// Writes a file. `name` may have a folder.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let path = self.unfinished.hidden.join(name);
+        let create = || {
+            let _all = all_unfinished();
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            File::create(&path)
+        };
+        let write_all = || {
+            let mut buffer = io::BufWriter::new(create()?);
+            write(&mut buffer)?;
+            buffer.flush()
+        };
+        self.names.borrow_mut().push(name.into());
+        write_all().with_context(|| format!("failed to write {}", self.folder.join(name).display()))
+    }
+
+    /// Moves the written files into the folder, and returns it.
+    pub(super) fn finish(self) -> anyhow::Result<PathBuf> {
+        let mut all = all_unfinished();
+        for name in self.names.borrow().iter() {
+            let path = self.folder.join(name);
+            path.parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::rename(self.unfinished.hidden.join(name), &path))
+                .with_context(|| format!("failed to write {}", path.display()))?;
+        }
+        all.retain(|unfinished| *unfinished != self.unfinished);
+        // The files are complete, so a hidden folder that stays is no failure.
+        let _ = fs::remove_dir_all(&self.unfinished.hidden);
+        Ok(self.folder.clone())
+    }
+}
+
+impl Drop for StagedFolder {
+    fn drop(&mut self) {
+        let mut all = all_unfinished();
+        if let Some(at) = all.iter().position(|unfinished| *unfinished == self.unfinished) {
+            all.swap_remove(at).remove();
+        }
+    }
+}
+
+/// Creates the folder of `--out` and checks that it is writable, so that errors come before the
+/// long runs.
+pub(super) fn stage(out: Option<&Path>) -> anyhow::Result<Option<StagedFolder>> {
+    let Some(folder) = out else { return Ok(None) };
+    let failed = || format!("failed to write into {}", folder.display());
+    anyhow::ensure!(!folder.is_file(), "{}: it is a file; name a directory", failed());
+    StagedFolder::new(folder).map(Some).with_context(failed)
+}
+
+/// Parses the path of a file to read; `-` is standard input.
+pub(super) fn input_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(
+        |path| {
+            if path == Path::new("-") { "/dev/stdin".into() } else { path }
+        },
+    )
 }
 
 /// Reads a text file.

@@ -2,15 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use clap::value_parser;
 
-use super::log::{
-    LoadedLog, LogArgs, make_folder, progress_bar, set, stop_on_interrupt, write_into,
-};
-use super::output;
+use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
+use super::{output, progress, usage};
 use crate::replay::SchedulerKind;
-use crate::simulate::{GangMode, NamedPolicy, Progress, compare, write_report, write_table};
+use crate::simulate::{GangMode, NamedPolicy, REPLAYS_MAX, compare, write_report, write_table};
 use crate::span::Span;
 
 const EXAMPLES: &str = "\
@@ -20,6 +18,7 @@ Examples:
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
   prophet simulate --trace log.swf --wait-cost 50 --idle-cost 1 --launch-latency lognormal:4m:9m
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
+  prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
 
 Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
@@ -56,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
     /// The fraction of launches that fail [default: 0]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = failure_share)]
     launch_failure_share: Option<f64>,
     /// How the scheduler chooses nodes [default: pack]
     #[arg(long)]
@@ -69,9 +68,9 @@ pub(super) struct Args {
     scale_down_delay_after_add: Option<Span>,
     /// The number of runs with shifted submissions; more than one prints means and standard errors
     /// [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
     replays: Option<u32>,
-    /// The largest shift of a submission, if there is more than one replay [default: 30s]
+    /// The largest shift of a submission; needs --replays above 1 [default: 30s]
     #[arg(long, value_name = "TIME")]
     jitter: Option<Span>,
     /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json, frontier.svg and
@@ -81,10 +80,19 @@ pub(super) struct Args {
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: OutputFormat,
+    /// Print all columns of the table, not only those that fit 100 characters
+    #[arg(long)]
+    wide: bool,
+}
+
+fn failure_share(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.parse().ok();
+    parsed
+        .filter(|share| (0.0..1.0).contains(share))
+        .ok_or_else(|| "expected a number from 0 to below 1".into())
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let stop = stop_on_interrupt()?;
     let settings = args.log.settings(|settings| {
         if !args.policies.is_empty() {
             settings.policies = args.policies;
@@ -96,29 +104,29 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.replays, args.replays);
         set(&mut settings.jitter, args.jitter);
     })?;
-    let LoadedLog { settings, trace, catalog, workload, window } =
-        args.log.replay(settings, |_, _| ())?;
-    make_folder(args.out.as_deref())?;
-    let bar = progress_bar();
-    let progress = Progress {
-        planned: &|runs| bar.inc_length(runs as u64),
-        done: &|name| {
-            bar.set_message(name.to_string());
-            bar.inc(1);
-        },
-        stop: &stop,
-    };
-    let comparison = compare(&workload, &catalog, &settings, window, args.out.is_some(), &progress);
-    bar.finish_and_clear();
-    let comparison = comparison.context("interrupted; nothing was written")?;
-    if let Some(folder) = args.out {
+    if args.jitter.is_some() && settings.replays == 1 {
+        return Err(usage::conflict(
+            "--jitter shifts the submissions of several replays: also give --replays, such as --replays 5",
+        ));
+    }
+    let staged = output::stage(args.out.as_deref())?;
+    let loaded = args.log.replay(settings, |_, _| ())?;
+    warn_untrained(&loaded);
+    let LoadedLog { settings, trace, catalog, workload, window } = loaded;
+    let keep = staged.is_some();
+    let comparison = progress::of_runs(|progress| {
+        compare(&workload, &catalog, &settings, window, keep, progress)
+    });
+    if let Some(staged) = staged {
         write_report(&comparison, &settings, &trace, &catalog, |name, write| {
-            write_into(&folder, name, write)
+            staged.write(name, |to| write(to))
         })?;
-        eprintln!("wrote {}", folder.join("report.html").display());
+        eprintln!("wrote {}", staged.finish()?.join("report.html").display());
     }
     match args.output {
-        OutputFormat::Table => output::print(&write_table(&comparison, &settings, &trace)),
+        OutputFormat::Table => {
+            output::print(&write_table(&comparison, &settings, &trace, args.wide))
+        }
         OutputFormat::Json => output::print_json(&comparison.document(&settings, &trace)),
     }
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::output;
-use super::output::OutputFormat;
+use super::log::{check_ticks, tick};
+use super::output::{OutputFormat, input_file};
+use super::{output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
@@ -29,9 +30,12 @@ pub(super) enum Command {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  prophet trace describe jobs.swf.gz --tick 5m")]
+#[command(after_help = "Examples:
+  prophet trace describe jobs.swf.gz --tick 5m
+  zcat part-*.csv.gz | prophet trace describe - --output json")]
 pub(super) struct DescribeArgs {
-    /// The job log, gzipped (.gz) or plain
+    /// The job log, gzipped (.gz) or plain; `-` is standard input
+    #[arg(value_name = "FILE", value_parser = input_file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]
@@ -59,7 +63,8 @@ Demand is offered demand: each job counts from its submission, without launch la
 Example:
   prophet trace ticks jobs.swf.gz --out ticks.csv")]
 pub(super) struct TicksArgs {
-    /// The job log, gzipped (.gz) or plain
+    /// The job log, gzipped (.gz) or plain; `-` is standard input
+    #[arg(value_name = "FILE", value_parser = input_file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]
@@ -70,7 +75,7 @@ pub(super) struct TicksArgs {
     /// The time between two ticks
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
     tick: Span,
-    /// The file to write [default: standard output]
+    /// The file to write [default: standard output, also `-`]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -92,7 +97,7 @@ pub(super) struct GenerateArgs {
     /// The seed of the random number generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The file to write [default: standard output]
+    /// The file to write [default: standard output, also `-`]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -100,11 +105,6 @@ pub(super) struct GenerateArgs {
 /// The largest number of generated jobs. Jobs are generated in memory, and this many take about
 /// 4 GB.
 const JOBS_MAX: u64 = 20_000_000;
-
-fn tick(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse()?;
-    if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
-}
 
 fn share(text: &str) -> Result<f64, String> {
     let parsed: Option<f64> = text.parse().ok();
@@ -123,36 +123,33 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
-    anyhow::ensure!(
-        u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX,
-        "--days times --jobs-per-day exceeds the limit of {JOBS_MAX} jobs"
-    );
+    let most = u64::from(*days) * u64::from(*jobs_per_day);
+    if most > JOBS_MAX {
+        return Err(usage::conflict(format!(
+            "--days times --jobs-per-day is {most}, above the limit of {JOBS_MAX} jobs"
+        )));
+    }
     let recipe = Recipe {
         days: *days,
         jobs_per_day: (*jobs_per_day).into(),
         gpu_share: *gpu_share,
         seed: *seed,
     };
-    let jobs = trace::generate(&recipe);
-    match out {
-        Some(path) => output::write_whole(path, |mut to| trace::write_table(&jobs, &mut to)),
-        None => {
-            Ok(trace::write_table(&jobs, &mut std::io::BufWriter::new(std::io::stdout().lock()))?)
-        }
-    }
+    let jobs = progress::during("generating jobs", || trace::generate(&recipe));
+    output::write_to(out.as_deref(), |mut to| trace::write_table(&jobs, &mut to))
 }
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, lenient, catalog, tick, out } = args;
-    let trace = trace::read(trace, *lenient)?;
+    let trace = read(trace, *lenient)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
-    super::log::check_ticks(&trace.source, span(&trace), *tick)?;
+    check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
-    let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
-    match out {
-        Some(path) => output::write_whole(path, write),
-        None => Ok(write(&mut io::BufWriter::new(io::stdout().lock()))?),
-    }
+    output::write_to(out.as_deref(), |to| {
+        let mut write = || write_ticks(&workload, &catalog, *tick, to);
+        // A line of progress would mix with the rows where both are printed on a terminal.
+        if out.is_some() { progress::during("replaying the log", write) } else { write() }
+    })
 }
 
 fn write_ticks(
@@ -183,6 +180,11 @@ fn write_ticks(
     done
 }
 
+fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
+    let read = || trace::read(path, lenient);
+    Ok(progress::during(&format!("reading {}", path.display()), read)?)
+}
+
 /// The catalog of a file, or one of instance types that suit the log.
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
@@ -203,14 +205,16 @@ fn span(trace: &Trace) -> (i64, i64) {
 }
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
-    let trace = trace::read(&args.trace, args.lenient)?;
+    let trace = read(&args.trace, args.lenient)?;
     let catalog = catalog_for(&trace, args.catalog.as_deref())?;
+    check_ticks(&trace.source, span(&trace), args.tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
-    let series = offered(&workload, &catalog, SchedulerKind::Pack);
-    let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
-    let demand: Vec<_> = buckets.zip(series.buckets).collect();
-    super::log::check_ticks(&trace.source, span(&trace), args.tick)?;
-    let description = describe(&trace, &demand, args.tick.as_seconds());
+    let description = progress::during("replaying the log", || {
+        let series = offered(&workload, &catalog, SchedulerKind::Pack);
+        let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
+        let demand: Vec<_> = buckets.zip(series.buckets).collect();
+        describe(&trace, &demand, args.tick.as_seconds())
+    });
     match args.output {
         OutputFormat::Json => output::print_json(&description),
         OutputFormat::Table => {

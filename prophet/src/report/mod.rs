@@ -1,12 +1,14 @@
-//! The page frame and the plots that the reports of the simulator and of the backtest share.
+//! The page frame, the plots and the tables that the reports of the simulator and of the backtest
+//! share.
 //!
 //! ```text
-//! page.rs    the frame of an HTML page, and page.css
-//! plot.rs    plots, as SVG, and plot.css
-//! panel.rs   the axes of a plot
-//! marks.rs   lines, bands and points
-//! labels.rs  labels that cover neither each other nor a point
-//! text.rs    dates and numbers as text
+//! page.rs      the frame of an HTML page, and page.css
+//! plot.rs      plots, as SVG, and plot.css
+//! panel.rs     the axes of a plot
+//! marks.rs     lines, bands and points
+//! labels.rs    labels that cover neither each other nor a point
+//! text.rs      dates and numbers as text
+//! terminal.rs  tables and notes for a terminal
 //! ```
 
 mod labels;
@@ -14,10 +16,12 @@ mod marks;
 mod page;
 mod panel;
 mod plot;
+mod terminal;
 mod text;
 
 pub(crate) use marks::{Layer, Mark};
 pub(crate) use page::{PLOT_STYLE, elements, section, whole};
 pub(crate) use panel::Axis;
 pub(crate) use plot::{Names, Plot, escape};
+pub(crate) use terminal::{TextTable, write_note};
 pub(crate) use text::{clock, day, grouped};

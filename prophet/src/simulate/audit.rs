@@ -196,7 +196,7 @@ fn run(
         replay: 0,
         keep_ticks: true,
     };
-    simulate(world, named_policy, &series, &|| false)
+    simulate(world, named_policy, &series, &|_| ())
 }
 
 const ALL: (i64, i64) = (-1, 40_000);

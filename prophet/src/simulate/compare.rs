@@ -1,7 +1,7 @@
 //! Runs all policies in all replays, on the same submissions, and searches the best constant.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use embedder::Catalog;
 
@@ -48,19 +48,13 @@ pub struct PolicyResult {
     pub logs: Vec<RunLog>,
 }
 
-/// The error of a comparison that was stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stopped before its end")]
-pub struct Stopped;
-
-/// The progress callbacks of a comparison, and the flag that stops it.
+/// The progress callbacks of a comparison.
 pub struct Progress<'a> {
     /// Called with the number of runs that were added to the plan.
     pub planned: &'a (dyn Fn(usize) + Sync),
-    /// Called with the name of each completed run.
-    pub done: &'a (dyn Fn(&str) + Sync),
-    /// Stops the comparison when set to true.
-    pub stop: &'a AtomicBool,
+    /// Called with the name of a run and the share of it that is done, from 0 at its start to 1 at
+    /// its end. Runs at the same time have different names.
+    pub advanced: &'a (dyn Fn(&str, f64) + Sync),
 }
 
 /// The quantiles at which the frontier is computed, ascending.
@@ -94,9 +88,6 @@ struct Arena<'a> {
 /// Runs all policies of the settings.
 ///
 /// With `keep`, the result includes the logs and the frontier, which a report needs.
-///
-/// # Errors
-/// `progress.stop` was set.
 pub fn compare(
     workload: &Workload,
     catalog: &Catalog,
@@ -104,7 +95,7 @@ pub fn compare(
     window: (i64, i64),
     keep: bool,
     progress: &Progress<'_>,
-) -> Result<Comparison, Stopped> {
+) -> Comparison {
     let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
     let replays = parallel(&(0..settings.replays).collect::<Vec<_>>(), |replay| {
         let jittered =
@@ -125,7 +116,7 @@ pub fn compare(
     if searched && !run.contains(&NamedPolicy::DEFAULT) {
         run.push(NamedPolicy::DEFAULT);
     }
-    let mut policies = arena.run(&run, keep)?;
+    let mut policies = arena.run(&run, keep);
     let wait_to_idle = settings.policy.objective.wait_to_idle();
     let reactive: Vec<Figures> =
         policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
@@ -134,9 +125,9 @@ pub fn compare(
     let costs = costs.map(|default| policies[default].costs.clone());
     let mut best = None;
     if let Some(default) = default.filter(|_| searched) {
-        best = arena.best_constant(pending(&policies[default].figures), pending(&reactive))?;
+        best = arena.best_constant(pending(&policies[default].figures), pending(&reactive));
         if let Some(n) = best {
-            policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep)?);
+            policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep));
             run.push(NamedPolicy::BestConstant);
         }
     }
@@ -163,20 +154,20 @@ pub fn compare(
     if keep {
         let sweep: Vec<NamedPolicy> =
             FRONTIER.iter().map(|&q| NamedPolicy::Forecast(SWEPT, Some(q))).collect();
-        let swept = arena.run(&sweep, false)?;
+        let swept = arena.run(&sweep, false);
         comparison.frontier = FRONTIER
             .into_iter()
             .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
             .collect();
         let constants: Vec<NamedPolicy> =
             CONSTANTS.iter().map(|&n| NamedPolicy::Constant(n)).collect();
-        let held = arena.run(&constants, false)?;
+        let held = arena.run(&constants, false);
         comparison.constants = CONSTANTS
             .into_iter()
             .zip(held.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
             .collect();
     }
-    Ok(comparison)
+    comparison
 }
 
 fn summary(
@@ -198,7 +189,7 @@ fn pending(runs: &[Figures]) -> f64 {
 
 impl Arena<'_> {
     /// Runs each policy in each replay, on all cores.
-    fn run(&self, named_policies: &[NamedPolicy], keep: bool) -> Result<Vec<Runs>, Stopped> {
+    fn run(&self, named_policies: &[NamedPolicy], keep: bool) -> Vec<Runs> {
         let tasks: Vec<(NamedPolicy, usize)> = named_policies
             .iter()
             .flat_map(|&named_policy| {
@@ -218,10 +209,14 @@ impl Arena<'_> {
                 replay: u32::try_from(replay).unwrap_or(0),
                 keep_ticks: keep,
             };
-            let log = simulate(world, named_policy, series, &|| {
-                self.progress.stop.load(Ordering::Relaxed)
+            let name = self.run_name(named_policy, replay);
+            let advanced = |share: f64| (self.progress.advanced)(&name, share);
+            advanced(0.0);
+            let first = workload.jobs.first().map_or(0, |job| job.submit);
+            let log = simulate(world, named_policy, series, &|time| {
+                advanced(share_between(first, self.window.1, time));
             });
-            (self.progress.done)(&named_policy.to_string());
+            advanced(1.0);
             let costs = costs_by_day(&log, wait_to_idle);
             (
                 Figures::of(&log, self.catalog, scan),
@@ -230,9 +225,6 @@ impl Arena<'_> {
                 keep.then_some(log),
             )
         });
-        if self.progress.stop.load(Ordering::Relaxed) {
-            return Err(Stopped);
-        }
         let mut runs = runs.into_iter();
         let share = 1.0 / self.replays.len() as f64;
         let policies = named_policies.iter().map(|_| {
@@ -248,38 +240,51 @@ impl Arena<'_> {
             }
             of_policy
         });
-        Ok(policies.collect())
+        policies.collect()
+    }
+
+    /// Returns the name of a run for its progress.
+    fn run_name(&self, named_policy: NamedPolicy, replay: usize) -> String {
+        match self.replays.len() {
+            1 => named_policy.to_string(),
+            count => format!("{named_policy} ({} of {count})", replay + 1),
+        }
     }
 
     /// Finds the smallest constant whose mean pending minutes are at most `target`.
     ///
     /// The search doubles the constant until it suffices, then bisects. Returns `None` when no
     /// constant up to [`NamedPolicy::CONSTANT_MAX`] suffices.
-    fn best_constant(&self, target: f64, reactive: f64) -> Result<Option<u64>, Stopped> {
+    fn best_constant(&self, target: f64, reactive: f64) -> Option<u64> {
         let suffices = |n: u64| {
-            let runs = self.run(&[NamedPolicy::Constant(n)], false)?;
-            Ok(runs.first().is_some_and(|runs| pending(&runs.figures) <= target))
+            let runs = self.run(&[NamedPolicy::Constant(n)], false);
+            runs.first().is_some_and(|runs| pending(&runs.figures) <= target)
         };
         if reactive <= target {
-            return Ok(Some(0));
+            return Some(0);
         }
         let (mut low, mut high) = (0, 1);
-        while !suffices(high)? {
+        while !suffices(high) {
             if high >= NamedPolicy::CONSTANT_MAX {
-                return Ok(None);
+                return None;
             }
             (low, high) = (high, 2 * high);
         }
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if suffices(middle)? {
+            if suffices(middle) {
                 high = middle;
             } else {
                 low = middle;
             }
         }
-        Ok(Some(high))
+        Some(high)
     }
+}
+
+/// Returns the share of the time from `first` to `last` that is over at `now`, below 1.
+fn share_between(first: i64, last: i64, now: i64) -> f64 {
+    ((now - first) as f64 / (last - first).max(1) as f64).clamp(0.0, 0.999)
 }
 
 /// Runs tasks on all cores, and returns the results in the order of the tasks.

@@ -44,13 +44,14 @@ mod world;
 
 pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
-pub use compare::{Comparison, PolicyResult, Progress, Stopped, compare};
+pub use compare::{Comparison, PolicyResult, Progress, compare};
 pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::NamedPolicy;
 pub use report::{write_report, write_table};
+pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{
     GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
 };

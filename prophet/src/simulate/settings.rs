@@ -188,7 +188,7 @@ const LEAD_TICKS_MAX: usize = 1_000;
 
 /// The largest number of replays. The limit bounds memory, because the results of all replays are
 /// kept.
-const REPLAYS_MAX: u32 = 1_000;
+pub(crate) const REPLAYS_MAX: u32 = 1_000;
 
 /// How the pods of one job are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

@@ -39,20 +39,20 @@ enum Event {
 
 /// Runs the jobs under a policy.
 ///
-/// `series` is offered demand, which only the oracle reads. `stop` is polled every 4,096 moments,
-/// and the run ends early when it returns true.
+/// `series` is offered demand, which only the oracle reads. `reached` is called every 256 moments
+/// with the time that the run has reached.
 pub fn simulate(
     world: SimulationInput<'_>,
     named_policy: NamedPolicy,
     series: &Series,
-    stop: &dyn Fn() -> bool,
+    reached: &dyn Fn(i64),
 ) -> RunLog {
     let mut run = Simulation::new(world, named_policy, series);
     run.start_minimum();
     while let Some(now) = run.next_moment() {
         run.moment(now);
-        if run.steps.is_multiple_of(1 << 12) && stop() {
-            break;
+        if run.steps.is_multiple_of(1 << 8) {
+            reached(now);
         }
         run.steps += 1;
     }

@@ -6,6 +6,7 @@ use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::table4;
+use crate::report::{TextTable, write_note};
 use crate::simulate;
 use crate::simulate::{Ratio, SimulationSettings};
 use crate::trace::Trace;
@@ -18,34 +19,48 @@ pub(super) const COLUMNS: [Column; 8] = [
     ("", "pmse", |score| small(score.pmse)),
     ("wape", "%", |score| percent(score.wape)),
     ("pinball", "nodes", |score| format!("{:.4}", score.pinball)),
-    ("coverage %", "below", |score| percent(score.coverage_below)),
-    ("", "at most", |score| percent(score.coverage)),
+    ("coverage", "below %", |score| percent(score.coverage_below)),
+    ("coverage", "at most %", |score| percent(score.coverage)),
     ("mse over", "last-value's", |score| ratio(score, score.mse_ratio)),
     ("pinball over", "last-value's", |score| ratio(score, score.pinball_ratio)),
 ];
 
+/// The indices of [`COLUMNS`], the most important first: the ratios to the last value's losses,
+/// mse, the share of values at most equal to the quantile, pmse, wape, pinball, the share below.
+const BY_IMPORTANCE: [usize; 8] = [6, 7, 0, 5, 1, 2, 3, 4];
+
 /// Returns the backtest as tables, followed by notes on its figures.
-pub fn write_table(backtest: &Backtest, settings: &SimulationSettings, trace: &Trace) -> String {
+///
+/// Unless `wide`, the tables leave out columns that do not fit the width of a terminal.
+pub fn write_table(
+    backtest: &Backtest,
+    settings: &SimulationSettings,
+    trace: &Trace,
+    wide: bool,
+) -> String {
     let scores = &backtest.errors.scores;
     let mut text = format!("{}: forecasts\n", trace.source);
+    let cells = |score: &Score| COLUMNS.iter().map(|(.., cell)| cell(score)).collect();
+    let row = |score: &Score| (score.name.clone(), cells(score));
+    let all: Vec<(String, Vec<String>)> = scores.iter().map(row).collect();
+    let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
+    let table = TextTable::new(heads, &all);
+    let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
     for horizon in Horizon::ALL {
         let _ = write!(text, "\n{}\n", title(horizon, settings));
         let rows = scores.iter().filter(|score| score.horizon == horizon);
-        let cells = |score: &Score| COLUMNS.iter().map(|(.., cell)| cell(score)).collect();
-        let rows: Vec<(String, Vec<String>)> =
-            rows.map(|score| (score.name.clone(), cells(score))).collect();
-        let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
-        write_rows(&mut text, &heads, &rows);
+        table.write(&mut text, &rows.map(row).collect::<Vec<_>>());
     }
     text.push('\n');
-    for note in backtest.notes(settings) {
-        let _ = writeln!(text, "{note}");
+    for note in backtest.notes(settings).into_iter().chain(table.left_out()) {
+        write_note(&mut text, &note);
     }
     if backtest.paper {
         write_paper(&mut text, scores);
     }
     if let Some(comparison) = &backtest.decisions {
-        let _ = write!(text, "\nDecisions: {}", simulate::write_table(comparison, settings, trace));
+        let decisions = simulate::write_table(comparison, settings, trace, wide);
+        let _ = write!(text, "\nDecisions: {decisions}");
     }
     text
 }
@@ -91,33 +106,9 @@ pub(super) const PAPER_NOTE: &str = "transformer, lstm: the paper's models, trai
 
 fn write_paper(text: &mut String, scores: &[Score]) {
     text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");
-    write_rows(text, &PAPER_HEADS, &paper_rows(scores));
-    text.push_str(PAPER_NOTE);
-}
-
-fn write_rows<const N: usize>(
-    text: &mut String,
-    heads: &[[&str; N]; 2],
-    rows: &[(String, Vec<String>)],
-) {
-    let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let width = |i: usize| {
-        let cells = rows.iter().map(|(_, cells)| cells[i].chars().count());
-        cells.chain(heads.iter().map(|head| head[i].len())).max().unwrap_or(0)
-    };
-    let mut line = |first_cell: &str, cells: &mut dyn Iterator<Item = &str>| {
-        let _ = write!(text, "{first_cell:first$}");
-        for (i, cell) in cells.enumerate() {
-            let _ = write!(text, "  {cell:>width$}", width = width(i));
-        }
-        text.push('\n');
-    };
-    for head in heads {
-        line("", &mut head.iter().copied());
-    }
-    for (name, cells) in rows {
-        line(name, &mut cells.iter().map(String::as_str));
-    }
+    let rows = paper_rows(scores);
+    TextTable::new(PAPER_HEADS, &rows).write(text, &rows);
+    PAPER_NOTE.lines().for_each(|note| write_note(text, note));
 }
 
 fn small(value: f64) -> String {

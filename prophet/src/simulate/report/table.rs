@@ -1,8 +1,7 @@
 //! A comparison as a table for a terminal.
 
-use std::fmt::Write as _;
-
 use crate::forecast::Method;
+use crate::report::{TextTable, write_note};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::NamedPolicy;
@@ -28,45 +27,37 @@ pub(super) const COLUMNS: [Column; 13] = [
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
+/// The indices of [`COLUMNS`], the most important first: pending minutes, jobs hidden, launches
+/// hidden, idle hours, extra idle, extra cost, dollars, node launches, mean, p99, p95, instance
+/// hours, placeholder writes.
+const BY_IMPORTANCE: [usize; 13] = [0, 4, 6, 8, 9, 10, 11, 5, 1, 3, 2, 7, 12];
+
 /// Returns the comparison as a table, followed by notes on its figures.
+///
+/// Unless `wide`, the table leaves out columns that do not fit the width of a terminal.
 pub fn write_table(
     comparison: &Comparison,
     settings: &SimulationSettings,
     trace: &Trace,
+    wide: bool,
 ) -> String {
     let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
     let mut text = format!("{}: {jobs:.0} jobs count\n\n", trace.source);
-    let rows: Vec<(String, Vec<String>)> = comparison
-        .policies
-        .iter()
-        .map(|policy| {
-            let cells = COLUMNS.iter().map(|(_, _, value, decimals)| {
-                let error = policy.stderr.map(|stderr| value(&stderr));
-                cell(value(&policy.figures), error, *decimals)
-            });
-            (name(comparison, policy.named_policy), cells.collect())
-        })
-        .collect();
-    let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let width = |i: usize| {
-        let cells = rows.iter().map(|(_, cells)| cells[i].chars().count());
-        cells.chain([COLUMNS[i].0.len(), COLUMNS[i].1.len()]).max().unwrap_or(0)
+    let row = |policy: &PolicyResult| {
+        let cells = COLUMNS.iter().map(|(_, _, value, decimals)| {
+            let error = policy.stderr.map(|stderr| value(&stderr));
+            cell(value(&policy.figures), error, *decimals)
+        });
+        (policy.name(), cells.collect())
     };
-    let mut line = |first_cell: &str, cells: &[&str]| {
-        let _ = write!(text, "{first_cell:first$}");
-        for (i, cell) in cells.iter().enumerate() {
-            let _ = write!(text, "  {cell:>width$}", width = width(i));
-        }
-        text.push('\n');
-    };
-    line("", &COLUMNS.map(|column| column.0));
-    line("", &COLUMNS.map(|column| column.1));
-    for (name, cells) in &rows {
-        line(name, &cells.iter().map(String::as_str).collect::<Vec<_>>());
-    }
+    let rows: Vec<(String, Vec<String>)> = comparison.policies.iter().map(row).collect();
+    let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
+    let table = TextTable::new(heads, &rows);
+    let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
+    table.write(&mut text, &rows);
     text.push('\n');
-    for note in notes(comparison, settings) {
-        let _ = writeln!(text, "{note}");
+    for note in notes(comparison, settings).into_iter().chain(table.left_out()) {
+        write_note(&mut text, &note);
     }
     text
 }
@@ -104,9 +95,13 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
                 .into(),
         );
     }
-    if settings.policies.contains(&NamedPolicy::BestConstant) && comparison.best_constant.is_none()
-    {
-        notes.push("best-constant: no constant has as few pending minutes as ensemble.".into());
+    if settings.policies.contains(&NamedPolicy::BestConstant) {
+        notes.push(comparison.best_constant.map_or_else(
+            || "best-constant: no constant has as few pending minutes as ensemble.".into(),
+            |n| {
+                format!("best-constant: constant:{n}, the smallest with at most ensemble's pending minutes.")
+            },
+        ));
     }
     if settings.policies.iter().any(|named_policy| matches!(named_policy, NamedPolicy::Rates(_))) {
         notes.push(

@@ -1,0 +1,168 @@
+//! The progress of a long command: a line on standard error, drawn only on a terminal.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use crate::simulate::Progress;
+
+/// The line that is drawn now. Ctrl-C removes it.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// The time between two drawings, so that the clock moves while nothing else does.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// The length of the bar: a run is this long.
+const PER_RUN: f64 = 1_000.0;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the line.
+pub(super) fn clear() {
+    if let Some(bar) = locked(&SHOWN).take() {
+        bar.finish_and_clear();
+    }
+}
+
+fn show(template: &str, message: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    let bar = ProgressBar::new(0)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(message.to_owned());
+    bar.enable_steady_tick(REDRAW);
+    clear();
+    *locked(&SHOWN) = Some(bar.clone());
+    bar
+}
+
+/// Does some work while a line shows its name and the elapsed time.
+pub(super) fn during<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    show("{spinner} {wide_msg} {elapsed_precise}", name);
+    let result = work();
+    clear();
+    result
+}
+
+/// Does work that consists of runs, while a bar shows how much of it is done, the runs in progress,
+/// and the elapsed and the remaining time.
+pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
+    let template = "{bar:12} {percent:>3} %  {elapsed_precise}  {wide_msg}";
+    let bar = show(template, "preparing");
+    let runs = Mutex::new(Runs::default());
+    let draw = |change: &dyn Fn(&mut Runs)| {
+        let mut runs = locked(&runs);
+        change(&mut runs);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares >= 0")]
+        let whole = |share: f64| (PER_RUN * share) as u64;
+        bar.set_length(whole(runs.planned as f64));
+        bar.set_position(whole(runs.completed()));
+        bar.set_message(runs.message(bar.elapsed()));
+    };
+    let result = work(&Progress {
+        planned: &|count| draw(&|runs| runs.planned += count),
+        advanced: &|name, share| draw(&|runs| runs.advance(name, share, bar.elapsed())),
+    });
+    clear();
+    result
+}
+
+/// The state of the runs of a command. Times are since its start.
+#[derive(Default)]
+struct Runs {
+    planned: usize,
+    done: usize,
+    /// The sum of the times that the done runs took, in seconds.
+    seconds_done: f64,
+    /// The runs in progress, by name.
+    running: BTreeMap<String, Running>,
+}
+
+/// A run in progress.
+struct Running {
+    start: Duration,
+    /// The share that is done, below 1.
+    share: f64,
+}
+
+impl Running {
+    /// The time that the run has left, in seconds, at the rate of its past. `None` at its start.
+    fn seconds_left(&self, now: Duration) -> Option<f64> {
+        let passed = now.saturating_sub(self.start).as_secs_f64();
+        (self.share > 0.0).then(|| passed * (1.0 - self.share) / self.share)
+    }
+}
+
+impl Runs {
+    fn advance(&mut self, name: &str, share: f64, now: Duration) {
+        if share < 1.0 {
+            let new = || Running { start: now, share };
+            self.running.entry(name.to_owned()).or_insert_with(new).share = share;
+        } else if let Some(Running { start, .. }) = self.running.remove(name) {
+            self.done += 1;
+            self.seconds_done += now.saturating_sub(start).as_secs_f64();
+        }
+    }
+
+    /// The number of runs that are done, with the done shares of those in progress.
+    fn completed(&self) -> f64 {
+        self.done as f64 + self.running.values().map(|run| run.share).sum::<f64>()
+    }
+
+    /// The time until all planned runs are done, in seconds, if a run that has not started takes as
+    /// long as the others on average. `None` until each run in progress has a rate.
+    ///
+    /// The rate of each run counts by itself, because a policy may take a hundred times as long as
+    /// another.
+    fn seconds_left(&self, now: Duration) -> Option<f64> {
+        let running = self.running.values().map(|run| run.seconds_left(now));
+        let left = running.collect::<Option<Vec<f64>>>()?;
+        let passed = |run: &Running| now.saturating_sub(run.start).as_secs_f64();
+        let sum = left.iter().sum::<f64>();
+        let total = self.seconds_done + self.running.values().map(passed).sum::<f64>() + sum;
+        let known = self.done + left.len();
+        let waiting = self.planned.saturating_sub(known) as f64 * total / known.max(1) as f64;
+        let longest = left.iter().copied().fold(0.0, f64::max);
+        Some(longest.max((sum + waiting) / left.len().max(1) as f64))
+    }
+
+    fn message(&self, now: Duration) -> String {
+        let names = self.running.iter();
+        let names: Vec<String> =
+            names.map(|(name, run)| format!("{name} {:.0} %", 100.0 * run.share)).collect();
+        if names.is_empty() {
+            return "preparing".into();
+        }
+        let left = self.seconds_left(now).map_or_else(String::new, |seconds| {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            format!("{:#} left, ", HumanDuration(left))
+        });
+        format!("{left}{} of {} done, {}", self.done, self.planned, names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Runs;
+
+    #[test]
+    fn each_run_counts_by_its_share_and_its_own_rate() {
+        let mut runs = Runs { planned: 4, ..Runs::default() };
+        let mut check = |name: &str, share: f64, now: u64, completed: f64, message: &str| {
+            let now = Duration::from_secs(now);
+            runs.advance(name, share, now);
+            assert_eq!((runs.completed(), runs.message(now).as_str()), (completed, message));
+        };
+        check("reactive", 0.0, 0, 0.0, "0 of 4 done, reactive 0 %");
+        check("reactive", 0.5, 5, 0.5, "35s left, 0 of 4 done, reactive 50 %");
+        check("reactive", 1.0, 10, 1.0, "preparing");
+        check("ensemble", 0.0, 10, 1.0, "1 of 4 done, ensemble 0 %");
+        check("ensemble", 0.25, 35, 1.25, "3m left, 1 of 4 done, ensemble 25 %");
+        check("oracle", 0.0, 35, 1.25, "1 of 4 done, ensemble 25 %, oracle 0 %");
+    }
+}

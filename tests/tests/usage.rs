@@ -1,0 +1,224 @@
+//! Wrong usage and failures of the commands that need no cluster: one row is one run of the binary.
+//!
+//! Exit codes are 0 after success, 1 after a failure and 2 after wrong usage. Each error names the
+//! argument or the file, and what to do.
+
+use std::fs;
+
+use tests::{prophet, run};
+
+/// The arguments, separated by spaces; the exit code; and a part of standard error.
+///
+/// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
+/// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
+const ROWS: [(&str, i32, &str); 62] = [
+    // Commands.
+    ("", 2, "Usage: prophet <COMMAND>"),
+    ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
+    ("trace", 2, "Usage: prophet trace <COMMAND>"),
+    ("trace describ", 2, "unrecognized subcommand 'describ'"),
+    // Options of simulate.
+    ("simulate log.csv", 2, "unexpected argument 'log.csv'"),
+    ("simulate --polices reactive", 2, "tip: a similar argument exists: '--policies'"),
+    (
+        "simulate --policies magic",
+        2,
+        "'--policies <A,B>': unknown policy \"magic\": expected reactive,",
+    ),
+    ("simulate --quantile 1.5", 2, "'--quantile <Q>': expected a number between 0 and 1"),
+    ("simulate --service-level 0", 2, "expected a number between 0 and 1"),
+    ("simulate --wait-cost 0", 2, "'--wait-cost <D>': expected a price above 0"),
+    ("simulate --idle-cost inf", 2, "'--idle-cost <D>': expected a price above 0"),
+    (
+        "simulate --idle-cost 1 --quantile 0.9",
+        2,
+        "'--idle-cost <D>' cannot be used with '--quantile <Q>'",
+    ),
+    ("simulate --tick soon", 2, "'--tick <TIME>': expected a duration such as 90s, 5m, 2h or 8d"),
+    ("simulate --tick 0s", 2, "'--tick <TIME>': must be at least 1s"),
+    ("simulate --tick 1s --launch-latency 30d", 2, "tick: 1s is too short for launches of 30d"),
+    ("simulate --launch-latency lognormal:9m:4m", 2, "must not be below the median"),
+    (
+        "simulate --launch-failure-share 1",
+        2,
+        "'--launch-failure-share <SHARE>': expected a number from 0",
+    ),
+    ("simulate --replays 0", 2, "'--replays <N>': 0 is not in 1..=1000"),
+    (
+        "simulate --jitter 1m",
+        2,
+        "--jitter shifts the submissions of several replays: also give --replays",
+    ),
+    ("simulate --jitter 1m --replays 1", 2, "also give --replays"),
+    ("simulate --instance-type z9.huge", 2, "possible values: m5.large"),
+    (
+        "simulate --instance-type m5.large --catalog c.yaml",
+        2,
+        "cannot be used with '--catalog <FILE>'",
+    ),
+    ("simulate --scheduler best", 2, "possible values: pack, spread"),
+    ("simulate --from yesterday", 2, "'--from <T>': expected a date (2017-11-06)"),
+    // Windows.
+    (
+        "simulate --trace log.csv --from 2030-01-01",
+        1,
+        "--from 2030-01-01 is after the log's end; the log covers 2024-01-01 01:00 to 2024-01-03",
+    ),
+    (
+        "simulate --trace log.csv --from 100d",
+        1,
+        "--from 100d (2024-04-10 01:00) is after the log's end; the log covers",
+    ),
+    (
+        "simulate --trace log.csv --until 2020-01-01",
+        1,
+        "--until 2020-01-01 is not after the log's start; the log covers",
+    ),
+    (
+        "simulate --trace log.csv --from 2d --until 1d",
+        1,
+        "--until 1d (2024-01-02 01:00) is not after --from 2d (2024-01-03 01:00)",
+    ),
+    (
+        "simulate --trace log.csv --from 1d --until 2030-01-01 --policies reactive",
+        0,
+        "note: --until 2030-01-01 is after the log's end",
+    ),
+    (
+        "simulate --trace log.csv --policies reactive",
+        0,
+        "note: no job precedes --from (by default the first job)",
+    ),
+    (
+        "simulate --trace log.csv --from 2020-01-01 --policies reactive",
+        0,
+        "note: no job precedes --from 2020-01-01",
+    ),
+    (
+        "simulate --trace log.csv --from 1d --until 86460s",
+        1,
+        "until 2024-01-02 01:01, no job is submitted that fits",
+    ),
+    (
+        "backtest --trace log.csv",
+        1,
+        "give a later --from, such as --from 14d; the log covers 2024-01-01 01:00",
+    ),
+    ("backtest --trace log.csv --from 2030-01-01", 1, "--from 2030-01-01 is after the log's end"),
+    (
+        "backtest --trace log.csv --from 1d --until 86460s",
+        1,
+        "until 2024-01-02 01:01, no job is submitted that fits",
+    ),
+    // Files.
+    ("simulate --trace none.csv", 1, "failed to read none.csv: No such file"),
+    ("simulate --trace folder", 1, "failed to read folder: Is a directory"),
+    ("simulate --settings none.yaml", 1, "failed to read none.yaml: No such file"),
+    ("simulate --settings bad.yaml", 1, "unknown field `tik`"),
+    ("simulate --catalog folder", 1, "failed to read folder: Is a directory"),
+    ("simulate --model none.onnx", 1, "none.onnx: No such file"),
+    ("simulate --onnx-runtime none.so", 1, "failed to start ONNX Runtime (none.so)"),
+    ("simulate --out pods.csv", 1, "failed to write into pods.csv: it is a file; name a directory"),
+    (
+        "simulate --trace log.csv --out none.csv/../log.csv/x",
+        1,
+        "failed to write into none.csv/../log.csv/x",
+    ),
+    // Options of backtest.
+    ("backtest --forecasters magic", 2, "unknown forecaster \"magic\": expected a forecaster that"),
+    ("backtest --forecasters constant:4", 2, "unknown forecaster"),
+    ("backtest --seeds 0", 2, "'--seeds <N>': 0 is not in 1..=1000"),
+    ("backtest --paper --tick 1m", 2, "'--paper' cannot be used with '--tick <TIME>'"),
+    ("backtest --named-model mine.onnx", 2, "expected NAME=FILE"),
+    ("backtest --named-model onnx=mine.onnx", 2, "use another name for the model"),
+    ("backtest --named-model mine=none.onnx", 1, "mine cannot be run"),
+    // embed, trace and model.
+    ("embed", 2, "--shapes <FILE>"),
+    ("embed --shapes none.csv", 1, "failed to read none.csv: No such file"),
+    ("embed --shapes log.csv", 1, "log.csv:2: the columns must be name, count"),
+    ("embed --shapes pods.csv --mode whole", 2, "possible values: bins, share"),
+    ("trace describe", 2, "<FILE>"),
+    ("trace describe none.csv", 1, "failed to read none.csv: No such file"),
+    ("trace ticks log.csv --tick 0", 2, "'--tick <TIME>': must be at least 1s"),
+    (
+        "trace generate --days 3660 --jobs-per-day 10000",
+        2,
+        "--days times --jobs-per-day is 36600000, above the limit",
+    ),
+    (
+        "trace generate --days 1 --out folder",
+        1,
+        "failed to write folder: it is a directory; name a file",
+    ),
+    ("trace generate --days 1 --out none/log.csv", 1, "the directory of the file does not exist"),
+    ("model check none.onnx", 2, "none.onnx"),
+];
+
+#[test]
+fn errors_name_the_argument_and_what_to_do() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let run = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let output = prophet(&arguments).current_dir(&folder).output().expect("prophet starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(run("trace generate --days 3 --jobs-per-day 100 --out log.csv").0, Some(0));
+    let header = "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes";
+    fs::write(path("pods.csv"), format!("{header}\nweb,10,0,1000,1,0\n")).expect("pods.csv");
+    fs::write(path("bad.yaml"), "tik: 1m\n").expect("bad.yaml");
+    fs::create_dir(path("folder")).expect("folder");
+    let mut wrong = Vec::new();
+    for (arguments, code, expected) in ROWS {
+        let (got, error) = run(arguments);
+        if got != Some(code) || !error.contains(expected) {
+            wrong.push(format!(
+                "prophet {arguments}\n  expected {code}: {expected}\n  got {got:?}: {error}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each cost has its own default, so the exchange rate changes with either.
+#[test]
+fn each_cost_applies_alone() {
+    let check = |typed: &[&str], expected: &str| {
+        let (code, out, error) = run(&[&["simulate", "--policies", "reactive"], typed].concat());
+        let text = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rate = format!("a pending pod-hour costs as much as {expected} idle instance-hours");
+        assert!(code == 0 && text.contains(&rate), "{typed:?}: {out}{error}");
+    };
+    check(&[], "9");
+    check(&["--wait-cost", "3"], "3");
+    check(&["--idle-cost", "0.5"], "18");
+    check(&["--wait-cost", "3", "--idle-cost", "0.5"], "6");
+}
+
+#[test]
+fn every_help_has_examples() {
+    let commands = [
+        "",
+        "run",
+        "plan",
+        "explain",
+        "catalog",
+        "crd",
+        "simulate",
+        "backtest",
+        "embed",
+        "trace",
+        "trace describe",
+        "trace ticks",
+        "trace generate",
+        "model",
+        "model check",
+        "history",
+        "history export",
+    ];
+    for command in commands {
+        let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let (code, out, _) = run(&arguments);
+        assert!(code == 0 && out.contains("Example"), "{arguments:?}: {out}");
+    }
+}
