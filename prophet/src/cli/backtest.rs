@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             args.named_models[..at].iter().all(|other| other.name != *name),
             "--named-model: the name {name} is given twice"
         );
-        args.log.check_network(name, file)?;
+        args.log.check_network(file).with_context(|| format!("--named-model {name}"))?;
     }
     let replay = args.log.replay(settings, |settings, trace| {
         if args.paper && settings.from.is_none() {

@@ -6,16 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
+use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
 use embedder::Catalog;
 use indicatif::{ProgressBar, ProgressStyle};
 use placeholders::Objective;
 
-use super::output;
+use super::{input, output};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::forecast::{Method, onnx};
-use crate::replay::{Unplaceable, Workload};
-use crate::simulate::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint};
+use crate::replay::Workload;
+use crate::simulate::{
+    LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
+};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{Recipe, Trace};
@@ -101,8 +104,7 @@ impl LogArgs {
     ) -> anyhow::Result<SimulationSettings> {
         let mut settings = match &self.settings {
             None => SimulationSettings::default(),
-            Some(path) => SimulationSettings::parse(&output::read_text(path)?)
-                .with_context(|| path.display().to_string())?,
+            Some(path) => input::settings(path)?,
         };
         self.set_files(&mut settings)?;
         if let (Some(wait), Some(idle)) = (self.wait_cost, self.idle_cost) {
@@ -118,11 +120,7 @@ impl LogArgs {
         set(&mut settings.launch_latency, self.launch_latency);
         set(&mut settings.seed, self.seed);
         more(&mut settings);
-        let named = self
-            .settings
-            .as_deref()
-            .map_or("invalid options".into(), |path| path.display().to_string());
-        settings.check().context(named)?;
+        settings.check().context("invalid options")?;
         Ok(settings)
     }
 
@@ -131,10 +129,7 @@ impl LogArgs {
             settings.trace = Some(trace.display().to_string());
         }
         if let Some(path) = &self.catalog {
-            let file = CatalogFile::parse(&output::read_text(path)?)
-                .with_context(|| path.display().to_string())?;
-            file.catalog().with_context(|| path.display().to_string())?;
-            settings.catalog = Some(file);
+            settings.catalog = Some(input::catalog(path)?);
         } else if !self.instance_type.is_empty() {
             let types = self.instance_type.iter().filter_map(|name| instance_type(name)).collect();
             settings.catalog = Some(CatalogFile { instance_types: types });
@@ -146,9 +141,8 @@ impl LogArgs {
     }
 
     /// Fails if the model in `file` cannot be run, so that the error comes before the long runs.
-    /// `name` stands for the model in the message.
-    pub(super) fn check_network(&self, name: &str, file: &str) -> anyhow::Result<()> {
-        usable(name, &onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref())
+    pub(super) fn check_network(&self, file: &str) -> anyhow::Result<()> {
+        usable(&onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref())
     }
 
     /// Reads the log, and prepares its replay. `more` sets the options that depend on the log.
@@ -162,8 +156,13 @@ impl LogArgs {
         more: impl FnOnce(&mut SimulationSettings, &Trace),
     ) -> anyhow::Result<LoadedLog> {
         check_network(&settings, self.onnx_runtime.as_deref())?;
-        let trace = load(&mut settings)?;
+        let mut trace = load(&mut settings)?;
         more(&mut settings, &trace);
+        let window = window(&settings, &trace)?;
+        // Runs end at most this long after the window, so later jobs have no effect.
+        let end = window.1.saturating_add(WAIT_SECONDS_MAX);
+        trace.jobs.retain(|job| job.submit < end);
+        check_span(&trace, Some(window), settings.tick)?;
         let catalog = {
             let entries = || CatalogFile { instance_types: default_types(&trace.jobs) };
             settings
@@ -172,14 +171,12 @@ impl LogArgs {
                 .catalog()
                 .context("the catalog is invalid")?
         };
-        settings.check_names(&catalog).context("the settings are invalid")?;
+        let named = self.settings.as_ref().map(|path| path.display().to_string());
+        settings.check_names(&catalog).context(named.unwrap_or("invalid options".into()))?;
         let workload = Workload::new(&trace.jobs, &catalog);
-        for Unplaceable { first, jobs, reason } in &workload.unplaceable {
-            eprintln!(
-                "note: {jobs} jobs fit on no instance type and are skipped ({reason}; the first is job {first})"
-            );
+        for unplaceable in &workload.unplaceable {
+            eprintln!("note: {}", unplaceable.sentence(&catalog));
         }
-        let window = window(&settings, &trace)?;
         if workload.jobs_within(window) == 0 {
             bail!(
                 "no job is evaluated: between --from and --until no job is submitted that fits an instance type"
@@ -208,7 +205,7 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
     if !has(Method::Onnx) && !has(Method::Ensemble) {
         return Ok(());
     }
-    let Err(error) = usable("the model", &settings.model_source(), library) else {
+    let Err(error) = usable(&settings.model_source(), library) else {
         return Ok(());
     };
     let required = library.is_some() || settings.model.is_some() || !has(Method::Ensemble);
@@ -219,13 +216,12 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
     Ok(())
 }
 
-/// Fails if the engine cannot start or cannot run the model. `name` stands for the model in the
-/// message.
-fn usable(name: &str, model: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<()> {
+/// Fails if the engine cannot start or cannot run the model.
+fn usable(model: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<()> {
     let engine = onnx::start(library)?;
     if let Err(faults) = model.load() {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bail!("{name} cannot be run by {engine}: {}", faults.join("; "));
+        bail!("{model} cannot be run by {engine}: {}", faults.join("; "));
     }
     Ok(())
 }
@@ -254,7 +250,7 @@ fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
 /// The evaluated time: its first second and the second after its last, in the log's seconds.
 ///
 /// # Errors
-/// The log has no job, the time is empty or after the last job, or it has too many ticks.
+/// The log has no job, or the time is empty or after the last job.
 fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
     let (first, last) = match (trace.jobs.first(), trace.jobs.last()) {
         (Some(first), Some(last)) => (first.submit, last.submit),
@@ -269,7 +265,6 @@ fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, 
     if until <= from {
         bail!("no job is evaluated: --until is not after --from");
     }
-    check_ticks(&trace.source, (first.min(from), until.max(last)), settings.tick)?;
     if from <= first {
         eprintln!(
             "note: no job precedes --from: policies that learn start untrained, and static-max holds no placeholders"
@@ -322,20 +317,45 @@ pub(super) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// The largest number of ticks of a replay: 19 years of one-minute ticks. A longer log most likely
-/// has a wrong time in it.
-const TICKS_MAX: i64 = 10_000_000;
+/// The largest number of ticks of a replay: five years of one-minute ticks. The longest public logs
+/// cover less, and a longer one most likely has a wrong time in it. The limit also bounds the memory
+/// of a backtest, which keeps all ticks.
+const TICKS_MAX: i64 = 5 * 366 * 1_440;
 
-/// Fails if a log has more than `TICKS_MAX` ticks from `first` to `last`, in seconds.
-pub(super) fn check_ticks(
-    source: &str,
-    (first, last): (i64, i64),
+/// Fails if a log and the evaluated time have more than `TICKS_MAX` ticks together.
+pub(super) fn check_span(
+    trace: &Trace,
+    window: Option<(i64, i64)>,
     tick: Span,
 ) -> anyhow::Result<()> {
-    let ticks = (last - first) / tick.as_seconds();
-    anyhow::ensure!(
-        ticks <= TICKS_MAX,
-        "{source}: {ticks} ticks of {tick} from the first job to the last exceed the limit of {TICKS_MAX}: check the log's times and --tick"
+    let (Some(first), Some(last)) = (trace.jobs.first(), trace.jobs.last()) else {
+        return Ok(());
+    };
+    let (from, until) = window.unwrap_or((first.submit, last.submit));
+    let (start, end) = (first.submit.min(from), last.submit.max(until));
+    let ticks = end.saturating_sub(start) / tick.as_seconds().max(1);
+    if ticks <= TICKS_MAX {
+        return Ok(());
+    }
+    let pairs = trace.jobs.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let gap = pairs.max_by_key(|(before, after)| after.submit - before.submit);
+    let gap = gap.map_or(String::new(), |(before, after)| {
+        let (one, other) = (time(before.submit), time(after.submit));
+        format!(
+            " The longest time without a job is from job {} ({one}) to job {} ({other}).",
+            before.name, after.name
+        )
+    });
+    bail!(
+        "{}: {} to {} are {ticks} ticks of {tick}, more than the limit of {TICKS_MAX}: check the times, or give an earlier --until, a longer --tick or a part of the log.{gap}",
+        trace.source,
+        time(start),
+        time(end)
     );
-    Ok(())
+}
+
+/// A time of a log as a date, or as the second of a log that does not start near 1970.
+fn time(seconds: i64) -> String {
+    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds > 366 * 86_400);
+    date.map_or(format!("second {seconds}"), |date| date.format("%FT%TZ").to_string())
 }

@@ -14,6 +14,7 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod input;
 mod log;
 mod model;
 mod output;

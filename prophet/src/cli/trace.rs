@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::output;
+use super::log::check_span;
 use super::output::OutputFormat;
+use super::{input, output};
 use crate::catalog::{CatalogFile, default_types};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, ticks};
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Description, Recipe, Trace, describe};
+use crate::trace::{Description, JOBS_MAX, Recipe, Trace, describe};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -97,10 +98,6 @@ pub(super) struct GenerateArgs {
     out: Option<PathBuf>,
 }
 
-/// The largest number of generated jobs. Jobs are generated in memory, and this many take about
-/// 4 GB.
-const JOBS_MAX: u64 = 20_000_000;
-
 fn tick(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
     if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
@@ -124,7 +121,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
     anyhow::ensure!(
-        u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX,
+        u64::from(*days) * u64::from(*jobs_per_day) <= JOBS_MAX as u64,
         "--days times --jobs-per-day exceeds the limit of {JOBS_MAX} jobs"
     );
     let recipe = Recipe {
@@ -145,8 +142,8 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, lenient, catalog, tick, out } = args;
     let trace = trace::read(trace, *lenient)?;
+    check_span(&trace, None, *tick)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
-    super::log::check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let write = |to: &mut dyn io::Write| write_ticks(&workload, &catalog, *tick, to);
     match out {
@@ -186,41 +183,27 @@ fn write_ticks(
 /// The catalog of a file, or one of instance types that suit the log.
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
-        Some(path) => CatalogFile::parse(&output::read_text(path)?)
-            .with_context(|| path.display().to_string())?,
+        Some(path) => input::catalog(path)?,
         None => CatalogFile { instance_types: default_types(&trace.jobs) },
     };
     file.catalog().context("the catalog is invalid")
 }
 
-/// The times of the first and the last submission, in the log's seconds.
-fn span(trace: &Trace) -> (i64, i64) {
-    trace
-        .jobs
-        .first()
-        .zip(trace.jobs.last())
-        .map_or((0, 0), |(first, last)| (first.submit, last.submit))
-}
-
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let trace = trace::read(&args.trace, args.lenient)?;
+    check_span(&trace, None, args.tick)?;
     let catalog = catalog_for(&trace, args.catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let series = offered(&workload, &catalog, SchedulerKind::Pack);
     let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
     let demand: Vec<_> = buckets.zip(series.buckets).collect();
-    super::log::check_ticks(&trace.source, span(&trace), args.tick)?;
     let description = describe(&trace, &demand, args.tick.as_seconds());
     match args.output {
         OutputFormat::Json => output::print_json(&description),
         OutputFormat::Table => {
             let mut text = table(&description, args.tick);
             for unplaceable in &workload.unplaceable {
-                let _ = writeln!(
-                    text,
-                    "{} jobs fit on no instance type: {}",
-                    unplaceable.jobs, unplaceable.reason
-                );
+                let _ = writeln!(text, "{}", unplaceable.sentence(&catalog));
             }
             output::print(&text)
         }

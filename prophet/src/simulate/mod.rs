@@ -54,4 +54,4 @@ pub use report::{write_report, write_table};
 pub use settings::{
     GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
 };
-pub use world::simulate;
+pub use world::{WAIT_SECONDS_MAX, simulate};
