@@ -142,7 +142,7 @@ impl LogArgs {
 
     /// Fails if the model in `file` cannot be run, so that the error comes before the long runs.
     pub(super) fn check_network(&self, file: &str) -> anyhow::Result<()> {
-        usable(&onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref())
+        usable(&onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref()).map(|_| ())
     }
 
     /// Reads the log, and prepares its replay. `more` sets the options that depend on the log.
@@ -196,34 +196,44 @@ pub(super) struct LoadedLog {
     pub(super) window: (i64, i64),
 }
 
-/// Starts the engine and loads the model if a policy uses it, so that errors come before the long
-/// runs. Without an explicit `--model` or `--onnx-runtime`, the ensemble runs without a model.
+/// Starts the engine and loads the model if a policy uses it or an option names it, so that errors
+/// come before the long runs. Without an explicit `--model` or `--onnx-runtime`, the ensemble runs
+/// without a model.
 fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyhow::Result<()> {
     let has = |method| {
         settings.policies.iter().any(|p| matches!(p, NamedPolicy::Forecast(m, _) if *m == method))
     };
-    if !has(Method::Onnx) && !has(Method::Ensemble) {
+    let named = library.is_some() || settings.model.is_some();
+    if !named && !has(Method::Onnx) && !has(Method::Ensemble) {
         return Ok(());
     }
-    let Err(error) = usable(&settings.model_source(), library) else {
+    let source = settings.model_source();
+    let tick = settings.tick;
+    let fits = |model: onnx::Model| {
+        let of_model = model.spec().tick_seconds;
+        anyhow::ensure!(
+            of_model % tick.as_seconds() == 0,
+            "{source} has ticks of {of_model} s, which are no multiple of --tick {tick}"
+        );
+        Ok(())
+    };
+    let Err(error) = usable(&source, library).and_then(fits) else {
         return Ok(());
     };
-    let required = library.is_some() || settings.model.is_some() || !has(Method::Ensemble);
-    if required {
+    if named || !has(Method::Ensemble) {
         return Err(error);
     }
     eprintln!("note: the ensemble runs without a model: {error:#}");
     Ok(())
 }
 
-/// Fails if the engine cannot start or cannot run the model.
-fn usable(model: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<()> {
+/// Loads a model. Fails if the engine cannot start or cannot run the model.
+fn usable(source: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<onnx::Model> {
     let engine = onnx::start(library)?;
-    if let Err(faults) = model.load() {
+    source.load().map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bail!("{model} cannot be run by {engine}: {}", faults.join("; "));
-    }
-    Ok(())
+        anyhow::anyhow!("{source} cannot be run by {engine}: {}", faults.join("; "))
+    })
 }
 
 /// Overwrites a setting if its option was given on the command line.
@@ -332,7 +342,7 @@ pub(super) fn check_span(
         return Ok(());
     };
     let (from, until) = window.unwrap_or((first.submit, last.submit));
-    let (start, end) = (first.submit.min(from), last.submit.max(until));
+    let (start, end) = (first.submit.min(from), last.submit.max(until.saturating_sub(1)));
     let ticks = end.saturating_sub(start) / tick.as_seconds().max(1);
     if ticks <= TICKS_MAX {
         return Ok(());
@@ -354,8 +364,9 @@ pub(super) fn check_span(
     );
 }
 
-/// A time of a log as a date, or as the second of a log that does not start near 1970.
+/// A time of a log: a date if it is Unix time, and the log's second otherwise. Unix times of logs of
+/// clusters are above a billion seconds (2001).
 fn time(seconds: i64) -> String {
-    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds > 366 * 86_400);
+    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds >= 1_000_000_000);
     date.map_or(format!("second {seconds}"), |date| date.format("%FT%TZ").to_string())
 }

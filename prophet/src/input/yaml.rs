@@ -123,6 +123,9 @@ fn problem(error: &Error, node: &Node) -> String {
         Error::ExpectedStringKeyForExternallyTaggedEnum { .. } => "expected a field in it".into(),
         Error::MultipleDocuments { .. } => "a second document starts here: give one".into(),
         Error::NullIntoString { .. } => "expected a value, got null".into(),
+        Error::ExternalMessage { msg, .. } if msg.contains("<document start>") => {
+            "text follows the end of the document".into()
+        }
         Error::Message { msg, .. } => msg.clone(),
         other => UserMessageFormatter.format_message(other).into_owned(),
     }

@@ -76,10 +76,10 @@ fn invalid(problem: String) -> io::Error {
 fn explained(error: io::Error, gzip: bool, lines: u64) -> io::Error {
     let problem = match error.kind() {
         _ if !gzip => return error,
-        io::ErrorKind::UnexpectedEof => "end early",
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => "are damaged",
+        io::ErrorKind::UnexpectedEof => "ends early",
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => "is damaged",
         _ => return error,
     };
     let whence = if lines == 0 { String::new() } else { format!(" after line {lines}") };
-    invalid(format!("the gzip data {problem}{whence}: copy or download the file again"))
+    invalid(format!("the gzip stream {problem}{whence}: copy or download the file again"))
 }

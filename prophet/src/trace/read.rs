@@ -75,9 +75,9 @@ pub enum TraceError {
     },
 }
 
-/// The most jobs of a log. Jobs are kept in memory, and this many take about 4 GB. The largest
-/// public logs of clusters have some millions.
-pub const JOBS_MAX: usize = 20_000_000;
+/// The most jobs of a log. Jobs are kept in memory, and this many take about 2 GB. The largest
+/// public logs of batch clusters have some millions.
+pub const JOBS_MAX: usize = 10_000_000;
 
 /// Reads a log. A gzip file is decompressed.
 ///

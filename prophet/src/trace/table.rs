@@ -88,16 +88,9 @@ impl Reader for Table {
             return Ok(Row::Blank);
         }
         let fields = split_line(line)?;
-        if let Some(surplus) = fields.get(self.width) {
-            return Err(TraceFault::new(
-                "",
-                format!(
-                    "expected {} columns, got {}; the first surplus one is",
-                    self.width,
-                    fields.len()
-                ),
-                surplus,
-            ));
+        if fields.len() > self.width {
+            let problem = format!("expected {} columns, got {}", self.width, fields.len());
+            return Err(TraceFault::new("", problem, ""));
         }
         let places = self.places;
         let get = |column| get(&places, &fields, column);
