@@ -256,7 +256,7 @@ fn a_synthetic_log_is_unchanged_after_writing_and_reading_it() {
     assert_eq!(load(std::str::from_utf8(&text).unwrap(), false).unwrap().jobs, jobs);
     let named = Job { name: "a, \"b\"".into(), ..jobs[0].clone() };
     let mut text = Vec::new();
-    write_table(&[named.clone()], &mut text).unwrap();
+    write_table(std::slice::from_ref(&named), &mut text).unwrap();
     assert_eq!(load(std::str::from_utf8(&text).unwrap(), false).unwrap().jobs, [named]);
 }
 

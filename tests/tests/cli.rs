@@ -367,22 +367,6 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
 }
 
 #[test]
-fn a_bad_catalog_names_file_line_and_field() {
-    let folder = folder();
-    let path = folder.path().join("catalog.yaml").display().to_string();
-    fs::write(&path, "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n")
-        .expect("catalog");
-    let (code, _, error) = run(&["simulate", "--catalog", &path]);
-    assert!(
-        code == 1
-            && error.contains("catalog.yaml")
-            && error.contains("line 3")
-            && error.contains("cpuMilli"),
-        "{error}"
-    );
-}
-
-#[test]
 fn an_interrupted_run_leaves_no_half_written_file() {
     let folder = folder();
     let out = folder.path().join("out");

@@ -336,7 +336,7 @@ mod tests {
     fn faults_contain_line_and_field() {
         check(
             "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n",
-            "f:3: instanceTypes[0].cpuMilli: unknown field; the fields here are name, accelerators, acceleratorKind, cpuMillis, memoryBytes, ephemeralBytes, pods, reserved, pricePerHour, capacityType, groups",
+            "f:3: instanceTypes[0].cpuMilli: unknown field: did you mean cpuMillis?",
         );
         check(
             "instanceTypes:\n- name: a\n  cpuMillis: 1\n",

@@ -30,7 +30,7 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = before.split(|byte| *byte == b'\n').count();
         invalid(format!("line {line} is not UTF-8 text: convert the file, for example with iconv"))
     })?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

@@ -104,9 +104,8 @@ fn problem(error: &Error, node: &Node) -> String {
         Error::Unexpected { expected, .. } => format!("expected {}{got}", kind(expected)),
         Error::SerdeMissingField { .. } => "is missing".into(),
         Error::SerdeUnknownField { field, expected, .. } => {
-            let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
-            match expected.iter().find(|name| plain(name) == plain(field)) {
-                Some(name) => format!("unknown field: write {name}"),
+            match expected.iter().find(|name| is_alike(name, field)) {
+                Some(name) => format!("unknown field: did you mean {name}?"),
                 None => format!("unknown field; the fields here are {}", expected.join(", ")),
             }
         }
@@ -129,6 +128,18 @@ fn problem(error: &Error, node: &Node) -> String {
         Error::Message { msg, .. } => msg.clone(),
         other => UserMessageFormatter.format_message(other).into_owned(),
     }
+}
+
+/// Whether two names differ by at most one letter, apart from letter case and separators.
+fn is_alike(one: &str, other: &str) -> bool {
+    let plain = |name: &str| -> Vec<char> {
+        name.to_lowercase().chars().filter(|letter| !"_-".contains(*letter)).collect()
+    };
+    let (one, other) = (plain(one), plain(other));
+    let start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let ends = one[start..].iter().rev().zip(other[start..].iter().rev());
+    let end = ends.take_while(|(a, b)| a == b).count();
+    one.len().max(other.len()) <= start + end + 1
 }
 
 fn is_digits(node: &Node) -> bool {
@@ -306,7 +317,8 @@ mod tests {
         check("rules:\n- {a: 1}\n- b: x\n", "f:3: rules[1].b: expected a number, got \"x\"");
         check("{\"rules\": [{\"a\":\n[]}]}", "f:2: rules[0].a: expected a single value");
         check("count: 1\ncount: 2\n", "f:2: count: the field occurs twice");
-        check("Count: 1\n", "f:1: Count: unknown field: write count");
+        check("Count: 1\n", "f:1: Count: unknown field: did you mean count?");
+        check("cont: 1\n", "f:1: cont: unknown field: did you mean count?");
         check("size: 1\n", "f:1: size: unknown field; the fields here are count, rules, choice");
         check(
             "choice: {quantile: 0.9, costs: {wait: 1, idle: 1}}\n",

@@ -58,12 +58,14 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// The log has more jobs than the limit.
-    #[error("{}:{line}: the log has more than {JOBS_MAX} jobs: give a part of it", path.display())]
+    #[error("{}:{line}: the log has more than {most} jobs: give a part of it", path.display())]
     TooManyJobs {
         /// The file.
         path: PathBuf,
         /// The line of the first job above the limit.
         line: u64,
+        /// The limit.
+        most: usize,
     },
     /// The log has no job that ran.
     #[error("{}: the log has no job that ran{notes}", path.display())]
@@ -85,6 +87,10 @@ pub const JOBS_MAX: usize = 10_000_000;
 /// Returns an error if the file cannot be read, its format is unknown, it has no job that ran or
 /// too many jobs, or, unless `lenient`, a line is malformed.
 pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
+    read_at_most(JOBS_MAX, path, lenient)
+}
+
+fn read_at_most(most: usize, path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     let failed = |source| TraceError::Read { path: path.into(), source };
     let mut lines = Lines::open(path).map_err(failed)?;
     let mut line = String::new();
@@ -120,8 +126,8 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
                 notes.first_bad.get_or_insert_with(|| bad.to_string());
             }
         }
-        if jobs.len() + reader.open_jobs() > JOBS_MAX {
-            return Err(TraceError::TooManyJobs { path: path.into(), line: lines.number() });
+        if jobs.len() + reader.open_jobs() > most {
+            return Err(TraceError::TooManyJobs { path: path.into(), line: lines.number(), most });
         }
     }
     jobs.extend(reader.finish());
@@ -132,4 +138,30 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     }
     jobs.sort_by_key(|job| job.submit);
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last line of each log is malformed, so an error for it would show that it was read.
+    #[test]
+    fn reading_stops_at_the_limit_of_jobs() {
+        let job = "0,60,1000\n";
+        let event = |id: u32| {
+            format!("{{\"time\":1,\"type\":0,\"collection_id\":{id},\"instance_index\":0}}\n")
+        };
+        for text in [
+            format!("submit,runtime,cpu_millis\n{}x\n", job.repeat(3)),
+            format!("{}{}{}{}x\n", event(1), event(1), event(2), event(3)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            std::fs::write(&path, text).unwrap();
+            let message = read_at_most(2, &path, false).unwrap_err().to_string();
+            let expected =
+                format!("{}:4: the log has more than 2 jobs: give a part of it", path.display());
+            assert_eq!(message, expected);
+        }
+    }
 }
