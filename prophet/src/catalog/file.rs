@@ -131,8 +131,8 @@ impl CatalogFile {
     /// errors.
     ///
     /// # Errors
-    /// A syntax error, an unknown or missing field, an invalid value, or a catalog that is not valid
-    /// as a whole, with the line.
+    /// A syntax error, an unknown or missing field, an invalid value, or a catalog that is not
+    /// valid as a whole, with the line.
     pub fn parse(text: &str, file: &str) -> Result<Self, YamlError> {
         let parsed: Self = input::parse(text, file)?;
         match parsed.catalog() {

@@ -328,8 +328,8 @@ pub(super) fn progress_bar() -> ProgressBar {
 }
 
 /// The largest number of ticks of a replay: five years of one-minute ticks. The longest public logs
-/// cover less, and a longer one most likely has a wrong time in it. The limit also bounds the memory
-/// of a backtest, which keeps all ticks.
+/// cover less, and a longer one most likely has a wrong time in it. The limit also bounds the
+/// memory of a backtest, which keeps all ticks.
 const TICKS_MAX: i64 = 5 * 366 * 1_440;
 
 /// Fails if a log and the evaluated time have more than `TICKS_MAX` ticks together.
@@ -346,6 +346,12 @@ pub(super) fn check_span(
     let ticks = end.saturating_sub(start) / tick.as_seconds().max(1);
     if ticks <= TICKS_MAX {
         return Ok(());
+    }
+    if start < first.submit {
+        bail!(
+            "--from is before the first job, at {}, by more than {TICKS_MAX} ticks",
+            time(first.submit)
+        );
     }
     let pairs = trace.jobs.windows(2).map(|pair| (&pair[0], &pair[1]));
     let gap = pairs.max_by_key(|(before, after)| after.submit - before.submit);
@@ -364,8 +370,8 @@ pub(super) fn check_span(
     );
 }
 
-/// A time of a log: a date if it is Unix time, and the log's second otherwise. Unix times of logs of
-/// clusters are above a billion seconds (2001).
+/// A time of a log: a date if it is Unix time, and the log's second otherwise. Unix times of logs
+/// of clusters are above a billion seconds (2001).
 fn time(seconds: i64) -> String {
     let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds >= 1_000_000_000);
     date.map_or(format!("second {seconds}"), |date| date.format("%FT%TZ").to_string())

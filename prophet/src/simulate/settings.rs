@@ -221,9 +221,9 @@ impl SimulationSettings {
     }
 }
 
-/// The longest tick, scan, launch latency and jitter, in seconds: a day. A tick must be shorter than
-/// the day whose season it samples, no launch takes longer, and a shift of submissions by more than
-/// a day would mix the days of the log.
+/// The longest tick, scan, launch latency and jitter, in seconds: a day. A tick must be shorter
+/// than the day whose season it samples, no launch takes longer, and a shift of submissions by more
+/// than a day would mix the days of the log.
 const DAY_SECONDS: i64 = 86_400;
 
 /// The longest lead time, in ticks. A longer one would exceed the ticks that a history keeps.
