@@ -19,6 +19,7 @@
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
 //! report/      plots, and the frame of HTML reports
+//! input/       files that users give: their kind, their text, errors in YAML
 //! cli/         one file per command; nothing imports it
 //! ```
 
@@ -34,6 +35,7 @@ pub mod decide;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
 pub mod forecast;
+pub mod input;
 #[cfg(feature = "kubernetes")]
 pub mod observe;
 #[cfg(feature = "kubernetes")]

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use super::group::NodeGroup;
+use crate::input;
+use crate::input::YamlError;
 #[cfg(feature = "kubernetes")]
 use crate::observe::Taint;
 
@@ -92,12 +94,9 @@ pub struct GroupEntry {
     pub taints: Vec<String>,
 }
 
-/// Why a file is not a valid catalog.
+/// Why instance types are not a valid catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogFault {
-    /// The text does not have the fields of a catalog. The message contains line and column.
-    #[error("{0}")]
-    Parse(String),
     /// A field has an invalid value.
     #[error("instanceTypes[{index}].{field}: {problem}")]
     Field {
@@ -114,13 +113,35 @@ pub enum CatalogFault {
     Together(#[from] CatalogError),
 }
 
+impl CatalogFault {
+    /// The path of the invalid field in the file (of the list, if no single field is invalid), and
+    /// the problem.
+    pub(crate) fn field_and_problem(&self) -> (String, String) {
+        match self {
+            Self::Field { index, field, problem } => {
+                (format!("instanceTypes[{index}].{field}"), problem.clone())
+            }
+            Self::Together(problem) => ("instanceTypes".into(), problem.to_string()),
+        }
+    }
+}
+
 impl CatalogFile {
-    /// Parses YAML or JSON.
+    /// Parses YAML or JSON, and checks that it is a valid catalog. `file` stands for the file in
+    /// errors.
     ///
     /// # Errors
-    /// A syntax error, an unknown or missing field, or a value of the wrong type, with the line.
-    pub fn parse(text: &str) -> Result<Self, CatalogFault> {
-        serde_saphyr::from_str(text).map_err(|error| CatalogFault::Parse(error.to_string()))
+    /// A syntax error, an unknown or missing field, an invalid value, or a catalog that is not
+    /// valid as a whole, with the line.
+    pub fn parse(text: &str, file: &str) -> Result<Self, YamlError> {
+        let parsed: Self = input::parse(text, file)?;
+        match parsed.catalog() {
+            Ok(_) => Ok(parsed),
+            Err(fault) => {
+                let (field, problem) = fault.field_and_problem();
+                Err(YamlError::new(file, input::line_of(text, &field), &field, problem))
+            }
+        }
     }
 
     /// Builds the catalog.
@@ -231,8 +252,12 @@ impl InstanceTypeEntry {
         if name.trim().is_empty() {
             return Err(("name", "is empty".into()));
         }
-        let hourly = MicroDollars::from_dollars(*price_per_hour)
-            .ok_or_else(|| ("pricePerHour", format!("{price_per_hour} is not a price")))?;
+        let hourly = MicroDollars::from_dollars(*price_per_hour).ok_or_else(|| {
+            (
+                "pricePerHour",
+                format!("expected a price of 0 to a billion dollars, got {price_per_hour}"),
+            )
+        })?;
         let name = match capacity_type {
             CapacityType::OnDemand => name.clone(),
             CapacityType::Spot => format!("{name}/spot"),
@@ -303,46 +328,54 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: &[&str]) {
-        let error =
-            CatalogFile::parse(text).and_then(|file| file.catalog()).unwrap_err().to_string();
-        for part in expected {
-            assert!(error.contains(part), "{part:?} is not in: {error}");
-        }
+    fn check(text: &str, expected: &str) {
+        assert_eq!(CatalogFile::parse(text, "f").unwrap_err().to_string(), expected);
     }
 
     #[test]
     fn faults_contain_line_and_field() {
         check(
             "instanceTypes:\n- name: a\n  cpuMilli: 1\n  pricePerHour: 1\n",
-            &["line 3", "cpuMilli"],
+            "f:3: instanceTypes[0].cpuMilli: unknown field: did you mean cpuMillis?",
         );
-        check("instanceTypes:\n- name: a\n  cpuMillis: 1\n", &["line", "pricePerHour"]);
-        check("instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n", &["line 3"]);
+        check(
+            "instanceTypes:\n- name: a\n  cpuMillis: 1\n",
+            "f:2: instanceTypes[0].pricePerHour: is missing",
+        );
+        check(
+            "instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n",
+            "f:3: instanceTypes[0].cpuMillis: expected a whole number, 0 or more, got \"x\"",
+        );
         check(
             "instanceTypes:\n- {name: a, pricePerHour: 1}\n",
-            &["instanceTypes[0].cpuMillis", "at least one"],
+            "f:2: instanceTypes[0].cpuMillis: give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods",
         );
         check(
-            "instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: -1}\n",
-            &["instanceTypes[0].pricePerHour", "-1"],
+            "instanceTypes:\n- name: a\n  cpuMillis: 1\n  pricePerHour: -1\n",
+            "f:4: instanceTypes[0].pricePerHour: expected a price of 0 to a billion dollars, got -1",
         );
-        check("instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: .nan}\n", &["pricePerHour"]);
+        check(
+            "instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: .nan}\n",
+            "f:2: instanceTypes[0].pricePerHour: expected a price of 0 to a billion dollars, got NaN",
+        );
         check(
             "instanceTypes:\n- {name: a, cpuMillis: 1, reserved: {cpuMillis: 2}, pricePerHour: 1}\n",
-            &["reserved.cpuMillis", "2 of 1"],
+            "f:2: instanceTypes[0].reserved.cpuMillis: reserves 2 of 1",
         );
         check(
             "instanceTypes:\n- {name: a, cpuMillis: 1, pricePerHour: 1}\n- {name: a, cpuMillis: 2, pricePerHour: 1}\n",
-            &["a is listed twice"],
+            "f:2: instanceTypes: instance type a is listed twice",
         );
-        check("instanceTypes: []\n", &["at least one instance type"]);
+        check(
+            "instanceTypes: []\n",
+            "f:1: instanceTypes: a catalog needs at least one instance type",
+        );
     }
 
     #[test]
     fn an_absent_resource_is_unlimited() {
         let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
-        let catalog = CatalogFile::parse(text).unwrap().catalog().unwrap();
+        let catalog = CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
         let bucket = &catalog.buckets()[0];
         let expected = Resources { accelerators: 0, cpu_millis: 7_900, ..Resources::UNLIMITED };
         assert_eq!((bucket.allocatable, bucket.hourly), (expected, MicroDollars(500_000)));

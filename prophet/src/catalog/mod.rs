@@ -8,6 +8,7 @@
 //! karpenter.rs  groups of nodes from Karpenter's pools
 //! offers.rs     the buckets on offer in a cluster, sized by its nodes
 //! price.rs      the price of an instance
+//! unfit.rs      why pods fit no instance type, in words
 //! aws/          groups of nodes from Auto Scaling groups
 //! ```
 
@@ -24,6 +25,7 @@ mod offers;
 #[cfg(feature = "kubernetes")]
 mod price;
 mod table;
+mod unfit;
 
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
 #[cfg(feature = "kubernetes")]
@@ -34,3 +36,4 @@ pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};
 #[cfg(feature = "kubernetes")]
 pub use offers::{Offer, Offers, Sizes, live_groups, offers};
 pub use table::{default_types, instance_type, instance_types};
+pub use unfit::why_unfit;

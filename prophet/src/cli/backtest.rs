@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::value_parser;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         if args.named_models[..at].iter().any(|other| other.name == *name) {
             return Err(usage::conflict(format!("--named-model: the name {name} is given twice")));
         }
-        args.log.check_network(name, file)?;
+        args.log.check_network(file).with_context(|| format!("--named-model {name}"))?;
     }
     let staged = output::stage(args.out.as_deref())?;
     let replay = args.log.replay(settings, |settings, trace| {

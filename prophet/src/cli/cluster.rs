@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use kube::Client;
 
-use super::output;
-use crate::catalog::CatalogFile;
+use super::input;
 use crate::cluster::Allowed;
 use crate::cluster::{Config, GroupSource, RemoteModel};
 use crate::forecast::onnx;
@@ -105,8 +104,7 @@ impl ClusterArgs {
 
     async fn source(&self) -> anyhow::Result<GroupSource> {
         if let Some(path) = &self.catalog {
-            let file = CatalogFile::parse(&output::read_text(path)?);
-            let file = file.with_context(|| path.display().to_string())?;
+            let file = input::catalog(path)?;
             file.node_groups(&self.placement_group_label)
                 .with_context(|| path.display().to_string())?;
             return Ok(GroupSource::File(file));

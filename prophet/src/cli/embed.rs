@@ -7,12 +7,13 @@ use anyhow::Context as _;
 use embedder::{
     AcceleratorKind, Catalog, Order, PodRequest, Resources, Shape, Unplaced, pack, share,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::output::{OutputFormat, input_file};
-use super::{output, progress};
-use crate::catalog::{CatalogFile, instance_type};
+use super::{input, output, progress};
+use crate::catalog::{CatalogFile, instance_type, why_unfit};
+use crate::input::{header_faults, other_separator};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,20 +62,6 @@ enum OrderArg {
     Decreasing,
 }
 
-/// A row of the file of `--shapes`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    name: String,
-    count: u64,
-    accelerators: u64,
-    cpu_millis: u64,
-    memory_bytes: u64,
-    ephemeral_bytes: u64,
-    #[serde(default)]
-    accelerator_kind: Option<String>,
-}
-
 /// The instance types of the paper's two series: M5, general purpose, and G4dn, the cheapest with
 /// GPUs.
 const DEFAULT_TYPES: [&str; 14] = [
@@ -120,19 +107,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     };
     let (instances, unplaced) = progress::during("packing pods", count);
-    let left: Vec<Left> = unplaced
-        .iter()
-        .map(|&Unplaced { request, count, reason }| Left {
-            name: &rows[request].0,
-            count,
-            reason: reason.label(),
-        })
-        .collect();
     let needed = catalog.buckets().iter().zip(&instances).filter(|(_, n)| **n > 0);
     match args.output {
         OutputFormat::Json => {
             let instances: Map<String, Value> =
                 needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
+            let left = unplaced.iter().map(|&Unplaced { request, count, reason }| Left {
+                name: &rows[request].0,
+                count,
+                reason: reason.label(),
+            });
+            let left: Vec<Left> = left.collect();
             output::print_json(&json!({ "instances": instances, "unplaced": left }))?;
         }
         OutputFormat::Table => {
@@ -146,16 +131,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                     bucket.hourly.times(*n).dollars()
                 );
             }
-            for Left { name, count, reason } in &left {
-                let _ = writeln!(text, "{count} of {name} fit nowhere: {reason}");
+            for Unplaced { request, count, reason } in &unplaced {
+                let (name, PodRequest { shape, .. }) = &rows[*request];
+                let why = why_unfit(*reason, shape.requests, &shape.accelerator_kind, &catalog);
+                let _ = writeln!(
+                    text,
+                    "{count} of {name} fit nowhere: {why}; give other types with --catalog"
+                );
             }
             output::print(&text)?;
         }
     }
-    let unplaced =
-        left.iter().map(|Left { name, count, reason }| format!("{count} of {name} ({reason})"));
-    let unplaced: Vec<String> = unplaced.collect();
-    anyhow::ensure!(unplaced.is_empty(), "no instance type fits {}", unplaced.join(", "));
+    let names = unplaced
+        .iter()
+        .map(|Unplaced { request, count, .. }| format!("{count} of {}", rows[*request].0));
+    let names: Vec<String> = names.collect();
+    anyhow::ensure!(names.is_empty(), "no instance type fits {}", names.join(", "));
     Ok(())
 }
 
@@ -164,8 +155,7 @@ fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {
         let types = DEFAULT_TYPES.iter().filter_map(|name| instance_type(name)).collect();
         return Ok(CatalogFile { instance_types: types }.catalog()?);
     };
-    let file = CatalogFile::parse(&output::read_text(path)?);
-    file.and_then(|file| file.catalog()).with_context(|| path.display().to_string())
+    Ok(input::catalog(path)?.catalog()?)
 }
 
 /// Reads the pods' names and requests.
@@ -174,60 +164,77 @@ fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {
 /// The file cannot be read or has no pods, or a line is malformed; the message names the file, the
 /// line and the column.
 fn rows(path: &Path) -> anyhow::Result<Vec<(String, PodRequest)>> {
-    let read = || format!("failed to read {}", path.display());
-    let mut reader =
-        csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(path).with_context(read)?;
-    let header = reader.headers().with_context(read)?.clone();
+    let text = input::text(path)?;
+    let at = |line: u64| format!("{}:{line}", path.display());
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let header = reader.headers().with_context(|| path.display().to_string())?;
+    anyhow::ensure!(!header.is_empty(), "{}: the file is empty", path.display());
+    let header: csv::StringRecord = header.iter().map(str::to_lowercase).collect();
+    if let Some(name) = text.lines().next().and_then(|line| other_separator(line, &COLUMNS)) {
+        anyhow::bail!("{}: the columns are separated by {name}: separate them with commas", at(1));
+    }
+    let names: Vec<&str> = header.iter().collect();
+    if let Some(faults) = header_faults(&names, &COLUMNS[..6], &COLUMNS) {
+        anyhow::bail!("{}: {faults}; the columns are {}", at(1), COLUMNS.join(", "));
+    }
     let mut rows = Vec::new();
     for record in reader.records() {
-        let record = record.with_context(|| path.display().to_string())?;
+        let record = record.map_err(|error| match error.kind() {
+            csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+                let line = pos.as_ref().map_or(0, csv::Position::line);
+                anyhow::anyhow!("{}: expected {expected_len} columns, got {len}", at(line))
+            }
+            _ => anyhow::Error::from(error).context(path.display().to_string()),
+        })?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row: Row = record
-            .deserialize(Some(&header))
-            .map_err(|error| fault(path, line, &header, &record, &error))?;
-        let Row {
-            name,
-            count,
-            accelerators,
-            cpu_millis,
-            memory_bytes,
-            ephemeral_bytes,
-            accelerator_kind,
-        } = row;
-        let kind = accelerator_kind.filter(|kind| !kind.is_empty());
-        let kind = kind.as_deref().map_or_else(AcceleratorKind::default, AcceleratorKind::new);
-        let requests =
-            Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: 1 };
-        rows.push((name, PodRequest { shape: Shape::new(requests, kind), count }));
+        let row = row(&header, &record);
+        rows.push(row.map_err(|problem| anyhow::anyhow!("{}: {problem}", at(line)))?);
     }
     anyhow::ensure!(!rows.is_empty(), "{}: the file has no pods", path.display());
     Ok(rows)
 }
 
-fn fault(
-    path: &Path,
-    line: u64,
+/// The columns of the file of `--shapes`. The last one is optional.
+const COLUMNS: [&str; 7] = [
+    "name",
+    "count",
+    "accelerators",
+    "cpu_millis",
+    "memory_bytes",
+    "ephemeral_bytes",
+    "accelerator_kind",
+];
+
+/// The largest number of one column: 2^60. No machine has an exbibyte of memory, so a greater value
+/// is an error, and sums of a few do not overflow.
+const AMOUNT_MAX: u64 = 1 << 60;
+
+fn row(
     header: &csv::StringRecord,
     record: &csv::StringRecord,
-    error: &csv::Error,
-) -> anyhow::Error {
-    let at = match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => {
-            err.field().and_then(|at| usize::try_from(at).ok())
-        }
-        _ => None,
+) -> Result<(String, PodRequest), String> {
+    let field = |column: &str| {
+        let at = header.iter().position(|name| name == column);
+        at.and_then(|at| record.get(at)).unwrap_or_default()
     };
-    let place = at.and_then(|at| Some((header.get(at)?, record.get(at)?)));
-    match place {
-        Some((column, value)) => {
-            anyhow::anyhow!(
-                "{}:{line}: column {column}: expected a whole number, got {value:?}",
-                path.display()
+    let number = |column: &str| {
+        let number = field(column).parse().ok().filter(|number| *number <= AMOUNT_MAX);
+        number.ok_or_else(|| {
+            format!(
+                "column {column}: expected a whole number from 0 to 2^60, got {:?}",
+                field(column)
             )
-        }
-        None => anyhow::anyhow!(
-            "{}:{line}: the columns must be name, count, accelerators, cpu_millis, memory_bytes, ephemeral_bytes and, optionally, accelerator_kind: {error}",
-            path.display()
-        ),
-    }
+        })
+    };
+    let requests = Resources {
+        accelerators: number("accelerators")?,
+        cpu_millis: number("cpu_millis")?,
+        memory_bytes: number("memory_bytes")?,
+        ephemeral_bytes: number("ephemeral_bytes")?,
+        pods: 1,
+    };
+    let kind = Some(field("accelerator_kind")).filter(|kind| !kind.is_empty());
+    let kind = kind.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
+    let count = number("count")?;
+    Ok((field("name").into(), PodRequest { shape: Shape::new(requests, kind), count }))
 }

@@ -9,11 +9,13 @@ use embedder::Catalog;
 use placeholders::Objective;
 
 use super::output::input_file;
-use super::{output, progress, usage};
+use super::{input, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::forecast::{Method, onnx};
-use crate::replay::{Unplaceable, Workload};
-use crate::simulate::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint};
+use crate::replay::Workload;
+use crate::simulate::{
+    LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
+};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{Job, Recipe, Trace};
@@ -105,8 +107,7 @@ impl LogArgs {
     ) -> anyhow::Result<SimulationSettings> {
         let mut settings = match &self.settings {
             None => SimulationSettings::default(),
-            Some(path) => SimulationSettings::parse(&output::read_text(path)?)
-                .with_context(|| path.display().to_string())?,
+            Some(path) => input::settings(path)?,
         };
         self.set_files(&mut settings)?;
         settings.policy.objective = self.objective(settings.policy.objective);
@@ -145,10 +146,7 @@ impl LogArgs {
             settings.trace = Some(trace.display().to_string());
         }
         if let Some(path) = &self.catalog {
-            let file = CatalogFile::parse(&output::read_text(path)?)
-                .with_context(|| path.display().to_string())?;
-            file.catalog().with_context(|| path.display().to_string())?;
-            settings.catalog = Some(file);
+            settings.catalog = Some(input::catalog(path)?);
         } else if !self.instance_type.is_empty() {
             let types = self.instance_type.iter().filter_map(|name| instance_type(name)).collect();
             settings.catalog = Some(CatalogFile { instance_types: types });
@@ -160,9 +158,8 @@ impl LogArgs {
     }
 
     /// Fails if the model in `file` cannot be run, so that the error comes before the long runs.
-    /// `name` stands for the model in the message.
-    pub(super) fn check_network(&self, name: &str, file: &str) -> anyhow::Result<()> {
-        usable(name, &onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref())
+    pub(super) fn check_network(&self, file: &str) -> anyhow::Result<()> {
+        usable(&onnx::ModelSource::File(file.into()), self.onnx_runtime.as_deref()).map(|_| ())
     }
 
     /// Reads the log, and prepares its replay. `more` sets the options that depend on the log.
@@ -176,8 +173,13 @@ impl LogArgs {
         more: impl FnOnce(&mut SimulationSettings, &Trace),
     ) -> anyhow::Result<LoadedLog> {
         check_network(&settings, self.onnx_runtime.as_deref())?;
-        let trace = load(&mut settings)?;
+        let mut trace = load(&mut settings)?;
         more(&mut settings, &trace);
+        let window = window(&settings, &trace)?;
+        // Runs end at most this long after the window, so later jobs have no effect.
+        let end = window.1.saturating_add(WAIT_SECONDS_MAX);
+        trace.jobs.retain(|job| job.submit < end);
+        check_span(&trace, Some(window), settings.tick)?;
         let catalog = {
             let entries = || CatalogFile { instance_types: default_types(&trace.jobs) };
             settings
@@ -186,14 +188,12 @@ impl LogArgs {
                 .catalog()
                 .context("the catalog is invalid")?
         };
-        settings.check_names(&catalog).context("the settings are invalid")?;
+        let named = self.settings.as_ref().map(|path| path.display().to_string());
+        settings.check_names(&catalog).context(named.unwrap_or("invalid options".into()))?;
         let workload = Workload::new(&trace.jobs, &catalog);
-        for Unplaceable { first, jobs, reason } in &workload.unplaceable {
-            eprintln!(
-                "note: {jobs} jobs fit on no instance type and are skipped ({reason}; the first is job {first})"
-            );
+        for unplaceable in &workload.unplaceable {
+            eprintln!("note: {}", unplaceable.sentence(&catalog));
         }
-        let window = window(&settings, &trace)?;
         if workload.jobs_within(window) == 0 {
             bail!(
                 "no job is evaluated: from {} until {}, no job is submitted that fits an instance type; {}",
@@ -216,35 +216,44 @@ pub(super) struct LoadedLog {
     pub(super) window: (i64, i64),
 }
 
-/// Starts the engine and loads the model if a policy uses it, so that errors come before the long
-/// runs. Without an explicit `--model` or `--onnx-runtime`, the ensemble runs without a model.
+/// Starts the engine and loads the model if a policy uses it or an option names it, so that errors
+/// come before the long runs. Without an explicit `--model` or `--onnx-runtime`, the ensemble runs
+/// without a model.
 fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyhow::Result<()> {
     let has = |method| {
         settings.policies.iter().any(|p| matches!(p, NamedPolicy::Forecast(m, _) if *m == method))
     };
-    if !has(Method::Onnx) && !has(Method::Ensemble) {
+    let named = library.is_some() || settings.model.is_some();
+    if !named && !has(Method::Onnx) && !has(Method::Ensemble) {
         return Ok(());
     }
-    let Err(error) = usable("the model", &settings.model_source(), library) else {
+    let source = settings.model_source();
+    let tick = settings.tick;
+    let fits = |model: onnx::Model| {
+        let of_model = model.spec().tick_seconds;
+        anyhow::ensure!(
+            of_model % tick.as_seconds() == 0,
+            "{source} has ticks of {of_model} s, which are no multiple of --tick {tick}"
+        );
+        Ok(())
+    };
+    let Err(error) = usable(&source, library).and_then(fits) else {
         return Ok(());
     };
-    let required = library.is_some() || settings.model.is_some() || !has(Method::Ensemble);
-    if required {
+    if named || !has(Method::Ensemble) {
         return Err(error);
     }
     eprintln!("note: the ensemble runs without a model: {error:#}");
     Ok(())
 }
 
-/// Fails if the engine cannot start or cannot run the model. `name` stands for the model in the
-/// message.
-fn usable(name: &str, model: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<()> {
+/// Loads a model. Fails if the engine cannot start or cannot run the model.
+fn usable(source: &onnx::ModelSource, library: Option<&Path>) -> anyhow::Result<onnx::Model> {
     let engine = onnx::start(library)?;
-    if let Err(faults) = model.load() {
+    source.load().map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bail!("{name} cannot be run by {engine}: {}", faults.join("; "));
-    }
-    Ok(())
+        anyhow::anyhow!("{source} cannot be run by {engine}: {}", faults.join("; "))
+    })
 }
 
 /// Overwrites a setting if its option was given on the command line.
@@ -272,7 +281,7 @@ fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
 /// The evaluated time: its first second and the second after its last, in the log's seconds.
 ///
 /// # Errors
-/// The log has no job, the time is empty or outside of the log, or it has too many ticks.
+/// The log has no job, or the time is empty or outside of the log.
 fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, i64)> {
     let (first, last) = match (trace.jobs.first(), trace.jobs.last()) {
         (Some(first), Some(last)) => (first.submit, last.submit),
@@ -302,7 +311,6 @@ fn window(settings: &SimulationSettings, trace: &Trace) -> anyhow::Result<(i64, 
     }
     let from = from.map_or(first, |(from, _)| from);
     let until = until.map_or(last + 1, |(until, _)| until.min(last + 1));
-    check_ticks(&trace.source, (first.min(from), last), settings.tick)?;
     Ok((from, until))
 }
 
@@ -341,20 +349,52 @@ fn date_time(seconds: i64) -> String {
     time.map_or_else(|| format!("{seconds} s"), |time| time.format("%Y-%m-%d %H:%M").to_string())
 }
 
-/// The largest number of ticks of a replay: 19 years of one-minute ticks. A longer log most likely
-/// has a wrong time in it.
-const TICKS_MAX: i64 = 10_000_000;
+/// The largest number of ticks of a replay: five years of one-minute ticks. The longest public logs
+/// cover less, and a longer one most likely has a wrong time in it. The limit also bounds the
+/// memory of a backtest, which keeps all ticks.
+const TICKS_MAX: i64 = 5 * 366 * 1_440;
 
-/// Fails if a log has more than `TICKS_MAX` ticks from `first` to `last`, in seconds.
-pub(super) fn check_ticks(
-    source: &str,
-    (first, last): (i64, i64),
+/// Fails if a log and the evaluated time have more than `TICKS_MAX` ticks together.
+pub(super) fn check_span(
+    trace: &Trace,
+    window: Option<(i64, i64)>,
     tick: Span,
 ) -> anyhow::Result<()> {
-    let ticks = (last - first) / tick.as_seconds();
-    anyhow::ensure!(
-        ticks <= TICKS_MAX,
-        "{source}: {ticks} ticks of {tick} from the first job to the last exceed the limit of {TICKS_MAX}: check the log's times and --tick"
+    let (Some(first), Some(last)) = (trace.jobs.first(), trace.jobs.last()) else {
+        return Ok(());
+    };
+    let (from, until) = window.unwrap_or((first.submit, last.submit));
+    let (start, end) = (first.submit.min(from), last.submit.max(until.saturating_sub(1)));
+    let ticks = end.saturating_sub(start) / tick.as_seconds().max(1);
+    if ticks <= TICKS_MAX {
+        return Ok(());
+    }
+    if start < first.submit {
+        bail!(
+            "--from is before the first job, at {}, by more than {TICKS_MAX} ticks",
+            time(first.submit)
+        );
+    }
+    let pairs = trace.jobs.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let gap = pairs.max_by_key(|(before, after)| after.submit - before.submit);
+    let gap = gap.map_or(String::new(), |(before, after)| {
+        let (one, other) = (time(before.submit), time(after.submit));
+        format!(
+            " The longest time without a job is from job {} ({one}) to job {} ({other}).",
+            before.name, after.name
+        )
+    });
+    bail!(
+        "{}: {} to {} are {ticks} ticks of {tick}, more than the limit of {TICKS_MAX}: check the times, or give an earlier --until, a longer --tick or a part of the log.{gap}",
+        trace.source,
+        time(start),
+        time(end)
     );
-    Ok(())
+}
+
+/// A time of a log: a date if it is Unix time, and the log's second otherwise. Unix times of logs
+/// of clusters are above a billion seconds (2001).
+fn time(seconds: i64) -> String {
+    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds >= 1_000_000_000);
+    date.map_or(format!("second {seconds}"), |date| date.format("%FT%TZ").to_string())
 }

@@ -15,6 +15,7 @@ mod embed;
 mod explain;
 #[cfg(feature = "kubernetes")]
 mod history;
+mod input;
 mod interrupt;
 mod log;
 mod model;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use serde_json::json;
 
 use super::output;
@@ -59,13 +60,15 @@ pub(super) fn run(command: &Command) -> ExitCode {
 fn check(args: &CheckArgs) -> anyhow::Result<bool> {
     let engine = onnx::start(args.onnx_runtime.as_deref())?;
     if let Some(path) = &args.file {
-        anyhow::ensure!(path.is_file(), "{}: no such file", path.display());
+        let found = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+        anyhow::ensure!(!found.is_dir(), "{}: it is a folder: give a file in it", path.display());
     }
-    let loaded = args.file.clone().map_or(ModelSource::Pretrained, ModelSource::File).load();
+    let source = args.file.clone().map_or(ModelSource::Pretrained, ModelSource::File);
+    let loaded = source.load();
     let fine = loaded.is_ok();
     match args.output {
         OutputFormat::Json => output::print_json(&as_json(&loaded, &engine))?,
-        OutputFormat::Table => output::print(&as_text(&loaded, &engine))?,
+        OutputFormat::Table => output::print(&as_text(&source, &loaded, &engine))?,
     }
     Ok(fine)
 }
@@ -96,12 +99,17 @@ fn as_json(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> serde_js
     }
 }
 
-fn as_text(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> String {
+fn as_text(
+    source: &ModelSource,
+    loaded: &Result<Model, Vec<ModelFault>>,
+    engine: &Engine,
+) -> String {
     let mut text = String::new();
     match loaded {
         Err(faults) => {
+            let _ = writeln!(text, "{source} has faults:");
             for fault in faults {
-                let _ = writeln!(text, "{fault}");
+                let _ = writeln!(text, "  {fault}");
             }
         }
         Ok(model) => {

@@ -213,11 +213,6 @@ pub(super) fn input_file() -> impl TypedValueParser<Value = PathBuf> {
     )
 }
 
-/// Reads a text file.
-pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
-}
-
 /// Whether the cause of an error is a broken pipe: the reader of the output has closed it.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {

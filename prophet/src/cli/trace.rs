@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::log::{check_ticks, tick};
+use super::log::{check_span, tick};
 use super::output::{OutputFormat, input_file};
-use super::{output, progress, usage};
+use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, ticks};
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Description, Recipe, Trace, describe};
+use crate::trace::{Description, JOBS_MAX, Recipe, Trace, describe};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -102,10 +102,6 @@ pub(super) struct GenerateArgs {
     out: Option<PathBuf>,
 }
 
-/// The largest number of generated jobs. Jobs are generated in memory, and this many take about
-/// 4 GB.
-const JOBS_MAX: u64 = 20_000_000;
-
 fn share(text: &str) -> Result<f64, String> {
     let parsed: Option<f64> = text.parse().ok();
     parsed
@@ -124,7 +120,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
     let most = u64::from(*days) * u64::from(*jobs_per_day);
-    if most > JOBS_MAX {
+    if most > JOBS_MAX as u64 {
         return Err(usage::conflict(format!(
             "--days times --jobs-per-day is {most}, above the limit of {JOBS_MAX} jobs"
         )));
@@ -142,8 +138,8 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, lenient, catalog, tick, out } = args;
     let trace = read(trace, *lenient)?;
+    check_span(&trace, None, *tick)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
-    check_ticks(&trace.source, span(&trace), *tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     output::write_to(out.as_deref(), |to| {
         let mut write = || write_ticks(&workload, &catalog, *tick, to);
@@ -188,26 +184,16 @@ fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
 /// The catalog of a file, or one of instance types that suit the log.
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
-        Some(path) => CatalogFile::parse(&output::read_text(path)?)
-            .with_context(|| path.display().to_string())?,
+        Some(path) => input::catalog(path)?,
         None => CatalogFile { instance_types: default_types(&trace.jobs) },
     };
     file.catalog().context("the catalog is invalid")
 }
 
-/// The times of the first and the last submission, in the log's seconds.
-fn span(trace: &Trace) -> (i64, i64) {
-    trace
-        .jobs
-        .first()
-        .zip(trace.jobs.last())
-        .map_or((0, 0), |(first, last)| (first.submit, last.submit))
-}
-
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let trace = read(&args.trace, args.lenient)?;
+    check_span(&trace, None, args.tick)?;
     let catalog = catalog_for(&trace, args.catalog.as_deref())?;
-    check_ticks(&trace.source, span(&trace), args.tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let description = progress::during("replaying the log", || {
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
@@ -220,11 +206,7 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
         OutputFormat::Table => {
             let mut text = table(&description, args.tick);
             for unplaceable in &workload.unplaceable {
-                let _ = writeln!(
-                    text,
-                    "{} jobs fit on no instance type: {}",
-                    unplaceable.jobs, unplaceable.reason
-                );
+                let _ = writeln!(text, "{}", unplaceable.sentence(&catalog));
             }
             output::print(&text)
         }

@@ -330,7 +330,7 @@ impl PolicyController {
         let asked_for =
             config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
         for fault in control.faults().into_iter().filter(|_| asked_for) {
-            outcome.fault(Cause::Network, format!("the ONNX model is not used: {fault}"));
+            outcome.fault(Cause::Network, format!("{} is not used: {fault}", config.model));
         }
     }
 

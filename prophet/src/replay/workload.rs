@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use embedder::{AcceleratorKind, BucketId, BucketSet, Catalog, Resources, Shape, split};
+use embedder::{AcceleratorKind, BucketId, BucketSet, Catalog, Resources, Shape, Unfit, split};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::catalog::why_unfit;
 use crate::record::ShapeId;
 use crate::trace::{Job, Work};
 
@@ -45,15 +46,65 @@ pub(crate) struct JobClass {
     pub(crate) nodes_min: u64,
 }
 
-/// Jobs that fit no bucket for the same reason.
+/// Jobs that are left out for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaceable {
     /// The name of the first job in the log.
     pub first: String,
     /// The number of jobs.
     pub jobs: u64,
-    /// The reason.
-    pub reason: String,
+    /// The largest requests of a unit.
+    requests: Resources,
+    kind: AcceleratorKind,
+    reason: Reason,
+}
+
+/// Why a job is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Unfit(Unfit),
+    TooManyPods,
+}
+
+impl Unplaceable {
+    fn new(job: &Job, reason: Reason) -> Self {
+        let Work { unit, accelerator_kind, .. } = &job.work;
+        let kind = accelerator_kind.clone();
+        Self { first: job.name.to_string(), jobs: 1, requests: *unit, kind, reason }
+    }
+
+    /// Adds a job if its reason and its kind of accelerators are these. Returns whether it did.
+    fn add(&mut self, job: &Job, reason: Reason) -> bool {
+        let Work { unit, accelerator_kind, .. } = &job.work;
+        let plain = |requests: Resources| requests.accelerators == 0;
+        let alike = plain(*unit) && plain(self.requests)
+            || !plain(*unit) && !plain(self.requests) && *accelerator_kind == self.kind;
+        if !alike || reason != self.reason {
+            return false;
+        }
+        self.jobs += 1;
+        self.requests = self.requests.roof(*unit);
+        true
+    }
+
+    /// A sentence that names the jobs, the reason and what to do.
+    pub fn sentence(&self, catalog: &Catalog) -> String {
+        let Self { first, jobs, requests, kind, reason } = self;
+        let jobs = if *jobs == 1 {
+            format!("job {first} is left out")
+        } else {
+            format!("{jobs} jobs are left out (the first is job {first})")
+        };
+        match reason {
+            Reason::TooManyPods => {
+                format!("{jobs}: more than {PODS_MAX} pods, which are placed one by one")
+            }
+            Reason::Unfit(unfit) => {
+                let why = why_unfit(*unfit, *requests, kind, catalog);
+                format!("{jobs}: {why}; give other types with --catalog")
+            }
+        }
+    }
 }
 
 /// The most pods of a job. A job with more pods is left out, because the simulation places each pod
@@ -66,7 +117,7 @@ struct Builder {
     by_class: HashMap<JobClass, JobClassId>,
     shapes: Vec<Shape>,
     by_shape: HashMap<(Resources, AcceleratorKind), ShapeId>,
-    known: HashMap<(Work, i32), Result<JobClassId, String>>,
+    known: HashMap<(Work, i32), Result<JobClassId, Reason>>,
 }
 
 impl Workload {
@@ -86,14 +137,11 @@ impl Workload {
                         class,
                     });
                 }
-                Err(reason) => match unplaceable.iter_mut().find(|known| known.reason == reason) {
-                    Some(known) => known.jobs += 1,
-                    None => unplaceable.push(Unplaceable {
-                        first: job.name.to_string(),
-                        jobs: 1,
-                        reason,
-                    }),
-                },
+                Err(reason) => {
+                    if !unplaceable.iter_mut().any(|known| known.add(job, reason)) {
+                        unplaceable.push(Unplaceable::new(job, reason));
+                    }
+                }
             }
         }
         let fits = builder
@@ -141,10 +189,10 @@ impl Workload {
 }
 
 impl Builder {
-    fn class(&mut self, job: &Job, catalog: &Catalog) -> Result<JobClassId, String> {
+    fn class(&mut self, job: &Job, catalog: &Catalog) -> Result<JobClassId, Reason> {
         let key = (job.work.clone(), job.priority);
         if let Some(known) = self.known.get(&key) {
-            return known.clone();
+            return *known;
         }
         let class = pods(&job.work, catalog).map(|pods| {
             let kind = &job.work.accelerator_kind;
@@ -160,7 +208,7 @@ impl Builder {
                 next
             })
         });
-        self.known.insert(key, class.clone());
+        self.known.insert(key, class);
         class
     }
 
@@ -197,10 +245,10 @@ fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shap
 
 /// The pods of a job as (requests, count), largest first: one pod per unit, or, if the work has a
 /// split, pods of as many units as the bucket that holds the most.
-fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String> {
+fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, Reason> {
     let Work { units, unit, accelerator_kind, split: how } = work;
     let one = shape(*unit, accelerator_kind, catalog);
-    let fits = catalog.buckets_for(&one).map_err(|unfit| unfit.label().to_string())?;
+    let fits = catalog.buckets_for(&one).map_err(Reason::Unfit)?;
     let buckets = catalog
         .buckets()
         .iter()
@@ -214,7 +262,7 @@ fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, String>
         _ => vec![(one.requests, *units)],
     };
     if pods.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) > PODS_MAX {
-        return Err(format!("more than {PODS_MAX} pods"));
+        return Err(Reason::TooManyPods);
     }
     Ok(pods)
 }

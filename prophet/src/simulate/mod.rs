@@ -55,4 +55,4 @@ pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{
     GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
 };
-pub use world::simulate;
+pub use world::{WAIT_SECONDS_MAX, simulate};

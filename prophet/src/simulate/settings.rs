@@ -12,6 +12,8 @@ use super::named_policy::NamedPolicy;
 use crate::catalog::CatalogFile;
 use crate::forecast::onnx::ModelSource;
 use crate::forecast::{Ladder, Lead};
+use crate::input;
+use crate::input::YamlError;
 use crate::replay::SchedulerKind;
 use crate::span::Span;
 
@@ -93,23 +95,36 @@ impl Default for SimulationSettings {
 /// An error in settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationSettingsError {
-    /// The text is not a valid settings object. The message contains line and column.
-    #[error("{0}")]
-    Parse(String),
+    /// The text is not a valid settings object.
+    #[error(transparent)]
+    Parse(#[from] YamlError),
     /// Values are out of range or unknown; one message for each, with its field path.
     #[error("{}", .0.join("; "))]
     Faults(Vec<String>),
 }
 
 impl SimulationSettings {
-    /// Parses YAML or JSON.
+    /// Parses YAML or JSON, and checks that all values are in range. `file` stands for the file in
+    /// errors.
     ///
     /// # Errors
-    /// The text has a syntax error, an unknown field, or a value of the wrong type. The error
-    /// contains the line.
-    pub fn parse(text: &str) -> Result<Self, SimulationSettingsError> {
-        serde_saphyr::from_str(text)
-            .map_err(|error| SimulationSettingsError::Parse(error.to_string()))
+    /// The text has a syntax error, an unknown field, or a value of the wrong type or out of range.
+    /// The error contains the line.
+    pub fn parse(text: &str, file: &str) -> Result<Self, SimulationSettingsError> {
+        let parsed = input::parse::<Self>(text, file).map_err(|error| {
+            let is_report = ["trace", "settings"].iter().all(|field| input::has_field(text, field));
+            if is_report {
+                let problem = "expected settings, but this is a report of prophet simulate or prophet backtest: give settings.json of --out, or the field settings of the report";
+                YamlError::new(file, None, "", problem.into())
+            } else {
+                error
+            }
+        })?;
+        let place = |(field, problem): (String, String)| {
+            YamlError::new(file, input::line_of(text, &field), &field, problem).to_string()
+        };
+        let faults: Vec<String> = parsed.faults().into_iter().map(place).collect();
+        if faults.is_empty() { Ok(parsed) } else { Err(SimulationSettingsError::Faults(faults)) }
     }
 
     /// Checks that all values are in range.
@@ -117,41 +132,57 @@ impl SimulationSettings {
     /// # Errors
     /// Returns all values that are out of range, each with its field path.
     pub fn check(&self) -> Result<(), SimulationSettingsError> {
-        let mut faults: Vec<String> =
-            self.policy.faults().into_iter().map(|fault| format!("policy.{fault}")).collect();
-        for (name, span, least) in [("tick", self.tick, 1), ("scan", self.scan, 1)] {
-            if span.as_seconds() < least {
-                faults.push(format!("{name}: must be at least {least}s, got {span}"));
+        let faults = self.faults().into_iter();
+        let faults: Vec<String> =
+            faults.map(|(field, problem)| format!("{field}: {problem}")).collect();
+        if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
+    }
+
+    /// The values that are out of range: their field paths and problems.
+    fn faults(&self) -> Vec<(String, String)> {
+        let of_policy = self.policy.faults().into_iter();
+        let mut faults: Vec<(String, String)> =
+            of_policy.map(|fault| (format!("policy.{}", fault.field), fault.problem)).collect();
+        let mut fault = |field: &str, problem: String| faults.push((field.into(), problem));
+        let spans = [
+            ("tick", self.tick, 1, DAY_SECONDS),
+            ("scan", self.scan, 1, DAY_SECONDS),
+            ("jitter", self.jitter, 0, DAY_SECONDS),
+        ];
+        for (name, span, least, most) in spans {
+            if !(least..=most).contains(&span.as_seconds()) {
+                fault(name, format!("{span} is not in {least}s to 1d"));
             }
         }
-        if !(0.0..1.0).contains(&self.launch_failure_share) {
-            faults.push(format!(
-                "launch_failure_share: {} is not in [0, 1)",
-                self.launch_failure_share
-            ));
+        if self.launch_latency.typical() > DAY_SECONDS {
+            fault("launch_latency", format!("{} is above 1d", self.launch_latency));
+        } else if self.lead().ticks() > LEAD_TICKS_MAX {
+            let problem =
+                format!("{} is too short for launches of {}", self.tick, self.launch_latency);
+            fault("tick", problem);
         }
-        if self.lead().ticks() > LEAD_TICKS_MAX {
-            faults.push(format!(
-                "tick: {} is too short for launches of {}",
-                self.tick, self.launch_latency
-            ));
+        if !(0.0..1.0).contains(&self.launch_failure_share) {
+            fault(
+                "launch_failure_share",
+                format!("{} is not in [0, 1)", self.launch_failure_share),
+            );
         }
         let steps = self.ladder.nodes_to_replicas.iter().chain(&self.ladder.cores_to_replicas);
-        if let Some((_, replicas)) =
-            steps.into_iter().find(|(_, replicas)| *replicas > NamedPolicy::CONSTANT_MAX)
-        {
-            faults.push(format!(
-                "ladder: {replicas} placeholders are above {}",
-                NamedPolicy::CONSTANT_MAX
-            ));
+        let most = NamedPolicy::CONSTANT_MAX;
+        if let Some((_, replicas)) = steps.into_iter().find(|(_, replicas)| *replicas > most) {
+            fault("ladder", format!("{replicas} placeholders are above {most}"));
         }
         if !(1..=REPLAYS_MAX).contains(&self.replays) {
-            faults.push(format!("replays: {} is not in 1 to {REPLAYS_MAX}", self.replays));
+            fault("replays", format!("{} is not in 1 to {REPLAYS_MAX}", self.replays));
         }
         if self.policies.is_empty() {
-            faults.push("policies: name at least one".into());
+            fault("policies", "name at least one".into());
         }
-        if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
+        if let Some(Err(invalid)) = self.catalog.as_ref().map(CatalogFile::catalog) {
+            let (field, problem) = invalid.field_and_problem();
+            fault(&format!("catalog.{field}"), problem);
+        }
+        faults
     }
 
     /// Checks that all bucket names in the settings exist in a catalog.
@@ -162,7 +193,14 @@ impl SimulationSettings {
         let known = |name: &&String| catalog.buckets().iter().any(|bucket| bucket.name == **name);
         let unknown = self.policy.limits.buckets.keys().filter(|name| !known(name));
         let faults: Vec<String> = unknown
-            .map(|name| format!("policy.limits.buckets.{name}: no instance type has this name"))
+            .map(|name| {
+                let names: Vec<&str> =
+                    catalog.buckets().iter().map(|bucket| bucket.name.as_str()).collect();
+                format!(
+                    "policy.limits.buckets.{name}: no instance type has this name; the names are {}",
+                    names.join(", ")
+                )
+            })
             .collect();
         if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
     }
@@ -182,6 +220,11 @@ impl SimulationSettings {
         self.model.as_ref().map_or(ModelSource::Pretrained, |path| ModelSource::File(path.into()))
     }
 }
+
+/// The longest tick, scan, launch latency and jitter, in seconds: a day. A tick must be shorter
+/// than the day whose season it samples, no launch takes longer, and a shift of submissions by more
+/// than a day would mix the days of the log.
+const DAY_SECONDS: i64 = 86_400;
 
 /// The longest lead time, in ticks. A longer one would exceed the ticks that a history keeps.
 const LEAD_TICKS_MAX: usize = 1_000;
@@ -351,27 +394,45 @@ mod tests {
             ..SimulationSettings::default()
         };
         let text = serde_json::to_string(&settings).unwrap();
-        assert_eq!(SimulationSettings::parse(&text).unwrap(), settings);
+        assert_eq!(SimulationSettings::parse(&text, "f").unwrap(), settings);
     }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = SimulationSettings::parse(text)
-            .and_then(|settings| settings.check())
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(expected), "{expected:?} is not in: {error}");
+        assert_eq!(SimulationSettings::parse(text, "f").unwrap_err().to_string(), expected);
     }
 
     #[test]
-    fn errors_contain_the_field() {
-        check("tik: 1m\n", "tik");
-        check("tick: 0s\n", "tick: must be at least 1s");
-        check("scheduler: best\n", "best");
-        check("launch_latency: lognormal:9m:4m\n", "must not be below the median");
-        check("policy: {objective: {quantile: 1.5}}\n", "policy.objective.quantile: 1.5");
-        check("replays: 0\n", "replays: 0");
-        check("policies: [increments:2]\n", "increments:2");
+    fn errors_contain_line_and_field() {
+        check("seed: 1\ntick: 0s\n", "f:2: tick: 0s is not in 1s to 1d");
+        check("jitter: 1000d\n", "f:1: jitter: 1000d is not in 0s to 1d");
+        check("launch_latency: 2d\n", "f:1: launch_latency: 2d is above 1d");
+        check("scheduler: best\n", "f:1: scheduler: expected pack or spread, got \"best\"");
+        check(
+            "launch_latency: lognormal:9m:4m\n",
+            "f:1: launch_latency: the 95th percentile must not be below the median, nor the median 0, in \"lognormal:9m:4m\"",
+        );
+        check(
+            "policy:\n  objective: {quantile: 1.5}\n",
+            "f:2: policy.objective.quantile: 1.5 is not between 0 and 1",
+        );
+        check(
+            "policy:\n  objective: {quantile: 0.5, costs: {wait: 1, idle: 1}}\n",
+            "f:2: policy.objective.costs: give quantile or costs, not both",
+        );
+        check("replays: 0\n", "f:1: replays: 0 is not in 1 to 1000");
+        check(
+            "policy: {behavior: {scale_up: {policies: [{value: 1}]}}}\n",
+            "f:1: policy.behavior.scale_up.policies[0].period_seconds: is missing",
+        );
+        check(
+            "catalog:\n  instanceTypes:\n  - {name: a, pods: 1, pricePerHour: -1}\n",
+            "f:3: catalog.instanceTypes[0].pricePerHour: expected a price of 0 to a billion dollars, got -1",
+        );
+        check(
+            r#"{"trace": {}, "settings": {}, "policies": []}"#,
+            "f: expected settings, but this is a report of prophet simulate or prophet backtest: give settings.json of --out, or the field settings of the report",
+        );
     }
 
     #[test]

@@ -471,7 +471,7 @@ impl<'a> Simulation<'a> {
 
 /// How long a run continues after the window for jobs that have not started, in seconds: 90 days.
 /// The limit ends runs with a job for which no group will ever have room.
-const WAIT_SECONDS_MAX: i64 = 90 * 86_400;
+pub const WAIT_SECONDS_MAX: i64 = 90 * 86_400;
 
 /// The largest number of nodes with which a group starts. A larger group minimum is reduced to it.
 const MINIMUM_MAX: u64 = 100_000;

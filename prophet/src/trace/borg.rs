@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::job::{Job, Work};
-use super::reader::{Notes, Reader, Row, TraceFault};
+use super::reader::{Notes, Reader, Row, TraceFault, json_problem};
 
 /// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
 /// the trace does not disclose the true size.
@@ -44,15 +44,7 @@ struct Event {
     #[serde(default)]
     priority: Value,
     #[serde(default)]
-    resource_request: Option<Request>,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    #[serde(default)]
-    cpus: Option<f64>,
-    #[serde(default)]
-    memory: Option<f64>,
+    resource_request: Value,
 }
 
 struct Open {
@@ -74,8 +66,10 @@ impl Reader for Borg {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let event: Event = serde_json::from_str(line)
-            .map_err(|_| TraceFault::new("(line)", "expected an event as a JSON object", line))?;
+        let event: Event = serde_json::from_str(line).map_err(|error| {
+            let problem = format!("expected a JSON object ({})", json_problem(&error));
+            TraceFault::new("", problem, line)
+        })?;
         let Some(index) = integer("instance_index", &event.instance_index)? else {
             // A row of collection_events has no request.
             return Ok(Row::NotAJob);
@@ -92,7 +86,11 @@ impl Reader for Borg {
             return Ok(Row::Blank);
         }
         if !(0..=TIME_MAX).contains(&time) {
-            return Err(TraceFault::new("time", "out of range", &time.to_string()));
+            return Err(TraceFault::new(
+                "time",
+                "expected microseconds from the start of the trace",
+                &time.to_string(),
+            ));
         }
         self.last = self.last.max(time);
         let key = (id, index);
@@ -101,7 +99,7 @@ impl Reader for Borg {
             Kind::Submit => {
                 let priority = integer("priority", &event.priority)?.unwrap_or(0);
                 let priority = i32::try_from(priority).unwrap_or(0);
-                let unit = request(event.resource_request.as_ref())?;
+                let unit = request(&event.resource_request)?;
                 self.open.insert(key, Open { submit: time, priority, unit, scheduled: false });
             }
             Kind::Enable => {
@@ -120,6 +118,10 @@ impl Reader for Borg {
             Kind::Other => {}
         }
         Ok(Row::Blank)
+    }
+
+    fn open_jobs(&self) -> usize {
+        self.open.len()
     }
 
     fn finish(&mut self) -> Vec<Job> {
@@ -190,30 +192,24 @@ fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFaul
         .ok_or_else(|| TraceFault::new(column, "expected an integer", &value.to_string()))
 }
 
-fn request(request: Option<&Request>) -> Result<Resources, TraceFault> {
-    let amount = |column, share: Option<f64>, whole: f64| {
-        let share = share.unwrap_or(0.0);
-        if !(0.0..=1e3).contains(&share) {
-            return Err(TraceFault::new(
-                column,
-                "expected a share of a machine",
-                &share.to_string(),
-            ));
-        }
+fn request(request: &Value) -> Result<Resources, TraceFault> {
+    let amount = |column, share: Option<&Value>, whole: f64| {
+        let share = share.filter(|share| !share.is_null());
+        let number = share.map_or(Some(0.0), Value::as_f64);
+        let number = number.filter(|number| (0.0..=1e3).contains(number)).ok_or_else(|| {
+            let value = share.map_or(String::new(), ToString::to_string);
+            TraceFault::new(column, "expected a share of a machine, a number from 0", &value)
+        })?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the range is checked"
         )]
-        Ok((share * whole).ceil() as u64)
+        Ok((number * whole).ceil() as u64)
     };
     Ok(Resources {
-        cpu_millis: amount("resource_request.cpus", request.and_then(|r| r.cpus), CPU_MILLIS)?,
-        memory_bytes: amount(
-            "resource_request.memory",
-            request.and_then(|r| r.memory),
-            MEMORY_BYTES,
-        )?,
+        cpu_millis: amount("resource_request.cpus", request.get("cpus"), CPU_MILLIS)?,
+        memory_bytes: amount("resource_request.memory", request.get("memory"), MEMORY_BYTES)?,
         ..Resources::default()
     })
 }

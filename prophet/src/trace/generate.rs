@@ -10,8 +10,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_pcg::Pcg64Mcg;
 
+use super::detect::Format;
 use super::job::{Job, Work};
-use super::read::{Format, Trace};
+use super::read::Trace;
 use super::reader::Notes;
 
 /// The parameters of a synthetic log.

@@ -8,7 +8,8 @@
 //! ```text
 //! job.rs        a job and its requests
 //! read.rs       reads a log of any format (reader.rs: shared by the readers)
-//! lines.rs      lines of a file, plain or gzip, of bounded length
+//! detect.rs     the formats, and the detection of a format from the first line
+//! lines.rs      lines of a file, plain or gzip, of bounded length; fields.rs: fields of a line
 //! philly.rs  swf.rs  openb.rs  borg.rs  table.rs    one file per format
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tail
@@ -16,6 +17,8 @@
 
 mod borg;
 mod describe;
+mod detect;
+mod fields;
 mod generate;
 mod job;
 mod lines;
@@ -27,8 +30,9 @@ mod swf;
 mod table;
 
 pub use describe::{Description, describe};
+pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Job, Work};
-pub use read::{Format, Trace, TraceError, read};
+pub use read::{JOBS_MAX, Trace, TraceError, read};
 pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;

@@ -5,8 +5,23 @@
 
 use embedder::{AcceleratorKind, Resources};
 
+use super::fields::split;
 use super::job::{Job, Work};
-use super::reader::{AMOUNT_MAX, Notes, Reader, Row, TraceFault, count, field, place, seconds};
+use super::reader::{
+    AMOUNT_MAX, Notes, Reader, Row, TraceFault, count, field, index, name, seconds, submission,
+};
+
+/// The columns that are read.
+pub(super) const COLUMNS: [&str; 8] = [
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+];
 
 pub(super) struct Openb {
     name: usize,
@@ -22,14 +37,14 @@ pub(super) struct Openb {
 impl Openb {
     pub(super) fn new(columns: &[&str]) -> Self {
         Self {
-            name: place(columns, "name"),
-            cpu: place(columns, "cpu_milli"),
-            memory: place(columns, "memory_mib"),
-            gpus: place(columns, "num_gpu"),
-            gpu_milli: place(columns, "gpu_milli"),
-            created: place(columns, "creation_time"),
-            deleted: place(columns, "deletion_time"),
-            scheduled: place(columns, "scheduled_time"),
+            name: index(columns, "name"),
+            cpu: index(columns, "cpu_milli"),
+            memory: index(columns, "memory_mib"),
+            gpus: index(columns, "num_gpu"),
+            gpu_milli: index(columns, "gpu_milli"),
+            created: index(columns, "creation_time"),
+            deleted: index(columns, "deletion_time"),
+            scheduled: index(columns, "scheduled_time"),
         }
     }
 }
@@ -39,7 +54,7 @@ impl Reader for Openb {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let fields: Vec<&str> = line.split(',').collect();
+        let fields = split(line)?;
         let amount =
             |at, column| count(column, field(&fields, at, column)?, AMOUNT_MAX / 1_048_576.0);
         let unit = Resources {
@@ -49,7 +64,7 @@ impl Reader for Openb {
             ..Resources::default()
         };
         let share = amount(self.gpu_milli, "gpu_milli")?;
-        let submit = seconds("creation_time", field(&fields, self.created, "creation_time")?)?;
+        let submit = submission("creation_time", field(&fields, self.created, "creation_time")?)?;
         let scheduled = field(&fields, self.scheduled, "scheduled_time")?;
         let deleted = field(&fields, self.deleted, "deletion_time")?;
         if scheduled.is_empty() || deleted.is_empty() {
@@ -65,7 +80,7 @@ impl Reader for Openb {
         notes.rounded_up += u64::from(unit.accelerators == 1 && share > 0 && share < 1_000);
         let work =
             Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
-        let name = field(&fields, self.name, "name")?.into();
+        let name = name("name", field(&fields, self.name, "name")?)?.into();
         Ok(Row::Job(Job { name, submit, runtime, priority: 0, work }))
     }
 }

@@ -3,8 +3,12 @@
 use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};
 
+use super::fields::split;
 use super::job::{Job, Work};
-use super::reader::{Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, place, seconds};
+use super::reader::{Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, index, seconds};
+
+/// The columns that are read.
+pub(super) const COLUMNS: [&str; 3] = ["timestamp", "duration", "num_gpus"];
 
 pub(super) struct Philly {
     timestamp: usize,
@@ -15,9 +19,9 @@ pub(super) struct Philly {
 impl Philly {
     pub(super) fn new(columns: &[&str]) -> Self {
         Self {
-            timestamp: place(columns, "timestamp"),
-            duration: place(columns, "duration"),
-            gpus: place(columns, "num_gpus"),
+            timestamp: index(columns, "timestamp"),
+            duration: index(columns, "duration"),
+            gpus: index(columns, "num_gpus"),
         }
     }
 }
@@ -27,7 +31,7 @@ impl Reader for Philly {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let fields: Vec<&str> = line.split(',').collect();
+        let fields = split(line)?;
         let timestamp = field(&fields, self.timestamp, "timestamp")?;
         let submit = NaiveDateTime::parse_from_str(timestamp, "%Y-%m-%d %H:%M:%S")
             .map_err(|_| {
@@ -39,7 +43,9 @@ impl Reader for Philly {
             })?
             .and_utc()
             .timestamp();
-        let submit = seconds("timestamp", &submit.to_string())?;
+        if submit < 0 {
+            return Err(TraceFault::new("timestamp", "expected a time from 1970 on", timestamp));
+        }
         let runtime = seconds("duration", field(&fields, self.duration, "duration")?)?;
         let units = count("num_gpus", field(&fields, self.gpus, "num_gpus")?, UNITS_MAX)?;
         if runtime <= 0 {

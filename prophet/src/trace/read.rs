@@ -2,38 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::detect::{Format, detect};
 use super::job::Job;
 use super::lines::Lines;
-use super::reader::{Notes, Reader, Row, TraceFault};
-use super::{borg, openb, philly, swf, table};
-
-/// The supported formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Microsoft Philly: `timestamp,duration,num_gpus,gpu_time,cluster`.
-    Philly,
-    /// The Standard Workload Format, version 2.2.
-    Swf,
-    /// Alibaba's cluster-trace-gpu-v2023 pods.
-    Openb,
-    /// Google's clusterdata-2019 event tables as JSON lines.
-    Borg,
-    /// Prophet's job table. `docs/trace-format.md` specifies it.
-    Table,
-}
-
-impl Format {
-    /// The name of the format in reports.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Philly => "Philly CSV",
-            Self::Swf => "Standard Workload Format",
-            Self::Openb => "Alibaba openb pods",
-            Self::Borg => "Borg 2019 events",
-            Self::Table => "job table",
-        }
-    }
-}
+use super::reader::{Notes, Row, TraceFault};
 
 /// A job log.
 #[derive(Clone, Debug)]
@@ -69,41 +41,70 @@ pub enum TraceError {
         /// The column, the problem and the value.
         fault: TraceFault,
     },
-    /// The format of the content is not supported.
-    #[error("{}: not a known format; the first line is {first:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Borg 2019 events (JSON lines) and the job table (docs/trace-format.md)", path.display())]
-    Unknown {
+    /// The format of the content is unknown, or its header is faulty.
+    #[error("{}:{line}: {problem}", path.display())]
+    Format {
         /// The file.
         path: PathBuf,
-        /// The start of its first line.
-        first: String,
+        /// The number of the first line that is not blank, from 1.
+        line: u64,
+        /// The problem, and what to change.
+        problem: String,
+    },
+    /// The file has no line.
+    #[error("{}: the file is empty", path.display())]
+    Blank {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The log has more jobs than the limit.
+    #[error("{}:{line}: the log has more than {most} jobs: give a part of it", path.display())]
+    TooManyJobs {
+        /// The file.
+        path: PathBuf,
+        /// The line of the first job above the limit.
+        line: u64,
+        /// The limit.
+        most: usize,
     },
     /// The log has no job that ran.
-    #[error("{}: no job that ran ({notes})", path.display())]
+    #[error("{}: the log has no job that ran{notes}", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// The counts of omitted rows.
+        /// The counts of omitted rows in parentheses, if there are any.
         notes: String,
     },
 }
 
+/// The most jobs of a log. Jobs are kept in memory, and this many take about 2 GB. The largest
+/// public logs of batch clusters have some millions.
+pub const JOBS_MAX: usize = 10_000_000;
+
 /// Reads a log. A gzip file is decompressed.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, its format is unknown, it has no job that ran, or,
-/// unless `lenient`, a line is malformed.
+/// Returns an error if the file cannot be read, its format is unknown, it has no job that ran or
+/// too many jobs, or, unless `lenient`, a line is malformed.
 pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
+    read_at_most(JOBS_MAX, path, lenient)
+}
+
+fn read_at_most(most: usize, path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     let failed = |source| TraceError::Read { path: path.into(), source };
     let mut lines = Lines::open(path).map_err(failed)?;
-    let mut first = String::new();
-    let found = lines.next(&mut first).map_err(failed)?;
-    let unknown =
-        || TraceError::Unknown { path: path.into(), first: first.chars().take(80).collect() };
-    let line_1 = |fault| TraceError::Line { path: path.into(), line: 1, fault };
-    let (format, mut reader, header) =
-        detect(&first).map_err(line_1)?.filter(|_| found).ok_or_else(unknown)?;
+    let mut line = String::new();
+    while line.trim().is_empty() {
+        if !lines.next(&mut line).map_err(failed)? {
+            return Err(TraceError::Blank { path: path.into() });
+        }
+    }
+    let (format, mut reader, header) = detect(&line).map_err(|problem| TraceError::Format {
+        path: path.into(),
+        line: lines.number(),
+        problem,
+    })?;
     let (mut jobs, mut notes) = (Vec::new(), Notes::default());
-    let mut line = first.clone();
     let mut pending = !header;
     loop {
         if !pending && !lines.next(&mut line).map_err(failed)? {
@@ -125,36 +126,42 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
                 notes.first_bad.get_or_insert_with(|| bad.to_string());
             }
         }
+        if jobs.len() + reader.open_jobs() > most {
+            return Err(TraceError::TooManyJobs { path: path.into(), line: lines.number(), most });
+        }
     }
     jobs.extend(reader.finish());
     if jobs.is_empty() {
-        return Err(TraceError::Empty { path: path.into(), notes: notes.to_string() });
+        let none = notes == Notes::default();
+        let notes = if none { String::new() } else { format!(" ({notes})") };
+        return Err(TraceError::Empty { path: path.into(), notes });
     }
     jobs.sort_by_key(|job| job.submit);
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })
 }
 
-/// A format, its reader, and whether the first line is a header.
-type Detected = (Format, Box<dyn Reader>, bool);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Detects the format of a log from its first line. `None` if it is unknown.
-fn detect(first: &str) -> Result<Option<Detected>, TraceFault> {
-    let columns: Vec<&str> = first.split(',').map(str::trim).collect();
-    let has = |names: &[&str]| names.iter().all(|name| columns.contains(name));
-    if has(&["timestamp", "duration", "num_gpus"]) {
-        return Ok(Some((Format::Philly, Box::new(philly::Philly::new(&columns)), true)));
+    /// The last line of each log is malformed, so an error for it would show that it was read.
+    #[test]
+    fn reading_stops_at_the_limit_of_jobs() {
+        let job = "0,60,1000\n";
+        let event = |id: u32| {
+            format!("{{\"time\":1,\"type\":0,\"collection_id\":{id},\"instance_index\":0}}\n")
+        };
+        for text in [
+            format!("submit,runtime,cpu_millis\n{}x\n", job.repeat(3)),
+            format!("{}{}{}{}x\n", event(1), event(1), event(2), event(3)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            std::fs::write(&path, text).unwrap();
+            let message = read_at_most(2, &path, false).unwrap_err().to_string();
+            let expected =
+                format!("{}:4: the log has more than 2 jobs: give a part of it", path.display());
+            assert_eq!(message, expected);
+        }
     }
-    if has(&["cpu_milli", "memory_mib", "num_gpu", "creation_time"]) {
-        return Ok(Some((Format::Openb, Box::new(openb::Openb::new(&columns)), true)));
-    }
-    if has(&["submit", "runtime"]) {
-        return Ok(Some((Format::Table, Box::new(table::Table::new(&columns)?), true)));
-    }
-    if first.trim_start().starts_with('{') {
-        return Ok(Some((Format::Borg, Box::new(borg::Borg::default()), false)));
-    }
-    let numbers = first.split_whitespace().filter(|field| field.parse::<f64>().is_ok()).count();
-    let swf = first.trim_start().starts_with(';')
-        || numbers == 18 && first.split_whitespace().count() == 18;
-    Ok(swf.then(|| (Format::Swf, Box::new(swf::Swf::default()) as _, false)))
 }

@@ -1,5 +1,7 @@
 //! The trait of log readers, their faults, and the parsing of fields.
 
+use std::borrow::Cow;
+
 use super::job::Job;
 
 /// The counts of rows that a reader omitted or changed.
@@ -21,20 +23,32 @@ pub struct Notes {
 
 /// The problem of a malformed line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {problem}, got {value:?}")]
+#[error("{}{problem}{}", place(.column), got(.value))]
 pub struct TraceFault {
-    /// The name of the column.
+    /// The name of the column; empty if the fault is of the whole line.
     pub column: &'static str,
     /// The problem, often the expected value.
-    pub problem: &'static str,
+    pub problem: Cow<'static, str>,
     /// The value found, at most 80 characters of it.
     pub value: String,
 }
 
 impl TraceFault {
-    pub(super) fn new(column: &'static str, problem: &'static str, value: &str) -> Self {
-        Self { column, problem, value: value.chars().take(80).collect() }
+    pub(super) fn new(
+        column: &'static str,
+        problem: impl Into<Cow<'static, str>>,
+        value: &str,
+    ) -> Self {
+        Self { column, problem: problem.into(), value: value.chars().take(80).collect() }
     }
+}
+
+fn place(column: &str) -> String {
+    if column.is_empty() { String::new() } else { format!("column {column}: ") }
+}
+
+fn got(value: &str) -> String {
+    if value.is_empty() { String::new() } else { format!(", got {value:?}") }
 }
 
 /// The result of reading a line.
@@ -50,6 +64,11 @@ pub(super) enum Row {
 pub(super) trait Reader {
     /// Reads one line, with its number from 1. The header is not passed.
     fn row(&mut self, line: &str, number: u64, notes: &mut Notes) -> Result<Row, TraceFault>;
+
+    /// The number of jobs that have started and not ended.
+    fn open_jobs(&self) -> usize {
+        0
+    }
 
     /// The jobs that had not ended at the end of the log.
     fn finish(&mut self) -> Vec<Job> {
@@ -85,17 +104,57 @@ pub(super) const SECONDS_MAX: f64 = 1e11;
 /// The most units of one job. No machine has as many, so a greater value is an error in the log.
 pub(super) const UNITS_MAX: f64 = 1e6;
 
-/// The most of one resource that one unit may request, in the resource's unit: 2^60, an exbibyte of
+/// The most of one resource that one unit may request, in the resource's unit: 10^18, an exabyte of
 /// memory.
 ///
 /// No machine has as much, so a greater value is an error in the log.
-pub(super) const AMOUNT_MAX: f64 = (1_u64 << 60) as f64;
+pub(super) const AMOUNT_MAX: f64 = 1e18;
+
+/// The longest name of a job or of a kind of accelerators, in bytes. It is the longest name of an
+/// extended resource in Kubernetes, and it bounds the memory of a log.
+const NAME_BYTES_MAX: usize = 317;
+
+/// Checks the length of a name.
+pub(super) fn name<'a>(column: &'static str, text: &'a str) -> Result<&'a str, TraceFault> {
+    if text.len() <= NAME_BYTES_MAX {
+        return Ok(text);
+    }
+    Err(TraceFault::new(column, format!("expected at most {NAME_BYTES_MAX} bytes"), text))
+}
 
 /// Parses a number of seconds and rounds it to the nearest whole second.
 pub(super) fn seconds(column: &'static str, text: &str) -> Result<i64, TraceFault> {
-    let value = number(column, text, SECONDS_MAX)?;
+    let value = number(column, text, f64::MAX);
+    let value = value.map_err(|fault| match fault.value.as_str() {
+        "" => fault,
+        _ => TraceFault { problem: "expected a number of seconds".into(), ..fault },
+    })?;
+    if value.abs() > SECONDS_MAX {
+        return Err(TraceFault::new(column, too_many_seconds(value), text));
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     Ok(value.round() as i64)
+}
+
+/// Parses a time of submission in seconds, 0 or more.
+pub(super) fn submission(column: &'static str, text: &str) -> Result<i64, TraceFault> {
+    let value = seconds(column, text)?;
+    if value < 0 {
+        return Err(TraceFault::new(column, "expected a time of 0 or more", text));
+    }
+    Ok(value)
+}
+
+/// The likely unit of a number that is too large for seconds. The bounds are Unix times of the
+/// years 1973 to 5138 in each unit.
+fn too_many_seconds(value: f64) -> &'static str {
+    match value {
+        ..0.0 => "expected a number of seconds",
+        ..1e14 => "expected seconds, but this looks like milliseconds (divide by 1000)",
+        ..1e17 => "expected seconds, but this looks like microseconds (divide by 1000000)",
+        ..1e20 => "expected seconds, but this looks like nanoseconds (divide by 1000000000)",
+        _ => "expected a number of seconds",
+    }
 }
 
 /// Parses a count and rounds it up to a whole number. A negative number is 0, because logs write -1
@@ -112,25 +171,35 @@ pub(super) fn count(column: &'static str, text: &str, most: f64) -> Result<u64, 
 
 /// Parses a number whose absolute value is at most `most`.
 pub(super) fn number(column: &'static str, text: &str, most: f64) -> Result<f64, TraceFault> {
-    let value: f64 =
-        text.trim().parse().map_err(|_| TraceFault::new(column, "expected a number", text))?;
-    if value.abs() <= most { Ok(value) } else { Err(TraceFault::new(column, "out of range", text)) }
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(TraceFault::new(column, "is empty", ""));
+    }
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    let value = value.ok_or_else(|| TraceFault::new(column, "expected a number", text))?;
+    if value.abs() <= most {
+        return Ok(value);
+    }
+    Err(TraceFault::new(column, format!("expected at most {most}"), text))
 }
 
 /// The index of a column in a header, or [`usize::MAX`] if the header does not have it.
-pub(super) fn place(columns: &[&str], name: &str) -> usize {
+pub(super) fn index(columns: &[&str], name: &str) -> usize {
     columns.iter().position(|column| *column == name).unwrap_or(usize::MAX)
 }
 
 /// The field of a row at an index.
 pub(super) fn field<'a>(
-    fields: &[&'a str],
+    fields: &'a [impl AsRef<str>],
     at: usize,
     column: &'static str,
 ) -> Result<&'a str, TraceFault> {
-    fields
-        .get(at)
-        .copied()
-        .map(str::trim)
-        .ok_or_else(|| TraceFault::new(column, "the line has too few columns", ""))
+    let field = fields.get(at).map(|field| field.as_ref().trim());
+    field.ok_or_else(|| TraceFault::new(column, "the line has too few columns", ""))
+}
+
+/// The problem of a JSON text, without the place in the text.
+pub(super) fn json_problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -7,7 +7,9 @@
 use embedder::{AcceleratorKind, Resources, Split};
 
 use super::job::{Job, Work};
-use super::reader::{AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, seconds};
+use super::reader::{
+    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, seconds, submission,
+};
 
 // The indices of the columns that are read, from 0.
 const SUBMIT: usize = 1;
@@ -30,7 +32,7 @@ impl Reader for Swf {
             if let Some((_, start)) =
                 header.split_once(':').filter(|(key, _)| key.trim() == "UnixStartTime")
             {
-                self.start = seconds("UnixStartTime", start)?.max(0);
+                self.start = seconds("UnixStartTime", start.trim())?.max(0);
             }
             return Ok(Row::Blank);
         }
@@ -38,7 +40,7 @@ impl Reader for Swf {
             return Ok(Row::Blank);
         }
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let submit = seconds("2 (submit time)", field(&fields, SUBMIT, "2 (submit time)")?)?;
+        let submit = submission("2 (submit time)", field(&fields, SUBMIT, "2 (submit time)")?)?;
         let runtime = seconds("4 (run time)", field(&fields, RUNTIME, "4 (run time)")?)?;
         let processors = |at, column| count(column, field(&fields, at, column)?, UNITS_MAX);
         let allocated = processors(ALLOCATED, "5 (allocated processors)")?;
@@ -73,7 +75,7 @@ impl Reader for Swf {
             split: Some(Split::Full),
         };
         Ok(Row::Job(Job {
-            name: fields[0].into(),
+            name: name("1 (job number)", field(&fields, 0, "1 (job number)")?)?.into(),
             submit: self.start + submit,
             runtime,
             priority: 0,

@@ -2,19 +2,21 @@
 //!
 //! `docs/trace-format.md` is its specification.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use chrono::{DateTime, NaiveDateTime};
 use embedder::{AcceleratorKind, Resources, Split};
 
+use super::fields::split as split_line;
 use super::job::{Job, Work};
 use super::reader::{
-    AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, count, field, number,
-    seconds,
+    AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, count, field, name, number,
+    seconds, submission,
 };
 
 /// The columns, in the order in which they are written.
-const COLUMNS: [&str; 12] = [
+pub(super) const COLUMNS: [&str; 12] = [
     "job",
     "submit",
     "runtime",
@@ -29,42 +31,55 @@ const COLUMNS: [&str; 12] = [
     "priority",
 ];
 
+/// The columns that every table has.
+pub(super) const REQUIRED: [&str; 2] = ["submit", "runtime"];
+
 pub(super) struct Table {
     /// The index in the file of each of [`COLUMNS`].
     places: [Option<usize>; COLUMNS.len()],
     /// The number of columns in the file.
     width: usize,
+    /// The clock of the first job, and its line. All jobs must use the same.
+    clock: Option<(Clock, u64)>,
+}
+
+/// How times of submission are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Clock {
+    /// Seconds from any zero.
+    Seconds,
+    /// Dates with a time.
+    Dates,
 }
 
 impl Table {
-    /// A reader for a file with this header. Fails if a column is unknown or repeated.
-    pub(super) fn new(header: &[&str]) -> Result<Self, TraceFault> {
-        for (at, name) in header.iter().enumerate() {
-            if !COLUMNS.contains(name) {
-                return Err(TraceFault::new(
-                    "(header)",
-                    "unknown column (docs/trace-format.md lists them)",
-                    name,
-                ));
-            }
-            if header[..at].contains(name) {
-                return Err(TraceFault::new("(header)", "the column occurs twice", name));
-            }
-        }
+    /// A reader for a file with this header, all of whose names are in [`COLUMNS`].
+    pub(super) fn new(header: &[&str]) -> Self {
         let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
-        Ok(Self { places, width: header.len() })
+        Self { places, width: header.len(), clock: None }
     }
 
-    /// The field of a column, or `None` if the file does not have the column or the field is blank.
-    fn get<'a>(
-        &self,
-        fields: &[&'a str],
-        column: &'static str,
-    ) -> Result<Option<&'a str>, TraceFault> {
-        let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| self.places[at]);
-        let text = place.map(|at| field(fields, at, column)).transpose()?;
-        Ok(text.filter(|text| !text.is_empty()))
+    /// Checks that a job is submitted by the same clock as the first job.
+    fn check_clock(&mut self, clock: Clock, line: u64, text: &str) -> Result<(), TraceFault> {
+        let (first, at) = *self.clock.get_or_insert((clock, line));
+        let problem = match clock {
+            _ if clock == first => return Ok(()),
+            Clock::Seconds => format!("expected a date, because line {at} has one"),
+            Clock::Dates => format!("expected seconds, because line {at} has them"),
+        };
+        Err(TraceFault::new("submit", problem, text))
     }
+}
+
+/// The field of a column, or `None` if the file does not have the column or the field is blank.
+fn get<'a>(
+    places: &[Option<usize>; COLUMNS.len()],
+    fields: &'a [Cow<'_, str>],
+    column: &'static str,
+) -> Result<Option<&'a str>, TraceFault> {
+    let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| places[at]);
+    let text = place.map(|at| field(fields, at, column)).transpose()?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
 impl Reader for Table {
@@ -72,18 +87,17 @@ impl Reader for Table {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let fields: Vec<&str> = line.split(',').collect();
-        if let Some(surplus) = fields.get(self.width) {
-            return Err(TraceFault::new(
-                "(surplus)",
-                "the line has more columns than the header",
-                surplus,
-            ));
+        let fields = split_line(line)?;
+        if fields.len() > self.width {
+            let problem = format!("expected {} columns, got {}", self.width, fields.len());
+            return Err(TraceFault::new("", problem, ""));
         }
-        let get = |column| self.get(&fields, column);
-        let required =
-            |column| get(column)?.ok_or_else(|| TraceFault::new(column, "is missing", ""));
-        let submit = time(required("submit")?)?;
+        let places = self.places;
+        let get = |column| get(&places, &fields, column);
+        let required = |column| get(column)?.ok_or_else(|| TraceFault::new(column, "is empty", ""));
+        let text = required("submit")?;
+        let (submit, clock) = time(text)?;
+        self.check_clock(clock, line_number, text)?;
         let runtime = seconds("runtime", required("runtime")?)?;
         let (units, split) = match (get("pods")?, get("units")?) {
             (Some(_), Some(units)) => {
@@ -105,9 +119,10 @@ impl Reader for Table {
             unit.cpu_millis = 1_000;
         }
         let priority = get("priority")?.unwrap_or("0");
-        let priority: i32 = priority
-            .parse()
-            .map_err(|_| TraceFault::new("priority", "expected a whole number", priority))?;
+        let priority: i32 = priority.parse().map_err(|_| {
+            let problem = format!("expected a whole number from {} to {}", i32::MIN, i32::MAX);
+            TraceFault::new("priority", problem, priority)
+        })?;
         if runtime <= 0 {
             return Ok(Row::NeverRan);
         }
@@ -115,8 +130,10 @@ impl Reader for Table {
             return Ok(Row::NoSize);
         }
         let kind =
-            get("accelerator_kind")?.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
-        let name = get("job")?.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
+            get("accelerator_kind")?.map(|kind| name("accelerator_kind", kind)).transpose()?;
+        let kind = kind.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
+        let job = get("job")?.map(|job| name("job", job)).transpose()?;
+        let name = job.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
         Ok(Row::Job(Job {
             name,
             submit,
@@ -137,24 +154,30 @@ fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault>
 }
 
 /// Parses a number of seconds, or a time with or without its zone. A time without a zone is UTC.
-fn time(text: &str) -> Result<i64, TraceFault> {
-    let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+fn time(text: &str) -> Result<(i64, Clock), TraceFault> {
+    if text.parse::<f64>().is_ok_and(f64::is_finite) {
+        return Ok((submission("submit", text)?, Clock::Seconds));
+    }
+    let fault = |problem: &'static str| TraceFault::new("submit", problem, text);
+    let zoned = DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp());
     let plain = || {
-        let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
-        formats
-            .iter()
-            .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
-            .map(|t| t.and_utc().timestamp())
+        let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
+        let mut times = formats.iter().map(|format| NaiveDateTime::parse_from_str(text, format));
+        times.find_map(Result::ok).map(|time| time.and_utc().timestamp())
     };
-    let time = zoned.ok().or_else(plain).filter(|time| (*time as f64).abs() <= SECONDS_MAX);
-    time.map_or_else(
-        || {
-            seconds("submit", text).map_err(|_| {
-                TraceFault::new("submit", "expected seconds or an RFC 3339 time", text)
-            })
-        },
-        Ok,
-    )
+    let time = zoned.or_else(plain).ok_or_else(|| {
+        let year = text.trim_start_matches('+').split('-').next().unwrap_or_default();
+        if year.len() > 4 && year.bytes().all(|byte| byte.is_ascii_digit()) {
+            fault("expected a year of four digits")
+        } else {
+            fault("expected seconds, or a time such as 2024-01-31T09:30:00Z")
+        }
+    })?;
+    match time {
+        ..0 => Err(fault("expected a time from the year 1970 on")),
+        _ if time as f64 > SECONDS_MAX => Err(fault("expected a time before the year 5138")),
+        _ => Ok((time, Clock::Dates)),
+    }
 }
 
 fn split(text: Option<&str>) -> Result<Split, TraceFault> {
@@ -180,10 +203,19 @@ pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
             Some(Split::Even) => (String::new(), units.to_string(), "even"),
         };
         let kind = if *accelerators > 0 { accelerator_kind.as_str() } else { "" };
+        let (name, kind) = (quoted(name), quoted(kind));
         writeln!(
             to,
             "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority}"
         )?;
     }
     Ok(())
+}
+
+/// A field in quotes, if it contains a comma or a quote.
+fn quoted(field: &str) -> Cow<'_, str> {
+    if field.contains([',', '"']) {
+        return format!("\"{}\"", field.replace('"', "\"\"")).into();
+    }
+    field.into()
 }

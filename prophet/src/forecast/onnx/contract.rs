@@ -26,10 +26,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Spec, Vec<ModelFault>> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(vec![ModelFault::new("file", format!("more than {BYTES_MAX} bytes"))]);
     }
-    let model = ModelFile::decode(bytes)
-        .map_err(|error| vec![ModelFault::new("file", format!("not an ONNX file: {error}"))])?;
+    if bytes.is_empty() {
+        return Err(vec![ModelFault::new("file", "the file is empty")]);
+    }
+    let model = ModelFile::decode(bytes).map_err(|error| {
+        let what = format!("not an ONNX file, or an incomplete one ({error})");
+        vec![ModelFault::new("file", what)]
+    })?;
     let Some(graph) = &model.graph else {
-        return Err(vec![ModelFault::new("graph", "missing: this is not an ONNX file")]);
+        return Err(vec![ModelFault::new("file", "not an ONNX file: it has no graph")]);
     };
     let mut faults = operator_faults(&model, graph);
     faults.extend(weight_faults(graph));

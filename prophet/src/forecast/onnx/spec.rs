@@ -78,7 +78,8 @@ const LEVELS_MAX: usize = 100;
 impl Spec {
     /// Parses the JSON text of the spec.
     pub(super) fn parse(text: &str) -> Result<Self, ModelFault> {
-        serde_json::from_str(text).map_err(|error| ModelFault::new(FIELD, error.to_string()))
+        serde_json::from_str(text)
+            .map_err(|error| ModelFault::new(FIELD, format!("invalid JSON: {error}")))
     }
 
     /// Returns all faults of the spec by itself. `gives_headroom` is whether the graph has the

@@ -160,7 +160,7 @@ fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 #[test]
 fn faults_name_the_field() {
     check(|bytes| bytes[..bytes.len() / 2].to_vec(), "file");
-    check(|_| Vec::new(), "graph");
+    check(|_| Vec::new(), "file");
     check(|bytes| replaced(&bytes, "prophet.spec", "prophet.spek"), "prophet.spec");
     check(|bytes| replaced(&bytes, "\"version\":1", "\"version\":2"), "prophet.spec.version");
     check(|bytes| replaced(&bytes, "\"window\":288", "\"window\":289"), "inputs.target");

@@ -3,6 +3,7 @@
 //! The file is checked for changes before every forecast, and is reloaded when it has changed. If
 //! the new file is faulty, its faults are reported and the previous model stays in use.
 
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,16 @@ pub enum ModelSource {
     Slot(ModelSlot),
 }
 
+impl fmt::Display for ModelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pretrained => f.write_str("the shipped model"),
+            Self::File(path) => write!(f, "the model {}", path.display()),
+            Self::Slot(_) => f.write_str("the fetched model"),
+        }
+    }
+}
+
 /// A value that changes when the model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stamp {
@@ -47,11 +58,12 @@ impl ModelSource {
             Self::Pretrained => Model::load(PRETRAINED),
             Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
-                let fault = |what: String| {
-                    vec![ModelFault::new("file", format!("{}: {what}", path.display()))]
-                };
-                let length = fs::metadata(path).map_err(|error| fault(error.to_string()))?.len();
-                if length > BYTES_MAX {
+                let fault = |what: String| vec![ModelFault::new("file", what)];
+                let found = fs::metadata(path).map_err(|error| fault(error.to_string()))?;
+                if found.is_dir() {
+                    return Err(fault("it is a folder: give a file in it".into()));
+                }
+                if found.len() > BYTES_MAX {
                     return Err(fault(format!("more than {BYTES_MAX} bytes")));
                 }
                 Model::load(&fs::read(path).map_err(|error| fault(error.to_string()))?)

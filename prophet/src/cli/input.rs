@@ -1,0 +1,24 @@
+//! The text files that commands read: catalogs and settings.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::catalog::CatalogFile;
+use crate::input::read_text;
+use crate::simulate::SimulationSettings;
+
+/// Reads a catalog.
+pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {
+    Ok(CatalogFile::parse(&text(path)?, &path.display().to_string())?)
+}
+
+/// Reads settings.
+pub(super) fn settings(path: &Path) -> anyhow::Result<SimulationSettings> {
+    Ok(SimulationSettings::parse(&text(path)?, &path.display().to_string())?)
+}
+
+/// Reads a text file.
+pub(super) fn text(path: &Path) -> anyhow::Result<String> {
+    read_text(path).with_context(|| format!("failed to read {}", path.display()))
+}

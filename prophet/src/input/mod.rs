@@ -1,0 +1,19 @@
+//! Files that users give: their kind, their text, and what is wrong in them.
+//!
+//! ```text
+//! header.rs  the header of a CSV file
+//! kind.rs    what a file is that is not plain text
+//! text.rs    a text file of bounded size
+//! yaml.rs    YAML and JSON, with errors that name file, line and field
+//! ```
+
+mod header;
+mod kind;
+mod text;
+mod yaml;
+
+pub(crate) use header::{header_faults, other_separator};
+pub(crate) use kind::FileKind;
+pub(crate) use text::{is_a_folder, read_text};
+pub use yaml::YamlError;
+pub(crate) use yaml::{has_field, line_of, parse};
