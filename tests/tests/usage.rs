@@ -36,7 +36,7 @@ const ROWS: [(&str, i32, &str); 62] = [
     ),
     ("simulate --tick soon", 2, "'--tick <TIME>': expected a duration such as 90s, 5m, 2h or 8d"),
     ("simulate --tick 0s", 2, "'--tick <TIME>': must be at least 1s"),
-    ("simulate --tick 1s --launch-latency 30d", 2, "tick: 1s is too short for launches of 30d"),
+    ("simulate --tick 1s --launch-latency 30d", 2, "launch_latency: 30d is above 1d"),
     ("simulate --launch-latency lognormal:9m:4m", 2, "must not be below the median"),
     (
         "simulate --launch-failure-share 1",
@@ -112,11 +112,11 @@ const ROWS: [(&str, i32, &str); 62] = [
     ),
     // Files.
     ("simulate --trace none.csv", 1, "failed to read none.csv: No such file"),
-    ("simulate --trace folder", 1, "failed to read folder: Is a directory"),
+    ("simulate --trace folder", 1, "failed to read folder: it is a folder"),
     ("simulate --settings none.yaml", 1, "failed to read none.yaml: No such file"),
-    ("simulate --settings bad.yaml", 1, "unknown field `tik`"),
-    ("simulate --catalog folder", 1, "failed to read folder: Is a directory"),
-    ("simulate --model none.onnx", 1, "none.onnx: No such file"),
+    ("simulate --settings bad.yaml", 1, "bad.yaml:1: tik: unknown field: did you mean tick?"),
+    ("simulate --catalog folder", 1, "failed to read folder: it is a folder"),
+    ("simulate --model none.onnx", 1, "the model none.onnx cannot be run by the embedded engine"),
     ("simulate --onnx-runtime none.so", 1, "failed to start ONNX Runtime (none.so)"),
     ("simulate --out pods.csv", 1, "failed to write into pods.csv: it is a file; name a directory"),
     (
@@ -131,11 +131,15 @@ const ROWS: [(&str, i32, &str); 62] = [
     ("backtest --paper --tick 1m", 2, "'--paper' cannot be used with '--tick <TIME>'"),
     ("backtest --named-model mine.onnx", 2, "expected NAME=FILE"),
     ("backtest --named-model onnx=mine.onnx", 2, "use another name for the model"),
-    ("backtest --named-model mine=none.onnx", 1, "mine cannot be run"),
+    (
+        "backtest --named-model mine=none.onnx",
+        1,
+        "--named-model mine: the model none.onnx cannot be run",
+    ),
     // embed, trace and model.
     ("embed", 2, "--shapes <FILE>"),
     ("embed --shapes none.csv", 1, "failed to read none.csv: No such file"),
-    ("embed --shapes log.csv", 1, "log.csv:2: the columns must be name, count"),
+    ("embed --shapes log.csv", 1, "log.csv:1: the header lacks the columns name, count"),
     ("embed --shapes pods.csv --mode whole", 2, "possible values: bins, share"),
     ("trace describe", 2, "<FILE>"),
     ("trace describe none.csv", 1, "failed to read none.csv: No such file"),

@@ -125,8 +125,11 @@ impl<'a> ErrorPass<'a> {
     }
 
     fn go_on(&mut self, ticks: Range<usize>) {
-        let mut forecasts: Vec<Vec<TickForecasts>> =
-            parallel(&self.passes, |pass| lock(pass).go_on(self.moments, ticks.clone()));
+        let mut forecasts: Vec<Vec<TickForecasts>> = parallel(
+            &self.passes,
+            |pass| lock(pass).effort(),
+            |pass| lock(pass).go_on(self.moments, ticks.clone()),
+        );
         self.blend(&mut forecasts);
         for (place, forecasts) in forecasts.iter().take(self.lineup.len()).enumerate() {
             for forecasts in

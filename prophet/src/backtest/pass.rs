@@ -61,6 +61,15 @@ impl Pass {
         }
     }
 
+    /// How much computing time the forecaster takes, as [`NamedPolicy::effort`].
+    pub(super) fn effort(&self) -> u8 {
+        match &self.named_forecaster {
+            NamedForecaster::Zero | NamedForecaster::LastValue => 0,
+            NamedForecaster::Policy(named_policy) => named_policy.effort(),
+            NamedForecaster::Network(_) => NamedPolicy::DEFAULT.effort(),
+        }
+    }
+
     /// Learns from each of these ticks, and returns the forecasts made at each.
     pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<TickForecasts> {
         let mut forecasts = Vec::new();

@@ -343,10 +343,11 @@ fn time_point(point: &TimePoint, first: i64) -> String {
     }
 }
 
-/// A time in the log's seconds as a date and a time in UTC.
+/// A time of a log: a date and a time in UTC if it is Unix time, and the log's second otherwise.
+/// Unix times of logs of clusters are above a billion seconds (2001).
 fn date_time(seconds: i64) -> String {
-    let time = DateTime::from_timestamp(seconds, 0);
-    time.map_or_else(|| format!("{seconds} s"), |time| time.format("%Y-%m-%d %H:%M").to_string())
+    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds >= 1_000_000_000);
+    date.map_or(format!("second {seconds}"), |date| date.format("%Y-%m-%d %H:%M").to_string())
 }
 
 /// The largest number of ticks of a replay: five years of one-minute ticks. The longest public logs
@@ -372,13 +373,13 @@ pub(super) fn check_span(
     if start < first.submit {
         bail!(
             "--from is before the first job, at {}, by more than {TICKS_MAX} ticks",
-            time(first.submit)
+            date_time(first.submit)
         );
     }
     let pairs = trace.jobs.windows(2).map(|pair| (&pair[0], &pair[1]));
     let gap = pairs.max_by_key(|(before, after)| after.submit - before.submit);
     let gap = gap.map_or(String::new(), |(before, after)| {
-        let (one, other) = (time(before.submit), time(after.submit));
+        let (one, other) = (date_time(before.submit), date_time(after.submit));
         format!(
             " The longest time without a job is from job {} ({one}) to job {} ({other}).",
             before.name, after.name
@@ -387,14 +388,7 @@ pub(super) fn check_span(
     bail!(
         "{}: {} to {} are {ticks} ticks of {tick}, more than the limit of {TICKS_MAX}: check the times, or give an earlier --until, a longer --tick or a part of the log.{gap}",
         trace.source,
-        time(start),
-        time(end)
+        date_time(start),
+        date_time(end)
     );
-}
-
-/// A time of a log: a date if it is Unix time, and the log's second otherwise. Unix times of logs
-/// of clusters are above a billion seconds (2001).
-fn time(seconds: i64) -> String {
-    let date = DateTime::from_timestamp(seconds, 0).filter(|_| seconds >= 1_000_000_000);
-    date.map_or(format!("second {seconds}"), |date| date.format("%FT%TZ").to_string())
 }

@@ -1,5 +1,6 @@
 //! Runs all policies in all replays, on the same submissions, and searches the best constant.
 
+use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -97,12 +98,17 @@ pub fn compare(
     progress: &Progress<'_>,
 ) -> Comparison {
     let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
-    let replays = parallel(&(0..settings.replays).collect::<Vec<_>>(), |replay| {
-        let jittered =
-            workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
-        let series = offered(&jittered, catalog, settings.scheduler);
-        (jittered, series)
-    });
+    let replays: Vec<u32> = (0..settings.replays).collect();
+    let replays = parallel(
+        &replays,
+        |_| 0,
+        |replay| {
+            let jittered =
+                workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
+            let series = offered(&jittered, catalog, settings.scheduler);
+            (jittered, series)
+        },
+    );
     let arena = Arena { settings, catalog, window, replays, progress };
     let mut named_policies = vec![NamedPolicy::Reactive];
     for named_policy in &settings.policies {
@@ -199,7 +205,8 @@ impl Arena<'_> {
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
         let wait_to_idle = self.settings.policy.objective.wait_to_idle();
-        let runs = parallel(&tasks, |&(named_policy, replay)| {
+        let effort = |(named_policy, _): &(NamedPolicy, usize)| named_policy.effort();
+        let runs = parallel(&tasks, effort, |&(named_policy, replay)| {
             let (workload, series) = &self.replays[replay];
             let world = SimulationInput {
                 workload,
@@ -288,18 +295,25 @@ fn share_between(first: i64, last: i64, now: i64) -> f64 {
 }
 
 /// Runs tasks on all cores, and returns the results in the order of the tasks.
-pub(crate) fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+///
+/// Tasks with more `effort` start first. Otherwise a long task might start last and keep one core
+/// busy while the others have nothing to do.
+pub(crate) fn parallel<T: Sync, R: Send>(
+    tasks: &[T],
+    effort: impl Fn(&T) -> u8,
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let workers =
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|at| Reverse(effort(&tasks[*at])));
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(tasks.len()));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((at, task)) = Some(next.fetch_add(1, Ordering::Relaxed))
-                    .and_then(|at| Some((at, tasks.get(at)?)))
-                {
-                    let result = run(task);
+                while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run(&tasks[at]);
                     results
                         .lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -48,6 +48,15 @@ impl NamedPolicy {
     /// that a cluster keeps idle.
     pub const CONSTANT_MAX: u64 = 1 << 14;
 
+    /// How much computing time a run takes, from 0 to 2. The order matters, the distances do not.
+    pub(crate) fn effort(self) -> u8 {
+        match self {
+            Self::Forecast(Method::Ensemble | Method::Onnx, _) => 2,
+            Self::Forecast(..) | Self::Rates(_) => 1,
+            _ => 0,
+        }
+    }
+
     /// The default policy and its references.
     pub fn defaults() -> Vec<Self> {
         let constant = Self::Constant(4);

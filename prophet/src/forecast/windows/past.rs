@@ -58,8 +58,8 @@ struct Pool<N> {
     ended: usize,
     /// The number of changes of the pool so far.
     version: u64,
-    /// The drawn windows, oldest first. They are drawn for the first forecast from the pool, because
-    /// a method learns from many ticks before its first forecast.
+    /// The drawn windows, oldest first. They are drawn for the first forecast from the pool,
+    /// because a method learns from many ticks before its first forecast.
     drawn: OnceLock<Vec<Pooled<N>>>,
 }
 
