@@ -59,8 +59,8 @@ check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/ a
 test-models: $(MODELS_PYTHON) ## run the tests of models/
 	cd models && $(MODELS_VENV)/bin/python -m pytest -q -p no:cacheprovider
 
-bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation, watches, reaction time and models
-	cargo bench --workspace --all-features --locked
+bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time and models
+	TRACES="$(abspath $(TRACES))" cargo bench --workspace --all-features --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_VENV)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
 

@@ -38,7 +38,7 @@ pub(crate) type KindId = usize;
 #[derive(Default)]
 struct Kinds {
     ids: HashMap<Arrivals, KindId>,
-    kinds: Vec<Kind>,
+    known: Vec<Kind>,
     /// The numbers of forgotten kinds, which new kinds reuse.
     free: Vec<KindId>,
 }
@@ -127,7 +127,7 @@ impl PastArrivals {
     /// Draws windows, weighted by their age and, where `level` is given, by the similarity of their
     /// activity level to it. Returns the kinds that were drawn, with the number of times.
     pub(crate) fn draw(&self, level: Option<ActivityLevel>) -> Vec<(KindId, u32)> {
-        let mut times_drawn = vec![0; self.kinds.kinds.len()];
+        let mut times_drawn = vec![0; self.kinds.known.len()];
         self.windows.draw(
             |note| self.likeness(level, *note),
             |kind, times: u32| times_drawn[*kind] += times,
@@ -166,7 +166,7 @@ impl PastArrivals {
     /// that need none are left out.
     pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
         let PackedRoom { rooms, version, free } = &mut self.rooms[self.room];
-        let Kind { arrivals, new_nodes, .. } = &mut self.kinds.kinds[kind];
+        let Kind { arrivals, new_nodes, .. } = &mut self.kinds.known[kind];
         let packed = &mut new_nodes[self.room];
         if packed.version != *version {
             let shapes = history.shapes();
@@ -186,15 +186,15 @@ impl Kinds {
     /// Counts a window with these arrivals. Returns its kind.
     fn intern(&mut self, arrivals: Arrivals) -> KindId {
         if let Some(id) = self.ids.get(&arrivals) {
-            self.kinds[*id].windows += 1;
+            self.known[*id].windows += 1;
             return *id;
         }
         let new_nodes = Default::default();
         let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1, new_nodes };
-        let id = self.free.pop().unwrap_or(self.kinds.len());
-        match self.kinds.get_mut(id) {
+        let id = self.free.pop().unwrap_or(self.known.len());
+        match self.known.get_mut(id) {
             Some(free) => *free = kind,
-            None => self.kinds.push(kind),
+            None => self.known.push(kind),
         }
         self.ids.insert(arrivals, id);
         id
@@ -202,7 +202,7 @@ impl Kinds {
 
     /// Forgets a window of a kind, and the kind with its last window.
     fn forget(&mut self, id: KindId) {
-        let kind = &mut self.kinds[id];
+        let kind = &mut self.known[id];
         kind.windows -= 1;
         if kind.windows == 0 {
             self.ids.remove(&kind.arrivals);
@@ -235,6 +235,6 @@ mod tests {
         assert_eq!(intern(&mut kinds, 1), 0);
         kinds.forget(1);
         assert_eq!([3, 2].map(|pods| intern(&mut kinds, pods)), [1, 2]);
-        assert_eq!((kinds.ids.len(), kinds.kinds.len()), (3, 3));
+        assert_eq!((kinds.ids.len(), kinds.known.len()), (3, 3));
     }
 }
