@@ -1,8 +1,8 @@
 //! Measures simulations of growing job logs: `cargo bench -p prophet --bench simulate`.
 //!
 //! Each simulation runs once, because a million jobs take long. The growth from row to row is the
-//! result of interest. If the variable `TRACES` is a folder with the public logs, two weeks of Philly
-//! and of CTC are simulated, too.
+//! result of interest. If the variable `TRACES` is a folder with the public logs, two weeks of
+//! Philly and of CTC are simulated, too.
 
 use std::hint::black_box;
 use std::path::PathBuf;

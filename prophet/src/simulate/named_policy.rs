@@ -48,7 +48,8 @@ impl NamedPolicy {
     /// that a cluster keeps idle.
     pub const CONSTANT_MAX: u64 = 1 << 14;
 
-    /// How much computing time a run takes, from 0 to 2. The order matters, the distances do not.
+    /// How much computing time a run takes, from 0 to 2. Only the order of the values has a
+    /// meaning.
     pub(crate) fn effort(self) -> u8 {
         match self {
             Self::Forecast(Method::Ensemble | Method::Onnx, _) => 2,
