@@ -133,7 +133,9 @@ async fn a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone() {
         .await
         .unwrap();
     world.wait_for_nodes(0).await.unwrap();
-    assert_eq!(world.autoscaler.counters().removed.len(), 3);
+    // cluster-autoscaler reports a removal after the Node object is gone.
+    let removed = async || Ok(world.autoscaler.counters().removed.len() == 3);
+    wait::until_true("3 removals", DEADLINE, removed).await.unwrap();
     let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
     assert_eq!(status["nodeGroups"][1]["name"], "small", "{status}");
     assert_eq!(status["nodeGroups"][1]["scaleUp"]["status"], "NoActivity", "{status}");
