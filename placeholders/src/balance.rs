@@ -17,10 +17,8 @@ pub(crate) fn balance(
     standing: &[GroupStanding],
 ) -> (Vec<u64>, Option<Reason>) {
     let mut deal = Deal::new(groups, standing);
-    let mut sizes: Vec<u64> = gangs.to_vec();
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
     let mut left = target;
-    for size in sizes {
+    for size in largest_first(gangs) {
         // A virtual instance is dealt whole or not at all, because a gang cannot start on a part of
         // it.
         if size > 0 && size <= left && deal.whole(size) {
@@ -33,6 +31,24 @@ pub(crate) fn balance(
     (deal.wants, held)
 }
 
+/// Returns the number of nodes of the gangs that fit into no group as a whole.
+///
+/// Groups that back off count with all their room. Otherwise a gang would be held back for the few
+/// minutes of a backoff, and its standing placeholders would be removed.
+pub(crate) fn split_nodes(gangs: &[u64], groups: &[Group], standing: &[GroupStanding]) -> u64 {
+    let open: Vec<GroupStanding> =
+        standing.iter().map(|group| GroupStanding { backoff: false, ..*group }).collect();
+    let mut deal = Deal::new(groups, &open);
+    let split = largest_first(gangs).into_iter().filter(|&size| size > 0 && !deal.whole(size));
+    split.fold(0, u64::saturating_add)
+}
+
+fn largest_first(gangs: &[u64]) -> Vec<u64> {
+    let mut sizes = gangs.to_vec();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes
+}
+
 struct Deal<'a> {
     standing: &'a [GroupStanding],
     /// The maximum number of placeholders in each group.
@@ -43,7 +59,8 @@ struct Deal<'a> {
 impl<'a> Deal<'a> {
     fn new(groups: &[Group], standing: &'a [GroupStanding]) -> Self {
         let room = groups.iter().zip(standing).map(|(group, standing)| {
-            let room = group.max.saturating_sub(standing.occupied);
+            let used = standing.occupied.saturating_add(standing.unusable);
+            let room = group.max.saturating_sub(used);
             // A group that backs off keeps its standing placeholders, but gets no new ones, because
             // their launches would fail.
             if standing.backoff { room.min(standing.placeholders) } else { room }

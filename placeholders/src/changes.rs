@@ -4,6 +4,9 @@
 //! The number of pods without a gate never exceeds the planned number, unless more stood before.
 //! When the template changes, old placeholders are deleted before new ones are created, a few at a
 //! time, because a full node has no room for both.
+//!
+//! A stranded placeholder does not count. It is kept in addition to the planned ones until its node
+//! goes, because a ReplicaSet that shrinks would delete another of its pods.
 
 use serde_json::Value;
 
@@ -34,9 +37,21 @@ pub struct StandingPod {
     /// Whether Prophet's gate, [`HOLD_GATE`], is one of them.
     pub held: bool,
     /// Whether the pod is bound to a node.
-    pub bound: bool,
+    pub binding: Binding,
     /// Whether the pod is being deleted.
     pub deleting: bool,
+}
+
+/// Whether a placeholder pod is bound to a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// The pod waits for a node.
+    #[default]
+    Unbound,
+    /// The pod is bound to a node.
+    Bound,
+    /// The pod is bound to a node that other pods cannot use, so it provides no headroom.
+    Stranded,
 }
 
 /// One write to the API server.
@@ -86,11 +101,17 @@ impl StandingSet {
     }
 
     fn lifted(&self) -> u64 {
-        self.staying().filter(|pod| !pod.held).count() as u64
+        self.staying().filter(|pod| !pod.held && pod.binding != Binding::Stranded).count() as u64
     }
 
     fn bound(&self) -> u64 {
-        self.staying().filter(|pod| pod.bound).count() as u64
+        self.staying().filter(|pod| pod.binding == Binding::Bound).count() as u64
+    }
+
+    /// The number of replicas with which `want` placeholders provide headroom.
+    fn replicas_for(&self, want: u64) -> u64 {
+        let stranded = self.staying().filter(|pod| pod.binding == Binding::Stranded).count() as u64;
+        if want == 0 { 0 } else { want.saturating_add(stranded) }
     }
 }
 
@@ -110,8 +131,9 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
     if new_want > 0 || present.is_some() {
         towards(template, present, new_want, new, &mut changes);
     }
-    let settled =
-        present.is_none_or(|set| set.staying().all(|pod| pod.held || pod.bound)) && new >= new_want;
+    let settled = present
+        .is_none_or(|set| set.staying().all(|pod| pod.held || pod.binding != Binding::Unbound))
+        && new >= new_want;
     // A pending placeholder occupies no node, and it may be too large for the node that is
     // launched. So pending placeholders of older templates are removed at once.
     let mut keep = older.iter().map(|set| set.bound()).sum::<u64>().min(want - new_kept);
@@ -119,8 +141,9 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
         keep -= keep.min(ROLL_AT_ONCE);
     }
     for set in older {
-        let replicas = keep.min(set.bound());
-        keep -= replicas;
+        let kept = keep.min(set.bound());
+        keep -= kept;
+        let replicas = set.replicas_for(kept);
         let (set_name, resource_version) = (set.name.clone(), set.resource_version.clone());
         if replicas == 0 && set.pods.is_empty() && set.replicas == 0 {
             changes.push(Change::Delete { set: set_name, resource_version });
@@ -140,8 +163,10 @@ fn towards(
     lifted: u64,
     changes: &mut Vec<Change>,
 ) {
-    if present.is_none_or(|set| set.replicas != want) {
-        let body = template.replica_set(want, present.map(|set| set.resource_version.as_str()));
+    let replicas = present.map_or(want, |set| set.replicas_for(want));
+    if present.is_none_or(|set| set.replicas != replicas) {
+        let version = present.map(|set| set.resource_version.as_str());
+        let body = template.replica_set(replicas, version);
         changes.push(Change::Apply { set: template.name(), body: Box::new(body) });
     }
     let Some(set) = present else { return };

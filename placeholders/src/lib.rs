@@ -5,10 +5,12 @@
 //!
 //! ```text
 //! policy.rs    the operator's policy, as plain serde types
+//! prices.rs    the prices of waiting and idling that its objective implies, per bucket
 //! plan.rs      from needs to a plan; its steps are in one file each:
 //!   steady.rs    stabilisation windows, rates, tolerance
 //!   limits.rs    limits on placeholders and on dollars per hour (spend.rs allots the dollars)
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
+//! shrink.rs    plans that only remove placeholders
 //! standing.rs  the standing placeholders, per group
 //! want.rs      the expected needs of a bucket, and the steps to its target
 //! reason.rs    the reasons of a number, each spelled once
@@ -32,7 +34,9 @@ mod limits;
 mod manifest;
 mod plan;
 mod policy;
+mod prices;
 mod reason;
+mod shrink;
 mod spend;
 mod standing;
 mod steady;
@@ -41,7 +45,7 @@ mod want;
 #[cfg(feature = "kubernetes")]
 pub use actuate::{ActuateError, Actuator};
 #[cfg(feature = "kubernetes")]
-pub use changes::{Change, StandingPod, StandingSet, changes};
+pub use changes::{Binding, Change, StandingPod, StandingSet, changes};
 #[cfg(feature = "kubernetes")]
 pub use manifest::{
     BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
@@ -52,7 +56,9 @@ pub use policy::{
     Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
     ScalingRules,
 };
+pub use prices::Prices;
 pub use reason::Reason;
+pub use shrink::shrink;
 pub use standing::{GroupStanding, Standing};
 pub use steady::Steady;
 pub use want::{Step, Want};

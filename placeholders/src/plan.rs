@@ -1,12 +1,13 @@
 //! Turns the expected needs of each bucket into placeholders per group, with the reasons of each
 //! number.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 
-use crate::balance::balance;
+use crate::balance::{balance, split_nodes};
 use crate::limits::limit;
 use crate::policy::Policy;
 use crate::reason::Reason;
@@ -70,10 +71,10 @@ impl Plan {
 
 /// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
-/// Each target starts as the larger of the announced demand and the quantile of the forecast. The
-/// stabilisers limit how far it moves. Then the limits and the spend cap lower it, and the groups
-/// receive as much of it as they have room for. The result is the plan and the state of the
-/// stabilisers for the next call.
+/// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
+/// that fit into no group are not part of it. The stabilisers limit how far it moves. Then the
+/// limits and the spend cap lower it, and the groups receive as much of it as they have room for.
+/// The result is the plan and the state of the stabilisers for the next call.
 pub fn plan(
     wants: &[Want],
     standing: &Standing,
@@ -84,11 +85,13 @@ pub fn plan(
 ) -> (Plan, Steady) {
     let mut steady = steady.clone();
     let mut why: Vec<Vec<Step>> = wants.iter().map(|want| vec![first_step(want)]).collect();
+    let wants = &*placeable(wants, standing, catalog, &mut why);
     let mut targets: Vec<u64> = wants
         .iter()
         .zip(&mut why)
         .map(|(want, why)| {
-            let (wanted, stands) = (why[0].target, standing.placeholders(want.bucket));
+            let wanted = want.headroom.max(want.announced);
+            let stands = standing.placeholders(want.bucket);
             steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
         .collect();
@@ -107,6 +110,31 @@ pub fn plan(
         buckets.push(BucketPlan { bucket: want.bucket, target, why, groups });
     }
     (Plan { buckets }, steady)
+}
+
+/// The wants without the nodes of gangs that fit into no group, because a gang cannot start on
+/// nodes of several groups. Adds a step where that lowers the target.
+fn placeable<'a>(
+    wants: &'a [Want],
+    standing: &Standing,
+    catalog: &Catalog,
+    why: &mut [Vec<Step>],
+) -> Cow<'a, [Want]> {
+    let mut placeable = Cow::Borrowed(wants);
+    for (at, want) in wants.iter().enumerate() {
+        let groups = &catalog.buckets()[want.bucket].groups;
+        let split = split_nodes(&want.gangs, groups, &standing.buckets[want.bucket]);
+        if split == 0 {
+            continue;
+        }
+        let announced = want.announced.saturating_sub(split);
+        placeable.to_mut()[at].announced = announced;
+        let target = want.headroom.max(announced);
+        if target < want.headroom.max(want.announced) {
+            why[at].push(Step { reason: Reason::GangFitsNoGroup, target });
+        }
+    }
+    placeable
 }
 
 fn first_step(want: &Want) -> Step {

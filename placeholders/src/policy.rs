@@ -23,44 +23,40 @@ pub struct Policy {
     pub behavior: Behavior,
 }
 
-/// How the cost of waiting and the cost of idle nodes are weighed against each other.
+/// How waiting and idle nodes are weighed against each other. [`crate::Prices`] has the weights of
+/// the buckets of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// Targets are this quantile of the new nodes needed, in (0, 1).
+    /// The ensemble holds as many nodes as it takes until this share of the pods waits no longer
+    /// than one scan of the autoscaler, in (0, 1). Other methods hold this quantile of the new
+    /// nodes needed.
     Quantile(f64),
-    /// Targets are the quantile at which one more node costs as much idle as it saves in waiting:
-    /// the newsvendor's ratio, wait / (wait + idle).
-    Costs {
-        /// Dollars per pending pod-hour, above 0.
-        wait: f64,
-        /// Dollars per idle instance-hour, above 0.
-        idle: f64,
-    },
+    /// The price of waiting, in dollars per pending pod-hour, above 0. The price of idling is the
+    /// price of the bucket's instances.
+    WaitCost(f64),
+    /// The price of waiting as a ratio, above 0: a pending pod-hour costs as much as this many idle
+    /// instance-hours at the mean price of the catalog's instances.
+    WaitRatio(f64),
 }
 
 impl Default for Objective {
     fn default() -> Self {
-        Self::Costs { wait: 9.0, idle: 1.0 }
+        Self::WaitRatio(Self::WAIT_RATIO)
     }
 }
 
 impl Objective {
-    /// Returns the quantile that targets hold, in (0, 1).
-    pub fn quantile(self) -> f64 {
-        match self {
-            Self::Quantile(q) => q,
-            Self::Costs { wait, idle } => wait / (wait + idle),
-        }
-    }
+    /// The ratio of the default objective, and of the prices of an objective with a quantile.
+    pub(crate) const WAIT_RATIO: f64 = 9.0;
 
-    /// Returns the cost of a pending pod-hour in idle instance-hours.
-    ///
-    /// If the policy gives a quantile and no costs, the default costs apply.
-    pub fn wait_to_idle(self) -> f64 {
+    /// Returns the price of a pending pod-hour in idle instance-hours, or `None` if the price is in
+    /// dollars. An objective with a quantile has the default ratio.
+    pub fn ratio(self) -> Option<f64> {
         match self {
-            Self::Quantile(_) => Self::default().wait_to_idle(),
-            Self::Costs { wait, idle } => wait / idle,
+            Self::Quantile(_) => Some(Self::WAIT_RATIO),
+            Self::WaitCost(_) => None,
+            Self::WaitRatio(ratio) => Some(ratio),
         }
     }
 }
@@ -128,15 +124,13 @@ impl Policy {
             Objective::Quantile(q) if !(q > 0.0 && q < 1.0) => {
                 fault(PolicyField::Quantile, format!("{q} is not between 0 and 1"));
             }
-            Objective::Costs { wait, idle } => {
-                for (field, cost) in [(PolicyField::WaitCost, wait), (PolicyField::IdleCost, idle)]
-                {
-                    if !(cost > 0.0 && cost.is_finite()) {
-                        fault(field, format!("{cost} is not a price above 0"));
-                    }
-                }
+            Objective::WaitCost(cost) if !is_price(cost) => {
+                fault(PolicyField::WaitCost, format!("{cost} is not a price above 0"));
             }
-            Objective::Quantile(_) => {}
+            Objective::WaitRatio(ratio) if !is_price(ratio) => {
+                fault(PolicyField::WaitRatio, format!("{ratio} is not a number above 0"));
+            }
+            _ => {}
         }
         if let Some(cap) = spend_cap.filter(|cap| !(*cap >= 0.0 && *cap <= 1e9)) {
             let problem = format!("{cap} is not between 0 and a billion dollars an hour");
@@ -146,6 +140,10 @@ impl Policy {
         scale_down.faults(Direction::Down, &mut faults);
         faults
     }
+}
+
+fn is_price(price: f64) -> bool {
+    price > 0.0 && price.is_finite()
 }
 
 impl ScalingRules {
@@ -183,10 +181,10 @@ pub struct InvalidField {
 pub enum PolicyField {
     /// The quantile of the objective.
     Quantile,
-    /// The cost of waiting of the objective.
+    /// The price of waiting of the objective.
     WaitCost,
-    /// The cost of idling of the objective.
-    IdleCost,
+    /// The ratio of the objective.
+    WaitRatio,
     /// The spend cap.
     SpendCap,
     /// The stabilisation window of a direction.
@@ -220,8 +218,8 @@ impl fmt::Display for PolicyField {
         };
         match self {
             Self::Quantile => f.write_str("objective.quantile"),
-            Self::WaitCost => f.write_str("objective.costs.wait"),
-            Self::IdleCost => f.write_str("objective.costs.idle"),
+            Self::WaitCost => f.write_str("objective.wait_cost"),
+            Self::WaitRatio => f.write_str("objective.wait_ratio"),
             Self::SpendCap => f.write_str("spend_cap"),
             Self::Window(of) => write!(f, "{}.stabilization_window_seconds", rules(of)),
             Self::Tolerance(of) => write!(f, "{}.tolerance", rules(of)),

@@ -12,6 +12,9 @@ pub enum Reason {
     Forecast,
     /// The target comes from a rule of thumb, because there is too little history for a forecast.
     TooLittleHistory,
+    /// The target shrinks from the placeholders that stood, because the observed cluster is out of
+    /// date.
+    Outdated,
     /// The target is the announced demand, because pods that will be released within the launch
     /// latency need more nodes than the forecast.
     Announced,
@@ -36,6 +39,9 @@ pub enum Reason {
     SpendCap,
     /// The target is lower, because every group that is not backing off is at its maximum.
     GroupsFull,
+    /// The target is lower, because no group has room for a whole gang, and a gang cannot start on
+    /// nodes of several groups.
+    GangFitsNoGroup,
     /// The target is lower, because every group with room is backing off after failed launches.
     GroupBackoff,
 }
@@ -46,6 +52,7 @@ impl Reason {
         match self {
             Self::Forecast => "forecast",
             Self::TooLittleHistory => "too_little_history",
+            Self::Outdated => "outdated",
             Self::Announced => "announced",
             Self::ScaleDownWindow => "scale_down_window",
             Self::ScaleDownRate => "scale_down_rate",
@@ -56,6 +63,7 @@ impl Reason {
             Self::TotalLimit => "total_limit",
             Self::SpendCap => "spend_cap",
             Self::GroupsFull => "groups_full",
+            Self::GangFitsNoGroup => "gang_fits_no_group",
             Self::GroupBackoff => "group_backoff",
         }
     }

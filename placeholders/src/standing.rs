@@ -23,8 +23,11 @@ impl Standing {
 pub struct GroupStanding {
     /// The number of placeholders that are on nodes, or pending without a gate.
     pub placeholders: u64,
-    /// The number of nodes that pods other than placeholders occupy.
+    /// The number of nodes that batch pods occupy.
     pub occupied: u64,
+    /// The number of further nodes that placeholders cannot use: those of other workloads, and
+    /// those that are cordoned or will be gone soon. They count towards the maximum of the group.
+    pub unusable: u64,
     /// Whether the group backs off, because recent launches failed.
     pub backoff: bool,
 }

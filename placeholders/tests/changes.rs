@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use embedder::Resources;
-use placeholders::{Change, HOLD_GATE, Owner, StandingPod, StandingSet, Template, changes};
+use placeholders::{
+    Binding, Change, HOLD_GATE, Owner, StandingPod, StandingSet, Template, changes,
+};
 use proptest::prelude::*;
 
 fn template(image: &str) -> Template {
@@ -24,13 +26,17 @@ fn template(image: &str) -> Template {
 }
 
 /// Returns a ReplicaSet with one pod per character: `b` on a node, `p` pending, `h` held by
-/// Prophet's gate.
+/// Prophet's gate, `s` stranded on a node that other pods cannot use.
 fn set(template: &Template, pods: &str) -> StandingSet {
     let pod = |(at, kind)| StandingPod {
         name: format!("{}-{at}", template.name()),
         gates: if kind == 'h' { vec![HOLD_GATE.into()] } else { Vec::new() },
         held: kind == 'h',
-        bound: kind == 'b',
+        binding: match kind {
+            'b' => Binding::Bound,
+            's' => Binding::Stranded,
+            _ => Binding::Unbound,
+        },
         ..StandingPod::default()
     };
     let pods: Vec<StandingPod> = pods.chars().enumerate().map(pod).collect();
@@ -75,6 +81,20 @@ fn the_changes_lead_to_the_plan() {
     // otherwise it is deleted.
     check(2, Some("bh"), None, &["lift"]);
     check(1, Some("bh"), None, &["new to 1"]);
+}
+
+#[test]
+fn a_stranded_placeholder_is_replaced_and_stays_until_its_node_goes() {
+    check(2, Some("bs"), None, &["new to 3"]);
+    check(2, Some("bsh"), None, &["lift"]);
+    check(2, Some("bsb"), None, &[]);
+    // The node is gone, and the ReplicaSet has recreated the pod.
+    check(2, Some("bbh"), None, &["new to 2"]);
+    // The node is usable again.
+    check(2, Some("bbb"), None, &["new to 2"]);
+    check(0, Some("s"), None, &["new to 0"]);
+    check(1, None, Some("bs"), &["old to 0"]);
+    check(4, None, Some("bbbs"), &["new to 1"]);
 }
 
 #[test]

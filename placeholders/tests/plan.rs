@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
     Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing,
-    Steady, Want, plan,
+    Steady, Want, plan, shrink,
 };
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn wants(small: u64, large: u64) -> Vec<Want> {
 }
 
 fn standing(a: u64, b: u64, c: u64) -> Standing {
-    let group = |placeholders| GroupStanding { placeholders, occupied: 0, backoff: false };
+    let group = |placeholders| GroupStanding { placeholders, ..GroupStanding::default() };
     Standing { buckets: vec![vec![group(a), group(b)], vec![group(c)]] }
 }
 
@@ -122,6 +122,53 @@ fn a_virtual_instance_is_dealt_to_one_group_whole() {
            announced 6
            group a: 0 -> 2
            group b: 3 -> 4
+         large: 0 -> 0
+           forecast 0
+           group c: 0 -> 0",
+    );
+}
+
+/// Checks the placeholders for gangs of these sizes in groups a and b, which have room for 2 and 3
+/// nodes, beside a forecast of `headroom` and `single` announced nodes.
+#[track_caller]
+fn check_gangs(gangs: &[u64], headroom: u64, single: u64, expected: [u64; 2], why: &[&str]) {
+    let mut groups = standing(0, 0, 0);
+    (groups.buckets[0][0].occupied, groups.buckets[0][1].occupied) = (4, 3);
+    let mut wants = wants(headroom, 0);
+    wants[0].announced = single + gangs.iter().sum::<u64>();
+    wants[0].gangs = gangs.to_vec();
+    let steady = Steady::default();
+    let (plan, _) = plan(&wants, &groups, &catalog(), &Policy::default(), &steady, at(0));
+    let dealt: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    let reasons: Vec<&str> = plan.buckets[0].why.iter().map(|step| step.reason.label()).collect();
+    assert_eq!((dealt.as_slice(), reasons.as_slice()), (expected.as_slice(), why));
+}
+
+#[test]
+fn a_gang_that_fits_into_no_group_is_held_back() {
+    check_gangs(&[3], 0, 0, [0, 3], &["announced"]);
+    check_gangs(&[4], 0, 0, [0, 0], &["announced", "gang_fits_no_group"]);
+    check_gangs(&[4], 0, 1, [1, 0], &["announced", "gang_fits_no_group"]);
+    check_gangs(&[4, 2], 0, 0, [2, 0], &["announced", "gang_fits_no_group"]);
+    // The forecast needs three nodes in any case, in any group.
+    check_gangs(&[4], 3, 0, [2, 1], &["announced", "gang_fits_no_group"]);
+    check_gangs(&[4], 5, 0, [2, 3], &["forecast"]);
+}
+
+#[test]
+fn nodes_of_other_workloads_count_towards_the_maximum_of_a_group() {
+    let mut shared = standing(0, 0, 0);
+    shared.buckets[0][0] = GroupStanding { occupied: 1, unusable: 4, ..GroupStanding::default() };
+    shared.buckets[0][1].unusable = 5;
+    check(
+        &wants(9, 0),
+        &shared,
+        &Policy::default(),
+        "small: 0 -> 2
+           forecast 9
+           groups_full 2
+           group a: 0 -> 1
+           group b: 0 -> 1
          large: 0 -> 0
            forecast 0
            group c: 0 -> 0",
@@ -408,11 +455,28 @@ fn faults_of_a_policy_name_their_fields() {
     assert!(Policy::default().faults().is_empty());
 }
 
+#[test]
+fn a_shrinking_plan_keeps_announced_demand_and_ignores_rates() {
+    let mut wants = wants(1, 0);
+    wants[1].announced = 2;
+    let slowly = Behavior { scale_down: rules(0, 0.0, Some((1, 60))), ..Behavior::default() };
+    let policy = Policy { behavior: slowly, ..Policy::default() };
+    let plan = shrink(&wants, &standing(3, 1, 4), &catalog(), &policy, at(0));
+    let groups: Vec<(u64, u64)> =
+        plan.buckets.iter().flat_map(|bucket| &bucket.groups).map(|g| (g.have, g.want)).collect();
+    assert_eq!(groups, [(3, 1), (1, 0), (4, 2)]);
+}
+
 fn any_standing() -> impl Strategy<Value = Standing> {
     let group = || {
-        (0..8_u64, 0..8_u64, any::<bool>()).prop_map(|(placeholders, occupied, backoff)| {
-            GroupStanding { placeholders, occupied, backoff }
-        })
+        (0..8_u64, 0..8_u64, 0..3_u64, any::<bool>()).prop_map(
+            |(placeholders, occupied, unusable, backoff)| GroupStanding {
+                placeholders,
+                occupied,
+                unusable,
+                backoff,
+            },
+        )
     };
     (group(), group(), group())
         .prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
@@ -483,6 +547,18 @@ proptest! {
                 prop_assert!(change.want + standing.occupied <= group.max || change.want == 0);
                 prop_assert!(!standing.backoff || change.want <= standing.placeholders);
             }
+        }
+    }
+
+    #[test]
+    fn a_shrinking_plan_adds_no_placeholder_to_any_group(
+        wants in any_wants(), standing in any_standing(), policy in any_policy(),
+    ) {
+        let plan = shrink(&wants, &standing, &catalog(), &policy, at(0));
+        for (bucket, want) in plan.buckets.iter().zip(&wants) {
+            prop_assert!(bucket.groups.iter().all(|group| group.want <= group.have));
+            prop_assert!(bucket.target <= want.headroom.max(want.announced));
+            prop_assert_eq!(bucket.groups.iter().map(|group| group.want).sum::<u64>(), bucket.target);
         }
     }
 

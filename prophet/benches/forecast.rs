@@ -65,12 +65,27 @@ fn tick(minute: i64) -> Tick {
     }
 }
 
+/// No placeholders in any group.
+fn standing(catalog: &Catalog) -> Standing {
+    let groups = catalog.buckets().iter().map(|bucket| bucket.groups.len());
+    Standing { buckets: groups.map(|count| vec![GroupStanding::default(); count]).collect() }
+}
+
+fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
+    ForecasterConfig {
+        catalog: catalog.clone(),
+        method,
+        ladder: Ladder::default(),
+        lead: LEAD,
+        objective: Objective::default(),
+        model: ModelSource::Pretrained,
+    }
+}
+
 fn turn(c: &mut Criterion) {
     let catalog = catalog();
     let policy = Policy::default();
-    let groups =
-        catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
-    let standing = Standing { buckets: groups.collect() };
+    let standing = standing(&catalog);
     let room = |bucket| Room {
         bucket,
         free: Resources { cpu_millis: 2_000, ..Resources::UNLIMITED },
@@ -83,14 +98,7 @@ fn turn(c: &mut Criterion) {
         ..Demand::default()
     };
     for method in Method::QUANTILES {
-        let config = ForecasterConfig {
-            catalog: catalog.clone(),
-            method,
-            ladder: Ladder::default(),
-            lead: LEAD,
-            objective: Objective::default(),
-            model: ModelSource::Pretrained,
-        };
+        let config = config(&catalog, method);
         let mut learners = Learners::new(config.forecaster(DateTime::UNIX_EPOCH), &config.catalog);
         // The ensemble updates about fifty shadow stocks per type at each tick, so it learns only
         // the last two days.
@@ -124,14 +132,7 @@ fn turn(c: &mut Criterion) {
 /// learn, forecast with the ensemble, decide.
 fn tick_of_a_million_pods(c: &mut Criterion) {
     let catalog = catalog();
-    let config = ForecasterConfig {
-        catalog: catalog.clone(),
-        method: Method::Ensemble,
-        ladder: Ladder::default(),
-        lead: LEAD,
-        objective: Objective::default(),
-        model: ModelSource::Pretrained,
-    };
+    let config = config(&catalog, Method::Ensemble);
     let mut control =
         Control::new(config.forecaster(DateTime::UNIX_EPOCH), &catalog, LEAD.tick_seconds);
     for n in 0..BUCKETS {
@@ -154,11 +155,9 @@ fn tick_of_a_million_pods(c: &mut Criterion) {
         pending: (0..200).map(pending).collect(),
         ..Cluster::default()
     };
-    let groups =
-        catalog.buckets().iter().map(|bucket| vec![GroupStanding::default(); bucket.groups.len()]);
     let mut observed = Observed {
         cluster,
-        standing: Standing { buckets: groups.collect() },
+        standing: standing(&catalog),
         ready: vec![0; catalog.len()],
         ..Observed::default()
     };

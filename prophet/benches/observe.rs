@@ -171,8 +171,8 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
             });
             let arrivals = arrivals.collect();
             let ready = ready.iter().map(|groups| groups.iter().sum()).collect();
-            let launches = Vec::new();
-            let observed = Observed { time, cluster, standing, ready, arrivals, launches };
+            let starts = Vec::new();
+            let observed = Observed { time, cluster, standing, ready, arrivals, starts };
             black_box(control.turn(&observed, &Policy::default()));
         }));
     }

@@ -5,11 +5,13 @@
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog, Cluster, Demand, Shape, embed};
-use placeholders::{Plan, Policy, Standing, Steady};
+use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
-use crate::decide::{decide, forecast, learn};
-use crate::forecast::{Forecaster, Learners, ModelFault, Outlook, Present};
-use crate::record::{BucketState, LaunchCounts, Recorder, ShapeId, Shapes, Tick};
+use crate::decide::{decide, forecast, learn, retain};
+use crate::forecast::{
+    BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
+};
+use crate::record::{BucketState, PodStarts, Recorder, ShapeId, Shapes, Tick};
 
 /// One policy's control. All of its state can be rebuilt from the history and from what stands.
 pub struct Control {
@@ -32,8 +34,8 @@ pub struct Observed {
     pub ready: Vec<u64>,
     /// Pods submitted since the last observation, by shape: [`Control::intern`] numbers shapes.
     pub arrivals: Vec<(ShapeId, u64)>,
-    /// Launches that ended since the last observation.
-    pub launches: Vec<(BucketId, LaunchCounts)>,
+    /// Pods that started since the last observation, by bucket.
+    pub starts: Vec<(BucketId, PodStarts)>,
 }
 
 /// What a turn came to.
@@ -86,13 +88,6 @@ impl Control {
         self.learners.faults()
     }
 
-    /// Launches that ended since the last tick, which this control has not observed itself.
-    pub fn launched(&mut self, ended: &[(BucketId, LaunchCounts)]) {
-        for (bucket, ended) in ended {
-            self.recorder.launched(*bucket, *ended);
-        }
-    }
-
     /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by
     /// bucket, the target of the plan at the tick, from which the stabilisers' windows are
     /// restored.
@@ -123,13 +118,27 @@ impl Control {
         Turn { tick, demand, outlook, plan }
     }
 
+    /// A turn while what was observed is out of date. Nothing is recorded or learnt, and no
+    /// placeholder is added. `headroom` has, by bucket, the placeholders that stay.
+    pub fn outdated_turn(&self, observed: &Observed, policy: &Policy, headroom: &[u64]) -> Turn {
+        let Observed { time, cluster, standing, .. } = observed;
+        let demand = embed(cluster, &self.catalog);
+        let stays =
+            |nodes: &u64| BucketOutlook::new(Distribution::certain(*nodes), Reason::Outdated);
+        let outlook = Outlook { buckets: headroom.iter().map(stays).collect() };
+        let plan = retain(&outlook, &demand, standing, &self.catalog, policy, *time);
+        Turn { tick: None, demand, outlook, plan }
+    }
+
     /// Records what was observed; where a tick is due, makes it and learns from it.
     fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
-        let Observed { time, ready, arrivals, launches, .. } = observed;
+        let Observed { time, ready, arrivals, starts, .. } = observed;
         for (shape, count) in arrivals {
             self.recorder.arrived(*shape, *count);
         }
-        self.launched(launches);
+        for (bucket, starts) in starts {
+            self.recorder.started(*bucket, *starts);
+        }
         self.recorder.demand(demand.present.iter().copied());
         if !self.recorder.is_due(*time) {
             return None;

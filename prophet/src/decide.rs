@@ -1,9 +1,9 @@
-//! All decisions, without I/O. [`crate::control`] calls these three functions for the controller
+//! All decisions, without I/O. [`crate::control`] calls these functions for the controller
 //! and for the simulator, and nothing else decides. All state is an argument; the clock is `now`.
 
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
-use placeholders::{Plan, Policy, Standing, Steady, Want, plan};
+use placeholders::{Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
 use crate::forecast::{Forecaster, Learners, Outlook, Present};
 use crate::record::Tick;
@@ -28,9 +28,28 @@ pub fn decide(
     steady: &Steady,
     now: DateTime<Utc>,
 ) -> (Plan, Steady) {
+    let wants = wants(outlook, demand, catalog, policy);
+    plan(&wants, standing, catalog, policy, steady, now)
+}
+
+/// How many of the standing placeholders stay while the observed cluster is out of date. None is
+/// added in any group.
+pub fn retain(
+    outlook: &Outlook,
+    demand: &Demand,
+    standing: &Standing,
+    catalog: &Catalog,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Plan {
+    shrink(&wants(outlook, demand, catalog, policy), standing, catalog, policy, now)
+}
+
+fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy) -> Vec<Want> {
     // Chances weigh buckets against each other: only a cap over all of them asks.
     let weighed =
         if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
+    let prices = Prices::new(policy.objective, catalog);
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,
         announced: demand.announced.get(bucket).copied().unwrap_or(0),
@@ -40,12 +59,11 @@ pub fn decide(
             .filter(|gang| gang.bucket == bucket)
             .map(|gang| gang.instances)
             .collect(),
-        headroom: outlook.headroom(policy.objective),
+        headroom: outlook.headroom(prices.quantile(bucket)),
         reason: outlook.reason,
         chances: outlook.new_nodes.chances(weighed),
     });
-    let wants: Vec<Want> = wants.collect();
-    plan(&wants, standing, catalog, policy, steady, now)
+    wants.collect()
 }
 
 /// No limit lets so many placeholders stand that their chances past this many would matter.

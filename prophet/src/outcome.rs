@@ -9,7 +9,7 @@ use placeholders::Objective;
 
 use crate::catalog::Offers;
 use crate::control::{Observed, Turn};
-use crate::observe::HeldBack;
+use crate::observe::{Device, HeldBack};
 use crate::record::store::{EndedLaunch, LaunchEnd};
 
 /// The outcome of a turn.
@@ -26,9 +26,9 @@ pub struct Outcome {
     /// The number of announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
-    pub unfit: Vec<(Shape, u64, Unfit)>,
-    /// Whether a watch that decisions depend on fails. The standing placeholders then stay, because
-    /// the observed cluster is out of date.
+    pub unfit: Vec<(Shape, u64, NoBucket)>,
+    /// Whether a watch that decisions depend on fails, so that the observed cluster is out of date.
+    /// The standing placeholders then stay for a lead time, and their number shrinks afterwards.
     pub blind: bool,
     /// The objective of the decision.
     pub objective: Objective,
@@ -52,8 +52,32 @@ impl Outcome {
             .map(|bucket| bucket.name.clone())
     }
 
+    /// Whether there is a problem of this kind.
+    pub(crate) fn has(&self, cause: Cause) -> bool {
+        self.faults.iter().any(|fault| fault.cause == cause)
+    }
+
     pub(crate) fn fault(&mut self, cause: Cause, message: impl Into<String>) {
         self.faults.push(PolicyFault { cause, message: message.into() });
+    }
+}
+
+/// Why pods fit in no bucket of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoBucket {
+    /// No bucket admits their shape.
+    Unfit(Unfit),
+    /// No bucket that would fit offers this.
+    NotOffered(Device),
+}
+
+impl NoBucket {
+    /// The spelling of the reason in status and messages.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Unfit(unfit) => unfit.label().into(),
+            Self::NotOffered(device) => format!("no_bucket_offers: {device}"),
+        }
     }
 }
 

@@ -41,8 +41,9 @@ fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
     };
     let log = simulate(world, named_policy, &series, &|_| ());
     let name = |index: usize| trace.jobs[index].name.parse().unwrap();
+    let start = |ran: Option<(i64, i64)>| ran.unwrap().0;
     let mut got: Rows =
-        log.jobs.iter().map(|job| vec![name(job.index), job.submit, job.start]).collect();
+        log.jobs.iter().map(|job| vec![name(job.index), job.submit, start(job.ran)]).collect();
     got.sort();
     assert_eq!(got, rows(starts));
     let mut got: Rows = log

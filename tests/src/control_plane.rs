@@ -162,6 +162,21 @@ impl ControlPlane {
         write_kubeconfig(self.folder(), &self.server, &format!("{namespace}-{account}"), &token)
     }
 
+    /// Writes a kubeconfig of a service account for another URL of the API server, such as that of
+    /// a proxy; returns its path.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::token`].
+    pub async fn kubeconfig_at(
+        &self,
+        server: &str,
+        namespace: &str,
+        account: &str,
+    ) -> Result<PathBuf> {
+        let token = self.token(namespace, account).await?;
+        write_kubeconfig(self.folder(), server, &format!("{namespace}-{account}-proxied"), &token)
+    }
+
     /// A client with the permissions of a service account.
     ///
     /// # Errors

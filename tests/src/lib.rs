@@ -5,6 +5,7 @@
 //! and the modules here start them on loopback. [`moto`] emulates AWS. These modules must not
 //! depend on the code of the binary under test.
 
+pub mod api_proxy;
 pub mod apply;
 pub mod audit;
 pub mod autoscaler;

@@ -2,6 +2,7 @@
 
 /// The optional parts of a control plane.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each part is independent of the others")]
 pub struct Options {
     /// Whether kwok runs. Without it, nodes and their pods stay as they were written. On by
     /// default.
@@ -9,12 +10,14 @@ pub struct Options {
     /// Whether all requests are logged.
     /// [`ControlPlane::audit_log`](crate::control_plane::ControlPlane::audit_log) reads the log.
     pub audited: bool,
+    /// Whether the API server supports streaming lists, which it does by default.
+    pub streaming_lists: bool,
     /// Whether pods need their service account, as in any real cluster.
     pub service_accounts: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { kwok: true, audited: false, service_accounts: false }
+        Self { kwok: true, audited: false, streaming_lists: true, service_accounts: false }
     }
 }

@@ -68,6 +68,9 @@ pub(crate) fn api_server(
     if !options.service_accounts {
         command.arg("--disable-admission-plugins=ServiceAccount");
     }
+    if !options.streaming_lists {
+        command.arg("--feature-gates=WatchList=false");
+    }
     if options.audited {
         let policy = folder.join("audit-policy.yaml");
         fs::write(&policy, audit::POLICY)?;

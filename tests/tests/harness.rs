@@ -73,7 +73,8 @@ spec:
 
 #[tokio::test]
 async fn service_accounts_have_their_rbac_permissions_and_the_audit_log_has_their_requests() {
-    let options = Options { kwok: false, audited: true, service_accounts: true };
+    let options =
+        Options { kwok: false, audited: true, service_accounts: true, ..Options::default() };
     let plane = ControlPlane::start_with(options).await.unwrap();
     plane
         .apply_yaml(

@@ -129,7 +129,7 @@ async fn the_history_is_listed_by_day_by_tick_as_json_and_as_csv() {
     let row = days.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
     assert_eq!(
         row,
-        ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "-", "0"],
+        ["2026-07-01", POLICY, "m5.xlarge", "24", "23.0", "46", "2.0", "2", "0", "0", "-"],
         "{days}"
     );
     let ticks = listed(&[
@@ -147,7 +147,7 @@ async fn the_history_is_listed_by_day_by_tick_as_json_and_as_csv() {
     let csv = listed(&["--output", "csv"]);
     assert!(
         csv.starts_with(
-            "time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,room,"
+            "time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,pods_hidden,pods_waited,room,"
         ),
         "{csv}"
     );

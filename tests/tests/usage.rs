@@ -28,11 +28,11 @@ const ROWS: [(&str, i32, &str); 62] = [
     ("simulate --quantile 1.5", 2, "'--quantile <Q>': expected a number between 0 and 1"),
     ("simulate --service-level 0", 2, "expected a number between 0 and 1"),
     ("simulate --wait-cost 0", 2, "'--wait-cost <D>': expected a price above 0"),
-    ("simulate --idle-cost inf", 2, "'--idle-cost <D>': expected a price above 0"),
+    ("simulate --wait-ratio inf", 2, "'--wait-ratio <R>': expected a price above 0"),
     (
-        "simulate --idle-cost 1 --quantile 0.9",
+        "simulate --wait-cost 1 --quantile 0.9",
         2,
-        "'--idle-cost <D>' cannot be used with '--quantile <Q>'",
+        "'--wait-cost <D>' cannot be used with '--quantile <Q>'",
     ),
     ("simulate --tick soon", 2, "'--tick <TIME>': expected a duration such as 90s, 5m, 2h or 8d"),
     ("simulate --tick 0s", 2, "'--tick <TIME>': must be at least 1s"),
@@ -184,19 +184,23 @@ fn errors_name_the_argument_and_what_to_do() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each cost has its own default, so the exchange rate changes with either.
+/// The default is a ratio, which is not called dollars. A price of waiting is in dollars.
 #[test]
-fn each_cost_applies_alone() {
+fn the_table_names_the_price_of_waiting() {
     let check = |typed: &[&str], expected: &str| {
         let (code, out, error) = run(&[&["simulate", "--policies", "reactive"], typed].concat());
         let text = out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let rate = format!("a pending pod-hour costs as much as {expected} idle instance-hours");
-        assert!(code == 0 && text.contains(&rate), "{typed:?}: {out}{error}");
+        assert!(code == 0 && text.contains(expected), "{typed:?}: {out}{error}");
     };
-    check(&[], "9");
-    check(&["--wait-cost", "3"], "3");
-    check(&["--idle-cost", "0.5"], "18");
-    check(&["--wait-cost", "3", "--idle-cost", "0.5"], "6");
+    check(
+        &[],
+        "The prices are a ratio: a pending pod-hour costs 9 idle instance-hours at the mean",
+    );
+    check(&["--wait-ratio", "3"], "a pending pod-hour costs 3 idle instance-hours at the mean");
+    check(
+        &["--wait-cost", "3"],
+        "A pending pod-hour costs $3.00, and an idle instance-hour its price.",
+    );
 }
 
 #[test]

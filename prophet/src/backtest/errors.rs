@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::DateTime;
 use embedder::Catalog;
+use placeholders::Prices;
 
 use super::blended::Blended;
 use super::horizon::Horizon;
@@ -23,6 +24,8 @@ use crate::simulate::{NamedPolicy, Progress, SimulationSettings, parallel};
 pub struct Errors {
     /// The scores, by forecaster, then by horizon.
     pub scores: Vec<Score>,
+    /// The quantile that the objective requires, by bucket in use.
+    pub quantiles: Vec<f64>,
     /// The number of scored ticks.
     pub ticks: usize,
     /// The number of days that the scored ticks lie on.
@@ -63,6 +66,7 @@ pub fn forecast_errors(
 
 struct ErrorPass<'a> {
     moments: &'a Moments,
+    prices: Prices,
     /// The scored forecasters first, then those that only the weighted average uses.
     passes: Vec<Mutex<Pass>>,
     lineup: Vec<NamedForecaster>,
@@ -121,6 +125,7 @@ impl<'a> ErrorPass<'a> {
                 .unwrap_or(0),
             lineup,
             moments,
+            prices: Prices::new(settings.policy.objective, catalog),
         }
     }
 
@@ -185,7 +190,7 @@ impl<'a> ErrorPass<'a> {
     }
 
     fn finish(self, seed: u64) -> Errors {
-        let Self { moments, passes, lineup, tallies, carriers, telling, .. } = self;
+        let Self { moments, prices, passes, lineup, tallies, carriers, telling, .. } = self;
         let last_value = lineup
             .iter()
             .position(|named_forecaster| *named_forecaster == NamedForecaster::LastValue)
@@ -207,6 +212,7 @@ impl<'a> ErrorPass<'a> {
         }
         Errors {
             scores,
+            quantiles: moments.used.iter().map(|id| prices.quantile(*id)).collect(),
             ticks: moments.judged.len(),
             days: moments.days(),
             carriers,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 use embedder::Catalog;
-use placeholders::{Objective, Reason};
+use placeholders::{Prices, Reason};
 
 use super::answer::JudgedForecast;
 use super::horizon::Horizon;
@@ -19,7 +19,7 @@ use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 pub(super) struct Pass {
     pub(super) named_forecaster: NamedForecaster,
     learners: Option<Learners<dyn DemandForecaster>>,
-    objective: Objective,
+    prices: Prices,
     /// The index of the first tick at which it forecasts.
     forecasts_from: usize,
 }
@@ -52,11 +52,10 @@ impl Pass {
                 Some(Box::new(model.verbatim()))
             }
         };
-        let objective = settings.policy.objective;
         Self {
             named_forecaster,
             learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),
-            objective,
+            prices: Prices::new(settings.policy.objective, catalog),
             forecasts_from,
         }
     }
@@ -129,7 +128,7 @@ impl Pass {
                 let ahead = self.learners.as_ref().map(|learners| learners.demand_ahead(ticks));
                 let ahead = ahead.unwrap_or_default();
                 used.filter_map(|&id| {
-                    Some(JudgedForecast::of_demand(ahead.get(id)?, self.objective.quantile()))
+                    Some(JudgedForecast::of_demand(ahead.get(id)?, self.prices.quantile(id)))
                 })
                 .collect()
             }
@@ -165,7 +164,8 @@ impl Pass {
         let answer = |&id: &usize| {
             let bucket = &outlook.buckets[id];
             carriers.extend(bucket.carrier.map(|carrier| carrier.method));
-            JudgedForecast::of_new_nodes(&bucket.new_nodes, bucket.headroom(self.objective))
+            let headroom = bucket.headroom(self.prices.quantile(id));
+            JudgedForecast::of_new_nodes(&bucket.new_nodes, headroom)
         };
         moments.used.iter().map(answer).collect()
     }

@@ -138,7 +138,9 @@ fn hardware(
     if let Some(claim) = claims.iter().find(|claim| is_it(&claim.labels)) {
         return Some((claim.capacity, claim.accelerator_kind.clone()));
     }
-    if let Some(node) = live.iter().find(|node| node.ready && is_it(&node.labels)) {
+    // A degraded node has fewer accelerators than the others.
+    let nodes = live.iter().filter(|node| node.ready && is_it(&node.labels));
+    if let Some(node) = nodes.max_by_key(|node| node.allocatable.accelerators) {
         return Some((node.allocatable, node.accelerator_kind.clone().unwrap_or_default()));
     }
     let entry = table::instance_type(instance_type)?;

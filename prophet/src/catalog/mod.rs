@@ -6,7 +6,9 @@
 //! group.rs      groups of nodes, in one form for all sources
 //! labels.rs     the node labels of instance type and capacity type
 //! karpenter.rs  groups of nodes from Karpenter's pools
+//! live.rs       groups of nodes from live nodes
 //! offers.rs     the buckets on offer in a cluster, sized by its nodes
+//! size.rs       the size of a group's nodes
 //! price.rs      the price of an instance
 //! unfit.rs      why pods fit no instance type, in words
 //! aws/          groups of nodes from Auto Scaling groups
@@ -21,9 +23,13 @@ mod group;
 mod karpenter;
 mod labels;
 #[cfg(feature = "kubernetes")]
+mod live;
+#[cfg(feature = "kubernetes")]
 mod offers;
 #[cfg(feature = "kubernetes")]
 mod price;
+#[cfg(feature = "kubernetes")]
+mod size;
 mod table;
 mod unfit;
 
@@ -34,6 +40,10 @@ pub use group::NodeGroup;
 pub use karpenter::pool_groups;
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};
 #[cfg(feature = "kubernetes")]
-pub use offers::{Offer, Offers, Sizes, live_groups, offers};
+pub use live::live_groups;
+#[cfg(feature = "kubernetes")]
+pub use offers::{Offer, Offers, offers};
+#[cfg(feature = "kubernetes")]
+pub use size::Sizes;
 pub use table::{default_types, instance_type, instance_types};
 pub use unfit::why_unfit;

@@ -1,10 +1,5 @@
 //! The buckets on offer in a cluster, built from groups of nodes of any source and sized by live
 //! nodes.
-//!
-//! A node's size is the room that it has for pods: the smallest allocatable of the group's ready
-//! nodes whose accelerators are registered. For a group without nodes it is the instance type's
-//! capacity less the kubelet's reservation, or the amounts of the group's tags. DaemonSets that
-//! would run on the node, and static pods, are always subtracted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,8 +11,8 @@ use embedder::{
 use super::group::NodeGroup;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
-use crate::observe::Taint;
-use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, resources};
+use super::size::{Sizes, devices, size, template};
+use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, Taint};
 
 /// A catalog, with the Kubernetes properties of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +37,12 @@ pub struct Offer {
     pub labels: BTreeMap<String, String>,
     /// The taints of a new node.
     pub taints: Vec<Taint>,
+    /// The names of the resources that a new node offers beyond those of the bucket's size.
+    pub devices: BTreeSet<String>,
+    /// Whether the source gives the local disk of a new node. Otherwise an autoscaler's template of
+    /// the group has none while the group has no nodes, as on AWS, so a placeholder that requests
+    /// local disk launches no node.
+    pub disk_known: bool,
     /// The labels that a placeholder selects, so that it can only run on a node of this group.
     pub pins: BTreeMap<String, String>,
 }
@@ -64,12 +65,6 @@ impl Offers {
         Some(Self { catalog: Catalog::new(buckets).ok()?, groups, problems })
     }
 }
-
-/// The last known size of each group's nodes before DaemonSets, by the group's name.
-///
-/// A group that has no nodes left, or whose nodes differ by a few bytes, keeps its size, because a
-/// new size changes the placeholders' template and replaces all placeholders.
-pub type Sizes = BTreeMap<String, Resources>;
 
 /// Builds the buckets of `groups`, sized by `nodes`. Updates `sizes`.
 ///
@@ -111,14 +106,18 @@ pub fn offers(
     for ((instance_type, capacity_type, accelerator_kind), merged) in buckets {
         let suffix = if capacity_type == CapacityType::Spot { "/spot" } else { "" };
         let name = format!("{instance_type}{suffix}");
-        let offered: Vec<Offer> =
+        let mut offered: Vec<Offer> =
             merged.iter().map(|one| offer(one, &merged, placement_group_label)).collect();
+        problems.extend(degraded(&name, &offered, &live, &accelerator_kind));
         let Some(allocatable) = sized(&merged, &offered, &live, daemons, sizes) else {
             problems.push(format!(
                 "{name}: DaemonSets leave no room on its nodes, or their size is unknown"
             ));
             continue;
         };
+        for (one, offer) in merged.iter().zip(&mut offered) {
+            offer.devices = devices(&one.first, owned(offer, &live), sizes);
+        }
         made.push(Bucket {
             hourly: price(&merged, capacity_type, allocatable),
             groups: merged.iter().map(Merged::group).collect(),
@@ -217,11 +216,59 @@ fn sized(
     daemons: &[Daemon],
     sizes: &mut Sizes,
 ) -> Option<Resources> {
-    let sizes = merged
-        .iter()
-        .zip(offered)
-        .map(|(one, offer)| size(&one.first, offer, live, daemons, sizes));
+    let most = most_accelerators(offered, live);
+    let sizes = merged.iter().zip(offered).map(|(one, offer)| {
+        let nodes = owned(offer, live);
+        let admitted =
+            daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints));
+        size(&one.first, nodes, admitted, most, sizes)
+    });
     sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
+}
+
+/// The live nodes of a group.
+fn owned<'a>(
+    offer: &'a Offer,
+    live: &'a Live<'a>,
+) -> impl Iterator<Item = (&'a NodeSlot, &'a NodeFacts)> {
+    let alike = live.get(offer.instance_type.as_str()).into_iter().flatten().copied();
+    alike.filter(|(_, facts)| offer.owns(facts))
+}
+
+/// The most accelerators of a ready node of a bucket.
+fn most_accelerators(offered: &[Offer], live: &Live<'_>) -> u64 {
+    let nodes = offered.iter().flat_map(|offer| owned(offer, live));
+    let ready = nodes.filter(|(_, facts)| facts.ready);
+    ready.map(|(_, facts)| facts.allocatable.accelerators).max().unwrap_or(0)
+}
+
+/// The most degraded nodes that one message names.
+const NAMED_MAX: usize = 5;
+
+/// A message that names the degraded nodes of a bucket, if there are any.
+fn degraded(
+    bucket: &str,
+    offered: &[Offer],
+    live: &Live<'_>,
+    kind: &AcceleratorKind,
+) -> Option<String> {
+    let most = most_accelerators(offered, live);
+    let nodes = offered.iter().flat_map(|offer| owned(offer, live));
+    let found = nodes.filter(|(_, facts)| facts.ready && facts.is_degraded(most));
+    let found: BTreeMap<&str, (u64, u64)> = found
+        .map(|(slot, facts)| {
+            let of = facts.accelerators_capacity.max(most);
+            (&*slot.name, (facts.allocatable.accelerators, of))
+        })
+        .collect();
+    let named = found.iter().take(NAMED_MAX);
+    let mut named: Vec<String> =
+        named.map(|(name, (has, of))| format!("{name} has {has} of {of} {kind}")).collect();
+    if found.len() > NAMED_MAX {
+        named.push(format!("{} more nodes are degraded", found.len() - NAMED_MAX));
+    }
+    (!found.is_empty())
+        .then(|| format!("{bucket}: degraded nodes do not define its size: {}", named.join(", ")))
 }
 
 /// Builds a group's offer. Its pins are the standard labels, and the labels in which it differs
@@ -249,96 +296,9 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
         members: one.members.clone(),
         labels: labels.clone(),
         taints: one.first.taints.clone(),
+        devices: BTreeSet::new(),
+        disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
         pins: pins.collect(),
-    }
-}
-
-/// The size of a group's nodes. `None` if DaemonSets leave no room, or the size is unknown.
-fn size(
-    group: &NodeGroup,
-    offer: &Offer,
-    live: &Live<'_>,
-    daemons: &[Daemon],
-    sizes: &mut Sizes,
-) -> Option<Resources> {
-    let expected = group.capacity.accelerators > 0;
-    let alike = live.get(offer.instance_type.as_str()).into_iter().flatten();
-    let of_group = alike.filter(|(_, facts)| {
-        facts.ready && offer.owns(facts) && (!expected || facts.accelerator_kind.is_some())
-    });
-    let seen =
-        of_group.map(|(slot, facts)| crate::observe::less(facts.allocatable, slot.static_used));
-    let known = sizes.get(&group.name).copied();
-    let mut left = match (seen.reduce(Resources::floor), known) {
-        (Some(seen), Some(known)) if near(seen, known) => known,
-        (Some(seen), _) => {
-            sizes.insert(group.name.clone(), seen);
-            seen
-        }
-        (None, known) => known.unwrap_or_else(|| template(group)),
-    };
-    if let Some(estimate) = group.estimate {
-        left = left.floor(estimate);
-    }
-    for daemon in
-        daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints))
-    {
-        left = left.take(Resources { accelerators: 0, ..daemon.requests })?;
-    }
-    (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
-}
-
-/// Whether two sizes count as the same. Instances of one type differ by some KiB of memory. The
-/// tolerated differences are smaller than the margin that a placeholder leaves free.
-fn near(a: Resources, b: Resources) -> bool {
-    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = a;
-    (accelerators, pods) == (b.accelerators, b.pods)
-        && cpu_millis.abs_diff(b.cpu_millis) <= 5
-        && memory_bytes.abs_diff(b.memory_bytes) <= 8 * MIB
-        && ephemeral_bytes.abs_diff(b.ephemeral_bytes) <= ephemeral_bytes / 1_000
-}
-
-const MIB: u64 = 1 << 20;
-
-/// The size of the first node of a group that has no nodes: the amounts of its tags, else its
-/// capacity less the kubelet's reservation.
-///
-/// The reservation is that of Amazon's node images (`/etc/eks/bootstrap.sh`). Memory: 255 MiB, 11
-/// MiB per pod, and 100 MiB for the eviction threshold. CPU: 6 % of the first core, 1 % of the
-/// second, 0.5 % of the next two, and 0.25 % of the rest.
-fn template(group: &NodeGroup) -> Resources {
-    let NodeGroup { capacity, resources: tags, accelerator_kind, .. } = group;
-    let pods = if capacity.pods == UNLIMITED { 110 } else { capacity.pods };
-    let kept_memory = (255 + 100 + 11 * pods.min(1_000)) * MIB;
-    let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
-    let mut left = if capacity.cpu_millis == UNLIMITED { 0 } else { capacity.cpu_millis };
-    let mut kept_cpu = 0;
-    for (step, per_myriad) in shares {
-        let part = left.min(step);
-        kept_cpu += (part * per_myriad).div_ceil(10_000);
-        left -= part;
-    }
-    let less =
-        |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
-    let computed = Resources {
-        cpu_millis: less(capacity.cpu_millis, kept_cpu),
-        memory_bytes: less(capacity.memory_bytes, kept_memory),
-        ..*capacity
-    };
-    let tagged = resources(tags, accelerator_kind.as_str());
-    let pick = |name: &str, from_tag: u64, value: u64| {
-        if tags.contains_key(name) { from_tag } else { value }
-    };
-    Resources {
-        accelerators: pick(accelerator_kind.as_str(), tagged.accelerators, computed.accelerators),
-        cpu_millis: pick("cpu", tagged.cpu_millis, computed.cpu_millis),
-        memory_bytes: pick("memory", tagged.memory_bytes, computed.memory_bytes),
-        ephemeral_bytes: pick(
-            "ephemeral-storage",
-            tagged.ephemeral_bytes,
-            computed.ephemeral_bytes,
-        ),
-        pods: pick("pods", tagged.pods, computed.pods),
     }
 }
 
@@ -348,67 +308,5 @@ fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources)
     given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
 }
 
-/// Builds groups from live nodes: one for each combination of instance type, capacity type and
-/// placement group. Nodes of `pools` are left out.
-pub fn live_groups(
-    nodes: &Nodes,
-    pools: &[NodeGroup],
-    placement_group_label: &str,
-) -> Vec<NodeGroup> {
-    let mut groups: BTreeMap<(String, CapacityType, Option<String>), NodeGroup> = BTreeMap::new();
-    for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| !super::karpenter::is_of(facts, pools))
-    {
-        let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
-        let capacity = capacity_type(&facts.labels).unwrap_or_default();
-        let placement_group = facts.labels.get(placement_group_label).cloned();
-        let key = (instance_type.clone(), capacity, placement_group.clone());
-        match groups.get_mut(&key) {
-            None => {
-                let parts = [
-                    instance_type.as_str(),
-                    if capacity == CapacityType::Spot { "spot" } else { "" },
-                ];
-                let parts = parts
-                    .into_iter()
-                    .chain(placement_group.as_deref())
-                    .filter(|part| !part.is_empty());
-                let name = parts.collect::<Vec<_>>().join("/");
-                groups
-                    .insert(key, live_group(name, instance_type, facts, capacity, placement_group));
-            }
-            Some(group) => {
-                group.desired += 1;
-                group.labels.retain(|key, value| facts.labels.get(key) == Some(value));
-                group.taints.retain(|taint| facts.taints.contains(taint));
-            }
-        }
-    }
-    groups.into_values().collect()
-}
-
-fn live_group(
-    name: String,
-    instance_type: &str,
-    facts: &NodeFacts,
-    capacity_type: CapacityType,
-    placement_group: Option<String>,
-) -> NodeGroup {
-    let passing = |taint: &&Taint| !taint.key.starts_with("node.kubernetes.io/");
-    NodeGroup {
-        name,
-        instance_type: instance_type.into(),
-        capacity_type,
-        placement_group,
-        zone: None,
-        min: 0,
-        max: UNLIMITED,
-        desired: 1,
-        labels: facts.labels.clone(),
-        taints: facts.taints.iter().filter(passing).cloned().collect(),
-        capacity: facts.allocatable,
-        accelerator_kind: facts.accelerator_kind.clone().unwrap_or_default(),
-        resources: BTreeMap::new(),
-        estimate: None,
-        hourly: None,
-    }
-}
+#[cfg(test)]
+mod tests;

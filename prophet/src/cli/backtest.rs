@@ -127,8 +127,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("wrote {}", staged.finish()?.join("backtest.html").display());
     }
     match args.output {
-        OutputFormat::Table => output::print(&write_table(&backtest, settings, trace, args.wide)),
-        OutputFormat::Json => output::print_json(&backtest.document(settings, trace)),
+        OutputFormat::Table => {
+            output::print(&write_table(&backtest, settings, trace, catalog, args.wide))
+        }
+        OutputFormat::Json => output::print_json(&backtest.document(settings, trace, catalog)),
     }
 }
 

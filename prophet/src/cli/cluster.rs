@@ -50,6 +50,15 @@ pub(super) struct ClusterArgs {
         default_value = "prophet.dev/placement-group"
     )]
     placement_group_label: String,
+    /// The key of a taint that nodes have only until they are set up, as in cluster-autoscaler's
+    /// flag of the same name; can be given several times
+    #[arg(
+        long = "startup-taint",
+        value_name = "KEY",
+        env = "PROPHET_STARTUP_TAINTS",
+        value_delimiter = ','
+    )]
+    startup_taints: Vec<String>,
     /// The location of the history: a folder, or a prefix in S3 as `s3://BUCKET/PREFIX` [default:
     /// no history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
@@ -89,11 +98,17 @@ impl ClusterArgs {
             onnx::start(Some(library))?;
         }
         let data = self.data.as_deref().map(Place::open).transpose()?;
+        let source = self.source().await?;
         let config = Config {
-            scope: Scope { namespaces, autoscaler_namespace: self.autoscaler_namespace.clone() },
+            scope: Scope {
+                namespaces,
+                autoscaler_namespace: self.autoscaler_namespace.clone(),
+                karpenter: matches!(source, GroupSource::Nodes),
+            },
             data,
-            source: self.source().await?,
+            source,
             placement_group_label: self.placement_group_label,
+            startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
             allowed: Allowed { host_path_prefix: self.warm_host_path_prefix },

@@ -10,7 +10,7 @@ use embedder::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::output::{OutputFormat, input_file};
+use super::output::OutputFormat;
 use super::{input, output, progress};
 use crate::catalog::{CatalogFile, instance_type, why_unfit};
 use crate::input::{header_faults, other_separator};
@@ -29,7 +29,7 @@ The exit code is 1 if any pods fit on no instance type; the instances of the oth
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The pods, as CSV; `-` is standard input
-    #[arg(long, value_name = "FILE", value_parser = input_file())]
+    #[arg(long, value_name = "FILE", value_parser = input::file())]
     shapes: PathBuf,
     /// The instance types on offer, as YAML [default: the M5 and G4dn series of AWS]
     #[arg(long, value_name = "FILE")]

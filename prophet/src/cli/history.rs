@@ -195,7 +195,7 @@ impl Printer {
                 "placeholders",
                 "ready"
             )),
-            Self::Csv(writer) => Ok(writer.write_record(COLUMNS)?),
+            Self::Csv(writer) => Ok(writer.write_record(columns())?),
             Self::Days(_) | Self::Json => Ok(()),
         }
     }
@@ -236,38 +236,17 @@ fn tick_rows(line: &Line) -> String {
     text
 }
 
-/// The columns of the CSV. They equal those of the Parquet file, except for fields that this
+/// Returns the columns of the CSV. They equal those of the Parquet file, except for fields that this
 /// version does not define.
-const COLUMNS: [&str; 12] = [
-    "time",
-    "policy",
-    "bucket",
-    "demand",
-    "demand_max",
-    "announced",
-    "headroom",
-    "placeholders",
-    "ready",
-    "room",
-    "arrivals",
-    "launches",
-];
+fn columns() -> impl Iterator<Item = &'static str> {
+    let names = ["time", "policy", "bucket"].into_iter().chain(BucketLine::COUNTS);
+    names.chain(["room", "arrivals", "launches"])
+}
 
 fn write_csv(writer: &mut csv::Writer<io::Stdout>, line: &Line) -> anyhow::Result<()> {
     let time = line.time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
     for (name, bucket) in &line.buckets {
-        let BucketLine {
-            demand,
-            demand_max,
-            announced,
-            headroom,
-            placeholders,
-            ready,
-            room,
-            arrivals,
-            ..
-        } = bucket;
-        let counts = [demand, demand_max, announced, headroom, placeholders, ready];
+        let BucketLine { room, arrivals, .. } = bucket;
         let launches: Vec<_> =
             line.launches.iter().filter(|launch| launch.bucket == *name).collect();
         let texts = [
@@ -276,8 +255,9 @@ fn write_csv(writer: &mut csv::Writer<io::Stdout>, line: &Line) -> anyhow::Resul
             serde_json::to_string(&launches)?,
         ];
         let names = [time.clone(), line.policy.clone(), name.clone()];
-        writer
-            .write_record(names.into_iter().chain(counts.map(ToString::to_string)).chain(texts))?;
+        writer.write_record(
+            names.into_iter().chain(bucket.counts().map(|n| n.to_string())).chain(texts),
+        )?;
     }
     Ok(())
 }
@@ -296,9 +276,10 @@ struct Day {
     demand_max: u64,
     placeholders_sum: u128,
     placeholders_max: u64,
-    hidden: u64,
-    waited_for: u64,
+    launches: u64,
     failed: u64,
+    pods_hidden: u64,
+    pods_waited: u64,
 }
 
 impl Summary {
@@ -311,20 +292,19 @@ impl Summary {
             day.demand_max = day.demand_max.max(bucket.demand_max);
             day.placeholders_sum += u128::from(bucket.placeholders);
             day.placeholders_max = day.placeholders_max.max(bucket.placeholders);
+            day.pods_hidden = day.pods_hidden.saturating_add(bucket.pods_hidden);
+            day.pods_waited = day.pods_waited.saturating_add(bucket.pods_waited);
         }
         for launch in &line.launches {
             let day = self.days.entry(key(&launch.bucket)).or_default();
-            match launch.end {
-                LaunchEnd::Ready(_) => day.hidden += 1,
-                LaunchEnd::WaitedFor(_) => day.waited_for += 1,
-                LaunchEnd::Failed(_) => day.failed += 1,
-            }
+            day.launches += 1;
+            day.failed += u64::from(matches!(launch.end, LaunchEnd::Failed(_)));
         }
     }
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>17} {:>16} {:>8} {:>8} {:>6}\n",
+            "{:<10} {:<20} {:<20} {:>6} {:>11} {:>10} {:>17} {:>16} {:>8} {:>6} {:>13}\n",
             "day",
             "policy",
             "bucket",
@@ -334,23 +314,22 @@ impl Summary {
             "mean placeholders",
             "max placeholders",
             "launches",
-            "hidden %",
-            "failed"
+            "failed",
+            "pods hidden %"
         );
         for ((day, policy, bucket), of) in &self.days {
             let mean = |sum: u128| sum as f64 / of.ticks.max(1) as f64;
             let (demand, placeholders) = (mean(of.demand_sum), mean(of.placeholders_sum));
-            let Day { ticks, demand_max, placeholders_max, hidden, waited_for, failed, .. } = of;
-            let made = hidden + waited_for;
-            let share = if made > 0 {
-                format!("{:.1}", 100.0 * *hidden as f64 / made as f64)
+            let Day { ticks, demand_max, placeholders_max, launches, failed, .. } = of;
+            let started = of.pods_hidden.saturating_add(of.pods_waited);
+            let share = if started > 0 {
+                format!("{:.1}", 100.0 * of.pods_hidden as f64 / started as f64)
             } else {
                 "-".into()
             };
             let _ = writeln!(
                 text,
-                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {placeholders:>17.1} {placeholders_max:>16} {:>8} {share:>8} {failed:>6}",
-                made + failed
+                "{day:<10} {policy:<20} {bucket:<20} {ticks:>6} {demand:>11.1} {demand_max:>10} {placeholders:>17.1} {placeholders_max:>16} {launches:>8} {failed:>6} {share:>13}"
             );
         }
         text

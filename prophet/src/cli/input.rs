@@ -1,8 +1,9 @@
-//! The text files that commands read: catalogs and settings.
+//! The files that commands read: their paths, catalogs and settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::catalog::CatalogFile;
 use crate::input::read_text;
@@ -21,4 +22,13 @@ pub(super) fn settings(path: &Path) -> anyhow::Result<SimulationSettings> {
 /// Reads a text file.
 pub(super) fn text(path: &Path) -> anyhow::Result<String> {
     read_text(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Parses the path of a file to read; `-` is standard input.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(
+        |path| {
+            if path == Path::new("-") { "/dev/stdin".into() } else { path }
+        },
+    )
 }

@@ -8,7 +8,6 @@ use clap::builder::PossibleValuesParser;
 use embedder::Catalog;
 use placeholders::Objective;
 
-use super::output::input_file;
 use super::{input, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::forecast::{Method, onnx};
@@ -24,7 +23,7 @@ use crate::trace::{Job, Recipe, Trace};
 pub(super) struct LogArgs {
     /// The job log: Philly CSV, SWF, openb, Borg 2019 or Prophet's own table, gzipped or plain
     /// [default: a synthetic log]; `-` is standard input
-    #[arg(long, value_name = "FILE", value_parser = input_file())]
+    #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
@@ -43,16 +42,18 @@ pub(super) struct LogArgs {
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
-    /// Replaces the costs: the fraction of launches that ensemble hides, and the quantile that
-    /// other methods hold
+    /// Replaces the price of waiting: the fraction of pods that wait at most one scan with
+    /// ensemble, and the quantile that other methods hold
     #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
-    /// Dollars per pending pod-hour [default: 9]
+    /// The price of waiting, in dollars per pending pod-hour; idling costs the price of the
+    /// instance
     #[arg(long, value_name = "D", value_parser = price, conflicts_with = "quantile")]
     wait_cost: Option<f64>,
-    /// Dollars per idle instance-hour [default: 1]
-    #[arg(long, value_name = "D", value_parser = price, conflicts_with = "quantile")]
-    idle_cost: Option<f64>,
+    /// The price of waiting as a ratio: the idle instance-hours, at the mean price of the instance
+    /// types, that a pending pod-hour is worth [default: 9]
+    #[arg(long, value_name = "R", value_parser = price, conflicts_with_all = ["quantile", "wait_cost"])]
+    wait_ratio: Option<f64>,
     /// The trained model that onnx and ensemble use [default: the shipped model]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
@@ -125,20 +126,12 @@ impl LogArgs {
         }
     }
 
-    /// The objective of the options, in addition to that of the settings file. A cost that is not
-    /// given keeps its value of the file, or its default.
+    /// The objective of the options, or that of the settings file.
     fn objective(&self, before: Objective) -> Objective {
-        let (wait, idle) = match (self.quantile, self.wait_cost, self.idle_cost) {
-            (Some(quantile), ..) => return Objective::Quantile(quantile),
-            (None, None, None) => return before,
-            (None, wait, idle) => (wait, idle),
-        };
-        let costs = |objective| match objective {
-            Objective::Costs { wait, idle } => Some((wait, idle)),
-            Objective::Quantile(_) => None,
-        };
-        let kept = costs(before).or_else(|| costs(Objective::default())).unwrap_or((1.0, 1.0));
-        Objective::Costs { wait: wait.unwrap_or(kept.0), idle: idle.unwrap_or(kept.1) }
+        let quantile = self.quantile.map(Objective::Quantile);
+        let cost = self.wait_cost.map(Objective::WaitCost);
+        let ratio = self.wait_ratio.map(Objective::WaitRatio);
+        quantile.or(cost).or(ratio).unwrap_or(before)
     }
 
     fn set_files(&self, settings: &mut SimulationSettings) -> anyhow::Result<()> {

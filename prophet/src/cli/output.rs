@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
-use clap::builder::{PathBufValueParser, TypedValueParser};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -202,15 +201,6 @@ pub(super) fn stage(out: Option<&Path>) -> anyhow::Result<Option<StagedFolder>> 
     let failed = || format!("failed to write into {}", folder.display());
     anyhow::ensure!(!folder.is_file(), "{}: it is a file; name a directory", failed());
     StagedFolder::new(folder).map(Some).with_context(failed)
-}
-
-/// Parses the path of a file to read; `-` is standard input.
-pub(super) fn input_file() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().map(
-        |path| {
-            if path == Path::new("-") { "/dev/stdin".into() } else { path }
-        },
-    )
 }
 
 /// Whether the cause of an error is a broken pipe: the reader of the output has closed it.

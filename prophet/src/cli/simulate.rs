@@ -16,7 +16,7 @@ Examples:
   prophet simulate                                        a synthetic log, all policies
   prophet simulate --trace jobs.csv.gz --from 8d          8 days warm up the policies, the rest is evaluated
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
-  prophet simulate --trace log.swf --wait-cost 50 --idle-cost 1 --launch-latency lognormal:4m:9m
+  prophet simulate --trace log.swf --wait-cost 50 --launch-latency lognormal:4m:9m
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
 
@@ -28,7 +28,7 @@ Policies, and the information that each one uses:
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
   ensemble[:S]    the past; Prophet's default: weights experts, each a method at a quantile, by the cost that each
-                  would have had; with S, holds the expert with the least idling that hides the fraction S of launches
+                  would have had; with S, holds as little as it takes until the fraction S of pods waits at most one scan
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
                   scenario+arrivals[:Q] prefers windows that followed similar arrivals
   state[:Q]       the past: the quantile Q of the new nodes needed at similar free room, arrivals and time
@@ -125,8 +125,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     }
     match args.output {
         OutputFormat::Table => {
-            output::print(&write_table(&comparison, &settings, &trace, args.wide))
+            output::print(&write_table(&comparison, &settings, &trace, &catalog, args.wide))
         }
-        OutputFormat::Json => output::print_json(&comparison.document(&settings, &trace)),
+        OutputFormat::Json => output::print_json(&comparison.document(&settings, &trace, &catalog)),
     }
 }

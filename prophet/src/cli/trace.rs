@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use embedder::Catalog;
 
 use super::log::{check_span, tick};
-use super::output::{OutputFormat, input_file};
+use super::output::OutputFormat;
 use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
@@ -35,7 +35,7 @@ pub(super) enum Command {
   zcat part-*.csv.gz | prophet trace describe - --output json")]
 pub(super) struct DescribeArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
-    #[arg(value_name = "FILE", value_parser = input_file())]
+    #[arg(value_name = "FILE", value_parser = input::file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]
@@ -64,7 +64,7 @@ Example:
   prophet trace ticks jobs.swf.gz --out ticks.csv")]
 pub(super) struct TicksArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
-    #[arg(value_name = "FILE", value_parser = input_file())]
+    #[arg(value_name = "FILE", value_parser = input::file())]
     trace: PathBuf,
     /// Skip bad lines, and report their number
     #[arg(long)]

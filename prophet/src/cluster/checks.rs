@@ -3,12 +3,67 @@
 
 use super::gather::Places;
 use super::settings::PolicySettings;
+use super::sources::GroupSource;
 use super::surroundings::Surroundings;
 use super::templates::{PRIORITIES, priority_class};
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, Preempted, World};
 use crate::outcome::{Cause, Outcome};
+
+/// The effect of a watch that fails on a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// The policy's decisions need the watch.
+    Stops,
+    /// Decisions are made without the watch, from the state that it reported before.
+    Degrades,
+    /// The policy does not use what is watched.
+    None,
+}
+
+/// The effect on a policy in `namespace` of a watch that fails. `karpenter` is whether the groups
+/// of nodes come from Karpenter's pools.
+fn effect(watch: &str, namespace: &str, kind: PlaceholderKind, karpenter: bool) -> Effect {
+    let (resource, of) = watch.split_once(" of ").unwrap_or((watch, namespace));
+    let is_used = match resource {
+        "pods" | "nodes" | "daemonsets" | "priorityclasses" => true,
+        "policies" | "replicasets" => of == namespace,
+        "capacitybuffers" => of == namespace && kind == PlaceholderKind::CapacityBuffer,
+        "nodepools" | "nodeclaims" => karpenter,
+        // Announced demand, and the status of cluster-autoscaler.
+        _ => return Effect::Degrades,
+    };
+    if is_used { Effect::Stops } else { Effect::None }
+}
+
+/// Adds a fault for each watch that fails and that the policy uses. Returns whether the policy's
+/// decisions need one of them, so that the observed cluster is out of date.
+pub(super) fn check_watches(
+    world: &World,
+    key: &Key,
+    settings: &PolicySettings,
+    source: &GroupSource,
+    outcome: &mut Outcome,
+) -> bool {
+    let karpenter = matches!(source, GroupSource::Nodes);
+    let effect = |name: &str| effect(name, &key.namespace, settings.placeholders.kind, karpenter);
+    let mut stops = false;
+    for (name, error) in &world.failing {
+        let effect = effect(name);
+        stops |= effect == Effect::Stops;
+        if effect != Effect::None {
+            outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
+        }
+    }
+    for name in world.unlisted().filter(|name| effect(name) == Effect::Stops) {
+        stops = true;
+        if !world.failing.contains_key(name) {
+            outcome.fault(Cause::WatchFailed, format!("{name}: not listed yet"));
+        }
+    }
+    stops
+}
 
 /// Adds a fault for each prerequisite of the policy that the cluster does not meet.
 pub(super) fn check_surroundings(
@@ -76,4 +131,34 @@ pub(super) fn taken_by_others(
         !slot.pods.is_empty() && !slot.pods.iter().any(|pods| is_batch(pods.class))
     };
     ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The effects of a watch that fails on policies in namespace `a`: with ReplicaSets, with
+    /// CapacityBuffers, and with groups of Karpenter.
+    #[track_caller]
+    fn check(watch: &str, expected: [Effect; 3]) {
+        let (sets, buffers) = (PlaceholderKind::ReplicaSet, PlaceholderKind::CapacityBuffer);
+        let effects = [(sets, false), (buffers, false), (sets, true)]
+            .map(|(kind, karpenter)| effect(watch, "a", kind, karpenter));
+        assert_eq!(effects, expected, "{watch}");
+    }
+
+    #[test]
+    fn a_watch_stops_only_the_policies_that_use_it() {
+        use Effect::{Degrades, None, Stops};
+        check("pods", [Stops; 3]);
+        check("policies of a", [Stops; 3]);
+        check("replicasets of b", [None; 3]);
+        check("capacitybuffers of a", [None, Stops, None]);
+        check("capacitybuffers of b", [None; 3]);
+        check("nodepools", [None, None, Stops]);
+        check("nodeclaims", [None, None, Stops]);
+        check("workloads", [Degrades; 3]);
+        check("podgroups.scheduling.x-k8s.io", [Degrades; 3]);
+        check("cronjobs", [Degrades; 3]);
+    }
 }

@@ -1,5 +1,7 @@
 //! The controller's settings, which apply to all policies.
 
+use std::collections::BTreeSet;
+
 use super::settings::Allowed;
 use super::sources::GroupSource;
 use crate::forecast::onnx;
@@ -16,6 +18,8 @@ pub struct Config {
     pub source: GroupSource,
     /// The node label that distinguishes placement groups.
     pub placement_group_label: String,
+    /// The keys of taints that nodes have only until they are set up.
+    pub startup_taints: BTreeSet<String>,
     /// The launch latency in seconds that is used for a group until one of its launches was
     /// observed.
     pub launch_seconds: i64,

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use embedder::{BucketId, BucketSet, Cluster, Gang, PodRequest, Room, Shape, Unfit};
 use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
 
-use crate::catalog::Offers;
-use crate::observe::Constraints;
+use crate::catalog::{Offer, Offers};
 use crate::observe::Key;
 use crate::observe::PodClass;
 use crate::observe::Schedule;
+use crate::observe::{Constraints, Device};
 use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
-use crate::observe::{NodeFacts, OnNode, less};
+use crate::observe::{NodeFacts, NodeSlot, OnNode, less};
+use crate::outcome::NoBucket;
 
 /// A policy's view of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ pub struct Seen {
     /// The number of announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster, by shape.
-    pub unfit: Vec<(Shape, u64, Unfit)>,
+    pub unfit: Vec<(Shape, u64, NoBucket)>,
 }
 
 /// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
@@ -35,7 +36,7 @@ pub struct Seen {
 pub struct View {
     /// The version of the nodes, and the offers, from which the other fields were computed.
     of: (u64, Option<Arc<Offers>>),
-    admits: HashMap<Constraints, BucketSet>,
+    admits: HashMap<(Constraints, BTreeSet<Device>), BucketSet>,
     /// The bucket and group of each node.
     places: Vec<Option<(BucketId, usize)>>,
     /// The next firing of each CronJob, in Unix seconds.
@@ -45,8 +46,8 @@ pub struct View {
     whole: BTreeSet<Key>,
 }
 
-/// How long after a CronJob's firing the firing still counts, in seconds, because the job's pods
-/// may not exist yet.
+/// How long after a CronJob's firing the firing still counts, in seconds, unless the CronJob's
+/// status lists it. Until then the job's pods may not exist yet.
 const FIRING_SECONDS: i64 = 10;
 
 /// The bucket and group of each ReplicaSet of placeholders, by namespace and name.
@@ -80,20 +81,28 @@ impl View {
 
     /// The shape of a pod class: its requests, and the buckets on offer that admit it.
     pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
-        let admits = if let Some(admits) = self.admits.get(&class.constraints) {
+        let key = (class.constraints.clone(), class.devices.clone());
+        let admits = if let Some(admits) = self.admits.get(&key) {
             admits.clone()
         } else {
-            let admits = admits(&class.constraints, offers);
-            self.admits.insert(class.constraints.clone(), admits.clone());
+            let admits = admits(&class.constraints, &class.devices, offers);
+            self.admits.insert(key, admits.clone());
             admits
         };
         Shape { requests: class.requests, accelerator_kind: class.accelerator_kind.clone(), admits }
     }
 
-    /// When a CronJob fires, in Unix seconds: the last firing while its pods may not exist yet,
-    /// else the next one.
-    fn fires(&mut self, key: &Key, schedule: &Schedule, now: i64) -> Option<i64> {
+    /// When a CronJob fires, in Unix seconds: the last firing while its job may not exist yet, else
+    /// the next one. `fired` is the last firing whose job exists.
+    fn fires(
+        &mut self,
+        key: &Key,
+        schedule: &Schedule,
+        fired: Option<i64>,
+        now: i64,
+    ) -> Option<i64> {
         let from = now.saturating_sub(FIRING_SECONDS);
+        let from = fired.map_or(from, |fired| from.max(fired.saturating_add(1)));
         let known = self
             .firings
             .get(key)
@@ -132,6 +141,8 @@ impl View {
         for (id, slot, facts) in index.nodes().iter() {
             let Some(Some((bucket, group))) = self.places.get(id).copied() else { continue };
             if slot.placeholders > 0 || !slot.pods.iter().any(is_batch) {
+                let unusable = u64::from(is_unusable(slot, facts));
+                seen.standing.buckets[bucket][group].unusable += unusable;
                 continue;
             }
             seen.cluster.occupied[bucket] += 1;
@@ -167,7 +178,10 @@ impl View {
                 let shape = self.shape(class, offers);
                 match offers.catalog.buckets_for(&shape) {
                     Ok(_) => seen.cluster.pending.push(PodRequest { shape, count: pending }),
-                    Err(unfit) => seen.unfit.push((shape, pending, unfit)),
+                    Err(unfit) => {
+                        let why = no_bucket(class, offers, unfit);
+                        seen.unfit.push((shape, pending, why));
+                    }
                 }
             }
             if gated > 0 {
@@ -216,7 +230,7 @@ impl View {
         for (key, announcement) in index.announcements() {
             if let Some(schedule) = &announcement.schedule
                 && self
-                    .fires(key, schedule, now)
+                    .fires(key, schedule, announcement.fired, now)
                     .is_none_or(|at| at > now.saturating_add(lead_seconds))
             {
                 continue;
@@ -245,6 +259,17 @@ impl View {
     }
 }
 
+/// Whether placeholders cannot use a node on which no batch pods run alone.
+///
+/// A node that is not ready and has no pods is usable: it may have just joined, for a placeholder
+/// that waits for it.
+fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
+    if slot.placeholders > 0 {
+        return !facts.schedulable;
+    }
+    !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
+}
+
 /// The gang to which pods of a class belong, and the minimum number of its pods that start
 /// together.
 fn gang(index: &Index, class: &PodClass) -> Option<(Key, u64)> {
@@ -265,7 +290,9 @@ fn standing(
         (0..groups.len()).map(one).collect()
     });
     let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
-    for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
+    let standing_pods =
+        ours(index, replica_sets).filter(|(pod, _)| !pod.is_held() && !index.is_stranded(pod));
+    for (pod, (bucket, group)) in standing_pods {
         let group = &mut standing.buckets[bucket][group];
         // A placeholder that waits for a node of a group in backoff is no headroom: the plan puts
         // another one elsewhere.
@@ -288,7 +315,9 @@ fn ours<'a>(
 fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>> {
     let mut ready: Vec<Vec<u64>> =
         offers.groups.iter().map(|groups| vec![0; groups.len()]).collect();
-    for (_, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| pod.node.is_some()) {
+    let on_nodes =
+        ours(index, replica_sets).filter(|(pod, _)| pod.node.is_some() && !index.is_stranded(pod));
+    for (_, (bucket, group)) in on_nodes {
         ready[bucket][group] += 1;
     }
     ready
@@ -303,9 +332,12 @@ fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     batch
 }
 
-fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
+fn admits(constraints: &Constraints, devices: &BTreeSet<Device>, offers: &Offers) -> BucketSet {
     let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
-        groups.iter().any(|offer| constraints.admit(&offer.labels, &offer.taints))
+        groups.iter().any(|offer| {
+            constraints.admit(&offer.labels, &offer.taints)
+                && devices.iter().all(|device| has(offer, device))
+        })
     });
     let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
     if admitting.len() == offers.groups.len() {
@@ -313,6 +345,30 @@ fn admits(constraints: &Constraints, offers: &Offers) -> BucketSet {
     } else {
         BucketSet::only(admitting)
     }
+}
+
+/// Whether the nodes of a group offer a device.
+fn has(offer: &Offer, device: &Device) -> bool {
+    match device {
+        Device::Resource(name) => offer.devices.contains(name),
+        Device::Claim(_) => false,
+    }
+}
+
+/// Why a class fits in no bucket: `unfit`, unless only its devices keep it out.
+fn no_bucket(class: &PodClass, offers: &Offers, unfit: Unfit) -> NoBucket {
+    let without = Shape {
+        requests: class.requests,
+        accelerator_kind: class.accelerator_kind.clone(),
+        admits: admits(&class.constraints, &BTreeSet::new(), offers),
+    };
+    if offers.catalog.buckets_for(&without).is_err() {
+        return NoBucket::Unfit(unfit);
+    }
+    let nowhere =
+        |device: &&Device| !offers.groups.iter().flatten().any(|offer| has(offer, device));
+    let missing = class.devices.iter().find(nowhere).or_else(|| class.devices.first());
+    missing.map_or(NoBucket::Unfit(unfit), |device| NoBucket::NotOffered(device.clone()))
 }
 
 pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {
@@ -339,3 +395,6 @@ pub(super) fn place(
         (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group)))
     })
 }
+
+#[cfg(test)]
+mod tests;

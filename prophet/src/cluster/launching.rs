@@ -160,6 +160,8 @@ mod tests {
             members: vec![],
             labels: BTreeMap::new(),
             taints: vec![],
+            disk_known: true,
+            devices: std::collections::BTreeSet::new(),
             pins: BTreeMap::new(),
         };
         let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();

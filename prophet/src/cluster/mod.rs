@@ -9,6 +9,7 @@
 //! surroundings.rs  the inputs of a turn other than the policy
 //! gather.rs        a policy's view of the cluster
 //! checks.rs        a policy's prerequisites in the cluster
+//! blindness.rs     how long watches have been failing, and the headroom that stays
 //! standing.rs      the standing placeholders, and the writes that change them to the plan
 //! sources.rs       the source of the groups of nodes
 //! templates.rs     the templates of placeholders
@@ -19,8 +20,10 @@
 //! ```
 //!
 //! When a watch, the catalog or the history fails, the standing placeholders stay, and a condition
-//! of the policy reports the failure.
+//! of the policy reports the failure. While a watch fails, nothing is learnt or recorded, and after
+//! a lead time headroom shrinks to announced demand.
 
+mod blindness;
 mod checks;
 pub(crate) mod clock;
 mod config;
@@ -135,11 +138,11 @@ impl Operator {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
-        let Config { source, placement_group_label: label, .. } = &mut self.config;
+        let Config { source, placement_group_label: label, startup_taints, .. } = &mut self.config;
         self.groups.refresh(source, label).await;
         let world = self.shared.world();
         let nodes = world.index.nodes();
-        let Some(groups) = self.groups.with(source, &world, label) else {
+        let Some(groups) = self.groups.with(source, &world, label, startup_taints) else {
             anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<_> = world.index.daemons().cloned().collect();
@@ -184,9 +187,9 @@ impl Operator {
         self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
-        let (arrivals, preempted) = {
+        let (arrivals, starts, preempted) = {
             let index = &mut self.shared.world().index;
-            (index.take_arrivals(), index.take_preempted())
+            (index.take_arrivals(), index.take_starts(), index.take_preempted())
         };
         let mut taken = BTreeSet::new();
         let mut outcomes = Vec::new();
@@ -199,6 +202,7 @@ impl Operator {
                 groups: &self.groups,
                 taken: &taken,
                 arrivals: &arrivals,
+                starts: &starts,
                 preempted: &preempted,
             };
             let span = tracing::info_span!("turn", policy = %key);

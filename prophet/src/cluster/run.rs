@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use embedder::{BucketId, CatalogError};
+use embedder::{Bucket, BucketId, CatalogError};
 use kube::Resource as _;
 use placeholders::{Actuator, Owner, Template};
 
-use super::checks::{check_surroundings, taken_by_others};
+use super::blindness::Blindness;
+use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::config::Config;
-use super::gather::{Seen, View};
+use super::gather::{Seen, View, by_type, place};
 use super::launches::Launches;
 use super::launching::Launching;
 use super::settings::PolicySettings;
@@ -22,13 +23,11 @@ use crate::catalog::{Offers, Sizes, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
-use crate::observe::{Daemon, Key, PodClass};
+use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{
-    Appended, BucketExtras, EndedLaunch, Journal, LaunchEnd, Line, launched,
-};
-use crate::record::{LaunchCounts, ShapeId};
+use crate::record::store::{Appended, BucketExtras, EndedLaunch, Journal, LaunchEnd, Line};
+use crate::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]
@@ -44,15 +43,15 @@ pub struct PolicyController {
     launches: Launches,
     /// Launches that are not in the history yet.
     unrecorded: Vec<EndedLaunch>,
+    /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
+    unlearnt: Vec<(PodClass, u64)>,
+    blindness: Blindness,
     /// The day before which all days of the history are closed.
     closed: Option<NaiveDate>,
 }
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
-
-/// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`.
-const SCAN_SECONDS: i64 = 10;
 
 impl PolicyController {
     /// Seconds between the policy's ticks.
@@ -85,7 +84,8 @@ impl PolicyController {
         let actuator = Actuator::new(around.client.clone(), &key.namespace);
         self.refresh_offers(&settings, around, &mut outcome);
         let Some(offers) = self.offers.clone() else {
-            if settings.mode == Mode::Observe && writes {
+            let all_taken = outcome.has(Cause::OverlappingBuckets);
+            if (settings.mode == Mode::Observe || all_taken) && writes {
                 let stands = Stands::of(&around.shared.world(), key, &owner.uid);
                 refused(stands.remove(&actuator, now).await, &mut outcome);
             }
@@ -122,14 +122,14 @@ impl PolicyController {
         let Surroundings { config, shared, groups, taken, .. } = around;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let Some(mut all) = groups.with(&config.source, &world, &config.placement_group_label)
-        else {
+        let Config { source, placement_group_label: label, startup_taints, .. } = config;
+        let Some(mut all) = groups.with(source, &world, label, startup_taints) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
         all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
         let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
-        let made = offers(&all, nodes, &daemons, &config.placement_group_label, &mut self.sizes);
+        let made = offers(&all, nodes, &daemons, label, &mut self.sizes);
         drop(world);
         let made = made.map(|offers| without(offers, taken, outcome));
         match made {
@@ -194,8 +194,6 @@ impl PolicyController {
         if let Some((_, predecessor)) = &self.control {
             control.succeed(predecessor);
         }
-        // Launches that ended since the last tick are not in the history yet.
-        control.launched(&counted(&self.unrecorded, offers));
         tracing::info!(recalled, "history recalled");
         self.control = Some((config, control));
         Ok(())
@@ -241,15 +239,16 @@ impl PolicyController {
         outcome: &mut Outcome,
     ) -> Stands {
         let world = around.shared.world();
+        outcome.blind = check_watches(&world, key, settings, &around.config.source, outcome);
         let stands = Stands::of(&world, key, uid);
         let places = stands.places(&key.namespace, offers);
-        let mut ended = self.launching.ended(
-            &world.index,
-            &places,
-            (offers, &settings.workloads),
-            GIVE_UP,
-            now,
-        );
+        let mut ended = if outcome.blind {
+            // A launch may have ended without an event.
+            Vec::new()
+        } else {
+            let (index, workloads) = (&world.index, &settings.workloads);
+            self.launching.ended(index, &places, (offers, workloads), GIVE_UP, now)
+        };
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
             // pods waited for would seem to be all launches.
@@ -275,10 +274,19 @@ impl PolicyController {
             }
         }
         let ready_in_buckets = ready.iter().map(|groups| groups.iter().sum()).collect();
-        let arrivals = self.arrivals(around.arrivals, settings, offers);
-        let launches = counted(&ended, offers);
+        let missed_tick = self.blindness.seconds(now) > settings.tick_seconds;
+        self.blindness.note(outcome.blind, now, || {
+            let bucket = |(id, bucket): (BucketId, &Bucket)| {
+                (bucket.name.clone(), standing.placeholders(id))
+            };
+            buckets.iter().enumerate().map(bucket).collect()
+        });
+        let arrived = self.learnable(around.arrivals, outcome.blind, missed_tick);
+        let arrivals = self.arrivals(&arrived, settings, offers);
+        let starts =
+            if outcome.blind { Vec::new() } else { starts(index, offers, settings, around) };
         outcome.observed =
-            Observed { time: now, cluster, standing, ready: ready_in_buckets, arrivals, launches };
+            Observed { time: now, cluster, standing, ready: ready_in_buckets, arrivals, starts };
         (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
         outcome.taken_by_other_workload =
             taken_by_others(&world, around.preempted, settings, &places);
@@ -289,11 +297,23 @@ impl PolicyController {
         };
         outcome.launch_seconds =
             buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
-        outcome.blind = world.is_blind();
-        for (name, error) in &world.failing {
-            outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
-        }
         stands
+    }
+
+    /// The arrivals to learn from, of those since the last turn. While watches fail, there are
+    /// none. Arrivals of more than a tick are left out, because they would be learnt as one burst.
+    fn learnable(
+        &mut self,
+        arrivals: &[(PodClass, u64)],
+        blind: bool,
+        missed_tick: bool,
+    ) -> Vec<(PodClass, u64)> {
+        if missed_tick {
+            self.unlearnt.clear();
+        } else {
+            self.unlearnt.extend_from_slice(arrivals);
+        }
+        if blind { Vec::new() } else { std::mem::take(&mut self.unlearnt) }
     }
 
     /// The number of arrived batch pods by shape. Assigns a number to each new shape.
@@ -323,8 +343,17 @@ impl PolicyController {
         if outcome.offers.as_ref().is_none_or(|offers| offers.catalog != of.catalog) {
             return;
         }
-        outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
         outcome.objective = settings.policy.objective;
+        if outcome.blind {
+            let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
+            let now = outcome.observed.time;
+            let headroom = self.blindness.headroom(names, of.lead.seconds, now);
+            outcome.turn = headroom.map(|headroom| {
+                control.outdated_turn(&outcome.observed, &settings.policy, &headroom)
+            });
+            return;
+        }
+        outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
         // A shipped model that does not fit the policy's ticks is no fault if neither the operator
         // nor the policy selected a model.
         let asked_for =
@@ -379,10 +408,22 @@ impl PolicyController {
     }
 }
 
-/// The number of launches that ended, by bucket.
-fn counted(ended: &[EndedLaunch], offers: &Offers) -> Vec<(BucketId, LaunchCounts)> {
-    let buckets = offers.catalog.buckets().iter().enumerate();
-    buckets.map(|(id, bucket)| (id, launched(ended, &bucket.name))).collect()
+/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets
+/// are left out.
+fn starts(
+    index: &Index,
+    offers: &Offers,
+    settings: &PolicySettings,
+    around: &Surroundings<'_>,
+) -> Vec<(BucketId, PodStarts)> {
+    let by_type = by_type(offers);
+    let of_batch = around.starts.iter().filter(|(class, ..)| settings.workloads.select(class));
+    let in_bucket = of_batch.filter_map(|(_, node, starts)| {
+        let facts = index.nodes().by_name(node)?.facts.as_ref()?;
+        let (bucket, _) = place(facts, offers, &by_type)?;
+        Some((bucket, *starts))
+    });
+    in_bucket.collect()
 }
 
 /// The policy's name in the history.
@@ -433,8 +474,8 @@ async fn actuate(
         .faults
         .iter()
         .any(|fault| matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers));
-    let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit && !outcome.blind) else { return };
-    let failed = stands.lead(actuator, &turn.plan, templates, kind, now).await;
+    let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit) else { return };
+    let failed = stands.lead(actuator, &turn.plan, templates, kind, outcome.blind, now).await;
     refused(failed, outcome);
 }
 

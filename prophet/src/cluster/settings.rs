@@ -144,7 +144,7 @@ fn crd_path(field: PolicyField) -> String {
     match field {
         PolicyField::Quantile => "objective.serviceLevel".into(),
         PolicyField::WaitCost => "objective.waitCost".into(),
-        PolicyField::IdleCost => "objective.idleCost".into(),
+        PolicyField::WaitRatio => "objective.waitRatio".into(),
         PolicyField::SpendCap => "limits.dollarsPerHour".into(),
         PolicyField::Window(of) => format!("{}.stabilizationWindowSeconds", rules(of)),
         PolicyField::Tolerance(of) => format!("{}.tolerance", rules(of)),
@@ -154,13 +154,14 @@ fn crd_path(field: PolicyField) -> String {
 
 impl ObjectiveSpec {
     fn objective(self, faults: &mut Vec<String>) -> Objective {
-        match (self.service_level, self.wait_cost, self.idle_cost) {
+        match (self.service_level, self.wait_cost, self.wait_ratio) {
             (None, None, None) => Objective::default(),
             (Some(level), None, None) => Objective::Quantile(level / 100.0),
-            (None, Some(wait), Some(idle)) => Objective::Costs { wait, idle },
+            (None, Some(cost), None) => Objective::WaitCost(cost),
+            (None, None, Some(ratio)) => Objective::WaitRatio(ratio),
             _ => {
                 faults.push(
-                    "spec.objective: set serviceLevel, or waitCost and idleCost together".into(),
+                    "spec.objective: set only one of serviceLevel, waitCost and waitRatio".into(),
                 );
                 Objective::default()
             }

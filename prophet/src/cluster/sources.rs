@@ -1,6 +1,8 @@
 //! The source of the groups of nodes: Auto Scaling groups, Karpenter's pools and live nodes, or a
 //! file.
 
+use std::collections::BTreeSet;
+
 use crate::catalog::{CatalogFile, NodeGroup, live_groups, pool_groups};
 use crate::observe::World;
 
@@ -64,6 +66,7 @@ impl Groups {
         source: &GroupSource,
         world: &World,
         placement_group_label: &str,
+        startup_taints: &BTreeSet<String>,
     ) -> Option<Vec<NodeGroup>> {
         match source {
             GroupSource::Nodes => {
@@ -72,7 +75,8 @@ impl Groups {
                 let claims: Vec<_> = world.node_claims.values().collect();
                 let mut groups =
                     pool_groups(world.node_pools.values(), &claims, &live, placement_group_label);
-                groups.extend(live_groups(nodes, &groups, placement_group_label));
+                let of_nodes = live_groups(nodes, &groups, placement_group_label, startup_taints);
+                groups.extend(of_nodes);
                 Some(groups)
             }
             _ => self.read.clone(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::BucketId;
 use futures::StreamExt as _;
-use placeholders::{Actuator, Change, Plan, StandingPod, StandingSet, Template, changes};
+use placeholders::{Actuator, Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
 
 use super::gather::Places;
 use super::sources::chain;
@@ -45,7 +45,11 @@ impl Stands {
                 resource_version: pod.resource_version.clone(),
                 gates: pod.gates.clone(),
                 held: pod.is_held(),
-                bound: pod.node.is_some(),
+                binding: match pod.node {
+                    None => Binding::Unbound,
+                    Some(_) if world.index.is_stranded(pod) => Binding::Stranded,
+                    Some(_) => Binding::Bound,
+                },
                 deleting: pod.deleting,
             });
         }
@@ -80,12 +84,16 @@ impl Stands {
     }
 
     /// Writes the changes that lead to a plan. Returns a message for each write that failed.
+    ///
+    /// Placeholders whose group is no longer on offer are deleted unless `outdated` is set, because
+    /// in an outdated state the group may only seem to be gone.
     pub(super) async fn lead(
         &self,
         actuator: &Actuator,
         plan: &Plan,
         templates: &[Vec<Template>],
         kind: PlaceholderKind,
+        outdated: bool,
         now: DateTime<Utc>,
     ) -> Vec<String> {
         let mut writes = Vec::new();
@@ -105,7 +113,9 @@ impl Stands {
                 }
             }
         }
-        writes.extend(self.leftovers(&known, kind));
+        if !outdated {
+            writes.extend(self.leftovers(&known, kind));
+        }
         write(actuator, writes, now).await
     }
 

@@ -1,12 +1,14 @@
 //! The inputs of a policy's turn, other than the policy itself.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kube::Client;
 
 use super::config::Config;
 use super::sources::Groups;
 use crate::observe::{PodClass, Preempted, Shared};
+use crate::record::PodStarts;
 
 /// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {
@@ -18,6 +20,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) taken: &'a BTreeSet<String>,
     /// Pods that arrived since the last turn, by class.
     pub(super) arrivals: &'a [(PodClass, u64)],
+    /// Pods that started since the last turn, by class and by the name of the node.
+    pub(super) starts: &'a [(PodClass, Arc<str>, PodStarts)],
     /// Placeholders that were preempted since the last turn.
     pub(super) preempted: &'a [Preempted],
 }

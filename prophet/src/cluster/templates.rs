@@ -34,7 +34,7 @@ pub(super) fn templates(
                 owner: owner.clone(),
                 bucket: bucket.name.clone(),
                 group: group.name.clone(),
-                requests: with_margin(bucket.allocatable),
+                requests: requests(bucket.allocatable, offer),
                 accelerator_kind: bucket.accelerator_kind.to_string(),
                 pins: offer.pins.clone(),
                 taints: offer
@@ -70,6 +70,13 @@ fn ranks(catalog: &Catalog) -> Vec<i32> {
         ranks[id] = lowest + i32::try_from(step).unwrap_or(0);
     }
     ranks
+}
+
+/// The requests of a placeholder on nodes of this size.
+fn requests(size: Resources, offer: &crate::catalog::Offer) -> Resources {
+    let has = with_margin(size);
+    // Without local disk among its requests, a placeholder still leaves no CPU for other pods.
+    if offer.disk_known { has } else { Resources { ephemeral_bytes: 0, ..has } }
 }
 
 fn with_margin(has: Resources) -> Resources {
@@ -108,6 +115,8 @@ mod tests {
     use embedder::{Bucket, CapacityType, Group, MicroDollars};
 
     use super::*;
+    use crate::catalog::{NodeGroup, Sizes, offers};
+    use crate::observe::Index;
 
     #[track_caller]
     fn check(dollars: &[u64], expected: &[i32]) {
@@ -137,5 +146,63 @@ mod tests {
         let many: Vec<u64> = (1..=20).collect();
         let shared: Vec<i32> = (0..20).map(|at| at / 2 - 10).collect();
         check(&many, &shared);
+    }
+
+    /// Checks the local disk that a placeholder requests, in GiB, of a group with these tags: while
+    /// the group has a node with 100 GiB, and once the node is gone.
+    #[track_caller]
+    fn check_disk(tags: &[(&str, &str)], with_node: u64, at_zero: u64) {
+        let labels = [("node.kubernetes.io/instance-type".to_owned(), "m5.xlarge".to_owned())];
+        let group = NodeGroup {
+            name: "a".into(),
+            instance_type: "m5.xlarge".into(),
+            capacity_type: CapacityType::OnDemand,
+            placement_group: None,
+            zone: None,
+            min: 0,
+            max: 9,
+            desired: 0,
+            labels: labels.into(),
+            taints: vec![],
+            capacity: Resources {
+                cpu_millis: 4_000,
+                memory_bytes: 16 << 30,
+                ephemeral_bytes: UNLIMITED,
+                ..Resources::default()
+            },
+            accelerator_kind: embedder::AcceleratorKind::default(),
+            resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
+            estimate: None,
+            hourly: None,
+        };
+        let node = serde_json::json!({
+            "metadata": {"name": "n", "labels": group.labels},
+            "status": {
+                "allocatable": {
+                    "cpu": "3900m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "100Gi",
+                },
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        let mut index = Index::default();
+        index.apply_node(&serde_json::from_value(node.clone()).unwrap());
+        let mut sizes = Sizes::new();
+        let mut check = |index: &Index, expected: u64| {
+            let groups = std::slice::from_ref(&group);
+            let offers = offers(groups, index.nodes(), &[], "place", &mut sizes).unwrap();
+            let owner = Owner { namespace: String::new(), name: String::new(), uid: String::new() };
+            let made = templates(&owner, &offers, &PlaceholdersSpec::default());
+            assert_eq!(made[0][0].requests.ephemeral_bytes, expected << 30);
+        };
+        check(&index, with_node);
+        index.delete_node(&serde_json::from_value(node).unwrap());
+        check(&index, at_zero);
+    }
+
+    #[test]
+    fn a_placeholder_requests_local_disk_only_if_the_group_has_a_tag_for_it() {
+        // The requests must not depend on the nodes, because a new template replaces placeholders.
+        check_disk(&[], 0, 0);
+        check_disk(&[("ephemeral-storage", "90Gi")], 100, 100);
     }
 }

@@ -193,27 +193,28 @@ pub enum Capacity {
     Spot,
 }
 
-/// How the waiting of pods is weighed against idle instances: set either `serviceLevel`, or both
-/// `waitCost` and `idleCost`. When all are absent, a pod's waiting costs 9 times an idle instance.
+/// How the waiting of pods is weighed against idle instances: set one of `serviceLevel`, `waitCost`
+/// and `waitRatio`. When all are absent, `waitRatio` is 9.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "has(self.waitCost) == has(self.idleCost)", "message": "waitCost and idleCost go together"},
-    {"rule": "!has(self.serviceLevel) || !has(self.waitCost)", "message": "set serviceLevel, or waitCost and idleCost, not both"}
+    {"rule": "[has(self.serviceLevel), has(self.waitCost), has(self.waitRatio)].filter(set, set).size() <= 1", "message": "set only one of serviceLevel, waitCost and waitRatio"}
 ]))]
 pub struct ObjectiveSpec {
-    /// The percentage of node launches that jobs do not wait for, above 0 and below 100. The number
-    /// of placeholders is adjusted by the percentage of past launches that no job waited for. For
-    /// placeholders of kind `CapacityBuffer` that percentage cannot be observed, so it is computed
-    /// from past demand instead.
+    /// The percentage of pods that wait no longer than one scan of the autoscaler (10 s), above 0
+    /// and below 100. The number of placeholders is adjusted by the pods that started in the
+    /// cluster. For placeholders of kind `CapacityBuffer`, whose nodes are not observed, it follows
+    /// from past demand alone.
     #[schemars(range(min = 0.1, max = 99.99))]
     pub service_level: Option<f64>,
-    /// The cost of one waiting pod, in dollars per hour.
+    /// The cost of one waiting pod, in dollars per hour. An idle instance costs its price. Where no
+    /// price is known, it costs the mean of the other instance types, or 1 dollar per hour.
     #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
     pub wait_cost: Option<f64>,
-    /// The cost of one idle instance, in dollars per hour.
+    /// The cost of one waiting pod as a ratio: in idle instances at the mean price of the policy's
+    /// instance types.
     #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
-    pub idle_cost: Option<f64>,
+    pub wait_ratio: Option<f64>,
 }
 
 /// How future demand is forecast.

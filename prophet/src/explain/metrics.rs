@@ -15,6 +15,7 @@ use super::reaction::Reaction;
 use crate::crd::OverprovisioningPolicyStatus;
 use crate::observe::Key;
 use crate::outcome::Outcome;
+use crate::record::PodStarts;
 use crate::record::store::LaunchEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
@@ -46,6 +47,7 @@ pub struct Metrics {
     degraded: Family<OfReason, Gauge>,
     unplaced: Family<OfPolicy, Gauge>,
     launches: Family<OfReason, Counter>,
+    pods_started: Family<OfReason, Counter>,
     taken: Family<OfPolicy, Counter>,
     launch_seconds: Histogram,
     reaction_seconds: Histogram,
@@ -83,6 +85,7 @@ impl Default for Metrics {
             degraded: Family::default(),
             unplaced: Family::default(),
             launches: Family::default(),
+            pods_started: Family::default(),
             taken: Family::default(),
             launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
             reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
@@ -121,6 +124,11 @@ impl Default for Metrics {
         );
         registry.register("unplaced_pods", "Pods that fit in no bucket", metrics.unplaced.clone());
         registry.register("launches", "Launches that ended, by result", metrics.launches.clone());
+        registry.register(
+            "pods_started",
+            "Batch pods that started: hidden, within one scan of the autoscaler, or waited, later",
+            metrics.pods_started.clone(),
+        );
         registry.register(
             "taken_by_other_workload",
             "Nodes that pods outside batch demand took from placeholders",
@@ -200,6 +208,12 @@ impl Metrics {
             self.launches
                 .get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() })
                 .inc();
+        }
+        for (_, PodStarts { hidden, waited }) in &outcome.observed.starts {
+            for (reason, pods) in [("hidden", hidden), ("waited", waited)] {
+                let of = OfReason { policy: policy.clone(), reason: reason.into() };
+                self.pods_started.get_or_create(&of).inc_by(*pods);
+            }
         }
         self.replace(&set, |labels| labels.policy() == policy);
     }

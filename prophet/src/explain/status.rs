@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::{Resource, Shape, Unplaced};
+use placeholders::Prices;
 
 use crate::control::Turn;
 use crate::crd::{
@@ -43,13 +44,14 @@ pub fn status(
 
 fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
     let Some(offers) = &outcome.offers else { return Vec::new() };
+    let prices = Prices::new(outcome.objective, &offers.catalog);
     let one = |bucket: &placeholders::BucketPlan| {
         let id = bucket.bucket;
         let (standing, ready) = (&outcome.observed.standing.buckets[id], &outcome.ready[id]);
         let outlook = &turn.outlook.buckets[id];
         let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
         let quantiles = quantiles.map(|(name, q)| (name.to_owned(), outlook.new_nodes.quantile(q)));
-        let held = ("held".to_owned(), outlook.headroom(outcome.objective));
+        let held = ("held".to_owned(), outlook.headroom(prices.quantile(id)));
         let groups =
             offers.catalog.buckets()[id].groups.iter().enumerate().map(|(at, group)| GroupStatus {
                 name: group.name.clone(),
@@ -81,19 +83,20 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
 }
 
 fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
-    let mut all: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
+    let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
     for (shape, pods, reason) in &outcome.unfit {
         *all.entry((shape_text(shape), reason.label())).or_default() += pods;
     }
     let packed = outcome.turn.iter().flat_map(|turn| &turn.demand.unplaced);
     for Unplaced { request, count, reason } in packed {
         if let Some(request) = outcome.observed.cluster.pending.get(*request) {
-            *all.entry((shape_text(&request.shape), reason.label())).or_default() += count;
+            let key = (shape_text(&request.shape), reason.label().to_owned());
+            *all.entry(key).or_default() += count;
         }
     }
     let mut all: Vec<UnplacedStatus> = all
         .into_iter()
-        .map(|((shape, reason), pods)| UnplacedStatus { shape, pods, reason: reason.into() })
+        .map(|((shape, reason), pods)| UnplacedStatus { shape, pods, reason })
         .collect();
     all.sort_by(|a, b| b.pods.cmp(&a.pods).then_with(|| a.shape.cmp(&b.shape)));
     all.truncate(UNPLACED_MAX);
@@ -121,7 +124,7 @@ fn conditions(
     let stops = outcome
         .faults
         .iter()
-        .find(|fault| stops(fault.cause))
+        .find(|fault| stops(fault.cause, outcome.blind))
         .or(worst.filter(|_| outcome.turn.is_none()));
     let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
     let ready = match stops {
@@ -155,14 +158,11 @@ fn conditions(
         .collect()
 }
 
-/// Whether a cause keeps the policy from being applied.
-fn stops(cause: Cause) -> bool {
+/// Whether a cause keeps the policy from being applied. `blind` is whether a watch fails that the
+/// policy's decisions need.
+fn stops(cause: Cause, blind: bool) -> bool {
     matches!(
         cause,
-        Cause::InvalidPolicy
-            | Cause::PriorityClass
-            | Cause::NoBuckets
-            | Cause::NoCapacityBuffers
-            | Cause::WatchFailed
-    )
+        Cause::InvalidPolicy | Cause::PriorityClass | Cause::NoBuckets | Cause::NoCapacityBuffers
+    ) || (cause == Cause::WatchFailed && blind)
 }

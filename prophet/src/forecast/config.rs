@@ -27,7 +27,7 @@ pub struct ForecasterConfig {
     pub ladder: Ladder,
     /// The lead time that forecasts cover.
     pub lead: Lead,
-    /// The objective of the ensemble: costs or a service level. For other methods a quantile is
+    /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
     /// The model of the method `onnx`, which is also a method of the ensemble.

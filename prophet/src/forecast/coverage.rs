@@ -67,7 +67,7 @@ fn outcomes(
             let demand = history.shapes().demand(tick);
             let outlook = forecaster.forecast(&history, &Present::at_tick(tick.time, &demand));
             held.push_back(
-                outlook.buckets.iter().map(|bucket| bucket.headroom(objective)).collect(),
+                outlook.buckets.iter().map(|bucket| bucket.headroom(quantile)).collect(),
             );
         }
     };

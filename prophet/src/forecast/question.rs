@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use embedder::Demand;
-use placeholders::{Objective, Reason};
+use placeholders::Reason;
 
 use super::carrier::Carrier;
 use super::distribution::Distribution;
@@ -32,7 +32,7 @@ pub struct BucketOutlook {
 }
 
 impl BucketOutlook {
-    /// An outlook without a carrier. Its headroom is the quantile of the objective.
+    /// An outlook without a carrier. Its headroom is the quantile that the prices imply.
     pub fn new(new_nodes: Distribution, reason: Reason) -> Self {
         Self { new_nodes, reason, carrier: None }
     }
@@ -45,12 +45,10 @@ impl BucketOutlook {
     /// Returns the headroom in nodes.
     ///
     /// The headroom is the quantile of the carrier, or the largest count where the carrier has no
-    /// quantile. Without a carrier it is the quantile of the objective.
-    pub fn headroom(&self, objective: Objective) -> u64 {
-        let quantile = self
-            .carrier
-            .map_or_else(|| objective.quantile(), |carrier| carrier.quantile.unwrap_or(1.0));
-        self.new_nodes.quantile(quantile)
+    /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`].
+    pub fn headroom(&self, quantile: f64) -> u64 {
+        let of_carrier = |carrier: Carrier| carrier.quantile.unwrap_or(1.0);
+        self.new_nodes.quantile(self.carrier.map_or(quantile, of_carrier))
     }
 }
 

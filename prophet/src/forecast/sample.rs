@@ -17,12 +17,19 @@ pub(crate) const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 
 /// A catalog of one instance type with eight processors.
 pub(crate) fn catalog() -> Catalog {
-    let entry = InstanceTypeEntry {
-        name: "one".into(),
+    catalog_of([("one", 0.0)])
+}
+
+/// A catalog of instance types with these names and prices in dollars per hour, and eight
+/// processors each.
+pub(crate) fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
+    let entry = |(name, price): (&str, f64)| InstanceTypeEntry {
+        name: name.into(),
         cpu_millis: Some(8_000),
+        price_per_hour: price,
         ..InstanceTypeEntry::default()
     };
-    CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
+    CatalogFile { instance_types: types.map(entry).into() }.catalog().unwrap()
 }
 
 /// A tick without arrivals.

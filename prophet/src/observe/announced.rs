@@ -38,6 +38,8 @@ impl std::fmt::Display for Key {
 pub enum Held {
     /// Kueue has reserved quota for them, and admission follows soon.
     QuotaReserved,
+    /// Kueue has reserved quota for them, but an admission check is not ready.
+    AdmissionCheck,
     /// They wait for quota.
     NoQuota,
     /// Their job is suspended.
@@ -59,6 +61,8 @@ pub struct Announcement {
     pub gang: bool,
     /// The schedule on which the pods are created, if there is one.
     pub schedule: Option<Schedule>,
+    /// The last time of the schedule whose pods are created, in Unix seconds.
+    pub fired: Option<i64>,
 }
 
 /// The maximum number of pods per template: a million. A larger number in an object is treated as a
@@ -91,7 +95,14 @@ impl Reading<'_> {
             return None;
         }
         let pods = vec![self.job_pods(spec, metadata)];
-        Some(Announcement { held: Held::Suspended, labels, pods, gang: false, schedule: None })
+        Some(Announcement {
+            held: Held::Suspended,
+            labels,
+            pods,
+            gang: false,
+            schedule: None,
+            fired: None,
+        })
     }
 
     /// Returns the pods of the next job of a CronJob.
@@ -115,6 +126,7 @@ impl Reading<'_> {
             pods,
             gang: false,
             schedule: Some(schedule),
+            fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
         })
     }
 
@@ -134,7 +146,14 @@ impl Reading<'_> {
             self.pods(&job.template.spec.template, metadata, count)
         });
         let pods = pods.collect();
-        Some(Announcement { held: Held::Suspended, labels, pods, gang: true, schedule: None })
+        Some(Announcement {
+            held: Held::Suspended,
+            labels,
+            pods,
+            gang: true,
+            schedule: None,
+            fired: None,
+        })
     }
 
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished.
@@ -150,13 +169,17 @@ impl Reading<'_> {
         {
             return None;
         }
-        let held =
-            if is_true(conditions, "QuotaReserved") { Held::QuotaReserved } else { Held::NoQuota };
+        let checked = workload.status.admission_checks.iter().all(|check| check.state == "Ready");
+        let held = match (is_true(conditions, "QuotaReserved"), checked) {
+            (true, true) => Held::QuotaReserved,
+            (true, false) => Held::AdmissionCheck,
+            (false, _) => Held::NoQuota,
+        };
         let sets = &workload.spec.pod_sets;
         let pods =
             sets.iter().map(|set| self.pods(&set.template, metadata, set.count.into())).collect();
         let labels = metadata.labels.clone().unwrap_or_default();
-        Some(Announcement { held, labels, pods, gang: true, schedule: None })
+        Some(Announcement { held, labels, pods, gang: true, schedule: None, fired: None })
     }
 
     /// Returns the pods with which a job starts.
@@ -179,3 +202,37 @@ impl Reading<'_> {
 
 /// The label of objects that Kueue manages, with the name of their queue.
 const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Checks why the pods of a Workload with quota are held, given the states of its admission
+    /// checks. The status is written by hand: no Kueue runs here.
+    #[track_caller]
+    fn check(states: &[&str], expected: Held) {
+        let checks = states.iter().map(|state| json!({"name": "check", "state": state}));
+        let workload = json!({
+            "spec": {"podSets": [{"name": "main", "count": 4, "template": {"spec": {}}}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True"}],
+                "admissionChecks": checks.collect::<Vec<_>>(),
+            },
+        });
+        let reading = Reading { label_keys: &BTreeSet::new(), priorities: &BTreeMap::new() };
+        let workload = serde_json::from_value(workload).unwrap();
+        let announcement = reading.workload(&ObjectMeta::default(), &workload).unwrap();
+        assert_eq!((announcement.held, announcement.pods[0].1), (expected, 4));
+    }
+
+    #[test]
+    fn a_workload_waits_for_its_admission_checks() {
+        check(&[], Held::QuotaReserved);
+        check(&["Ready", "Ready"], Held::QuotaReserved);
+        check(&["Ready", "Pending"], Held::AdmissionCheck);
+        check(&["Retry"], Held::AdmissionCheck);
+        check(&["Rejected"], Held::AdmissionCheck);
+    }
+}

@@ -7,6 +7,7 @@ use embedder::{AcceleratorKind, Resources};
 use placeholders::POLICY_LABEL;
 
 use super::constraints::Constraints;
+use super::devices::{Device, needed};
 use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodTemplate, VOLCANO_GROUP};
 use super::requests::requests;
 
@@ -43,6 +44,8 @@ pub struct PodClass {
     pub requests: Resources,
     /// The kind of the requested accelerators.
     pub accelerator_kind: AcceleratorKind,
+    /// What each pod needs beyond `requests`.
+    pub devices: BTreeSet<Device>,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
 }
@@ -64,6 +67,7 @@ impl PodClass {
             gates,
             pod_group,
             requests,
+            devices: needed(spec, accelerator_kind.as_str()),
             accelerator_kind,
             constraints: Constraints::of(spec),
         }
@@ -85,6 +89,7 @@ impl PodClass {
             gates: Vec::new(),
             pod_group: None,
             requests,
+            devices: needed(&template.spec, accelerator_kind.as_str()),
             accelerator_kind,
             constraints: Constraints::of(&template.spec),
         }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use embedder::Resources;
@@ -18,6 +19,7 @@ use super::nodes::{NodeId, Nodes};
 use super::objects::time;
 use super::objects::{DaemonSet, Node, Pod, is_true, since};
 use super::requests::requests;
+use crate::record::PodStarts;
 
 /// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,9 @@ pub struct Index {
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
+    /// The numbers of workload pods that started since starts were last taken, by class and by the
+    /// name of the node.
+    starts: HashMap<(ClassId, Arc<str>), PodStarts>,
     /// Placeholders that were preempted from a node since they were last taken.
     preempted: Vec<Preempted>,
     generation: u8,
@@ -51,8 +56,20 @@ struct Entry {
     class: ClassId,
     /// The node of the pod, or [`NOWHERE`] while the pod waits.
     node: NodeId,
+    /// Whether the pod is bound to the node, and not only nominated.
+    bound: bool,
+    /// Whether a gate ever held the pod.
+    gated: bool,
     generation: u8,
 }
+
+/// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`. A
+/// pod that waits longer waited for a node.
+pub const SCAN_SECONDS: i64 = 10;
+
+/// The maximum number of classes and nodes whose starts are kept until a turn takes them: 100,000.
+/// The limit is reached only if no turn takes them.
+const STARTS_MAX: usize = 100_000;
 
 /// The number of kinds of PodGroups: those of Kubernetes, of the scheduler plugins and of Volcano.
 pub(super) const GANG_KINDS: usize = 3;
@@ -162,9 +179,15 @@ impl Index {
             self.note_placeholder(pod);
         }
         let generation = self.generation;
+        let bound = pod.spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
+        let before = self.pods.get(&key).copied();
+        let gated = !class.gates.is_empty() || before.is_some_and(|entry| entry.gated);
+        if bound && !gated && !before.is_some_and(|entry| entry.bound) {
+            self.note_start(pod, &class, node);
+        }
         if let Some(entry) = self.pods.get_mut(&key) {
             let same = self.classes.get(entry.class).is_some_and(|known| **known == class);
-            entry.generation = generation;
+            (entry.generation, entry.bound) = (generation, bound);
             if same && entry.node == node {
                 return;
             }
@@ -182,7 +205,7 @@ impl Index {
             let created = pod.metadata.creation_timestamp.as_ref().and_then(time);
             self.nodes.bind(node, id, class, created);
         }
-        self.pods.insert(key, Entry { class: id, node, generation });
+        self.pods.insert(key, Entry { class: id, node, bound, gated, generation });
         self.version += 1;
     }
 
@@ -193,7 +216,7 @@ impl Index {
     }
 
     fn remove(&mut self, key: u128) {
-        let Some(Entry { class: id, node, generation: _ }) = self.pods.remove(&key) else { return };
+        let Some(Entry { class: id, node, .. }) = self.pods.remove(&key) else { return };
         if let Some(class) = self.classes.get(id) {
             if node == NOWHERE {
                 let count = &mut self.waiting[id as usize][usize::from(!class.gates.is_empty())];
@@ -204,6 +227,29 @@ impl Index {
         }
         self.classes.release(id);
         self.version += 1;
+    }
+
+    /// Counts a workload pod that was bound to a node since the last observation. Pods that were
+    /// bound before the first list started before this process. Pods that a gate held are left out,
+    /// because they waited for the gate, too.
+    fn note_start(&mut self, pod: &Pod, class: &PodClass, node: NodeId) {
+        let created = pod.metadata.creation_timestamp.as_ref().and_then(time);
+        let bound = since(&pod.status.conditions, "PodScheduled");
+        let (Some(created), Some(bound)) = (created, bound) else { return };
+        if class.role != Role::Workload || !self.listed || self.starts.len() >= STARTS_MAX {
+            return;
+        }
+        let key = (self.classes.take(class.clone()), self.nodes.name(node));
+        let known = self.starts.get_mut(&key);
+        if known.is_some() {
+            self.classes.release(key.0);
+        }
+        let started = self.starts.entry(key).or_default();
+        if (bound - created).num_seconds() <= SCAN_SECONDS {
+            started.hidden += 1;
+        } else {
+            started.waited += 1;
+        }
     }
 
     fn note_placeholder(&mut self, pod: &Pod) {
@@ -324,6 +370,19 @@ impl Index {
         taken
     }
 
+    /// Returns the workload pods that started since the last call, by class and node.
+    pub fn take_starts(&mut self) -> Vec<(PodClass, Arc<str>, PodStarts)> {
+        let starts = std::mem::take(&mut self.starts);
+        let mut taken = Vec::with_capacity(starts.len());
+        for ((id, node), started) in starts {
+            if let Some(class) = self.classes.get(id) {
+                taken.push((PodClass::clone(class), node, started));
+            }
+            self.classes.release(id);
+        }
+        taken
+    }
+
     /// Returns the placeholders that were preempted since the last call.
     pub fn take_preempted(&mut self) -> Vec<Preempted> {
         std::mem::take(&mut self.preempted)
@@ -348,6 +407,13 @@ impl Index {
     /// Iterates over the placeholders.
     pub fn placeholders(&self) -> impl Iterator<Item = (&Key, &PlaceholderPod)> {
         self.placeholders.iter().map(|(key, (_, pod))| (key, pod))
+    }
+
+    /// Whether a placeholder is stranded: it is bound to a node to which no other pod may be bound,
+    /// because the node is cordoned, not ready, or will be gone soon. Such a node is no headroom.
+    pub fn is_stranded(&self, pod: &PlaceholderPod) -> bool {
+        let node = pod.node.as_deref().and_then(|name| self.nodes.by_name(name));
+        node.and_then(|slot| slot.facts.as_ref()).is_some_and(|facts| !facts.schedulable)
     }
 
     /// Iterates over the DaemonSets.
@@ -402,3 +468,6 @@ fn key(pod: &Pod) -> u128 {
     (uid, &pod.metadata.namespace, &pod.metadata.name).hash(&mut hasher);
     hasher.finish().into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 //! objects.rs       the fields that Prophet reads of Kubernetes objects
 //! quantity.rs      Kubernetes quantities, exact
 //! requests.rs      the resources that a pod takes of a node
+//! devices.rs       what a pod needs beyond the resources that are counted
+//! taints.rs        taints that come and go with the state of a node
 //! constraints.rs   the nodes on which a pod may run
 //! class.rs         classes of identical pods, each stored once
 //! nodes.rs         nodes, and the pods on each
@@ -14,19 +16,25 @@
 //! workloads.rs     the workloads that a policy selects
 //! world.rs         the index, and the few objects that are stored as they are
 //! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
-//! watch.rs         the watches
+//! follow.rs        one watch: it applies the events of a kind to the world
+//! optional.rs      the watches of kinds that a cluster may lack
+//! watch.rs         all watches
 //! ```
 
 mod announced;
 mod class;
 mod constraints;
+mod devices;
+mod follow;
 mod index;
 mod karpenter;
 mod nodes;
 mod objects;
+mod optional;
 mod quantity;
 mod requests;
 mod schedule;
+mod taints;
 mod watch;
 mod workloads;
 mod world;
@@ -34,7 +42,10 @@ mod world;
 pub use announced::{Announcement, Held, Key, Reading};
 pub use class::{ClassId, Classes, PodClass, Role};
 pub use constraints::Constraints;
-pub use index::{Daemon, Index, PlaceholderPod, Preempted};
+pub use devices::Device;
+pub(crate) use devices::others;
+pub use follow::Shared;
+pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};
 pub use nodes::{NodeFacts, NodeId, NodeSlot, Nodes};
 pub(crate) use nodes::{OnNode, less};
@@ -44,6 +55,7 @@ pub use objects::{
 pub use quantity::{millis, units};
 pub use requests::{kind_in, requests, resources};
 pub use schedule::Schedule;
-pub use watch::{Scope, Shared, Watches};
+pub(crate) use taints::is_passing;
+pub use watch::{Scope, Watches};
 pub use workloads::{HeldBack, WaitingState, Workloads};
 pub use world::{OwnedObject, World};

@@ -1,15 +1,17 @@
 //! Nodes, and the pods on each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use embedder::{AcceleratorKind, Resources};
 
 use super::class::{ClassId, PodClass, Role};
+use super::devices::others;
 use super::objects::Taint;
 use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
+use super::taints::is_leaving;
 
 /// The index of a node in [`Nodes`]. An index is reused once its node is gone and no pod is bound
 /// to it.
@@ -26,9 +28,16 @@ pub struct NodeFacts {
     pub allocatable: Resources,
     /// The kind of its accelerators, if any are registered.
     pub accelerator_kind: Option<AcceleratorKind>,
+    /// The names of the node's resources beyond those that are counted.
+    pub devices: BTreeSet<String>,
+    /// The number of accelerators in the capacity of the node, healthy or not.
+    pub accelerators_capacity: u64,
     /// Whether the kubelet reports the node as ready.
     pub ready: bool,
-    /// Whether pods may be bound to the node: it is ready, not cordoned, and not being deleted.
+    /// Whether the node will be gone soon: it is being deleted, an autoscaler removes it, or its
+    /// instance is interrupted.
+    pub leaving: bool,
+    /// Whether pods may be bound to the node: it is ready, not cordoned, and not leaving.
     pub schedulable: bool,
     /// The creation time of the node.
     pub created: Option<DateTime<Utc>>,
@@ -37,33 +46,42 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
+    /// Whether the node has fewer accelerators than its capacity, or than `siblings`, the number
+    /// that other nodes of its instance type have. A node whose device plugin has not registered
+    /// any is not degraded, because its accelerators may still come.
+    pub fn is_degraded(&self, siblings: u64) -> bool {
+        let has = self.allocatable.accelerators;
+        has < self.accelerators_capacity || (has > 0 && has < siblings)
+    }
+
     fn of(node: &Node) -> Self {
         let Node { metadata, spec, status } = node;
         let kind = kind_in(&status.allocatable);
+        let kind_of_capacity = kind.or_else(|| kind_in(&status.capacity));
         let ready = is_true(&status.conditions, "Ready");
         let taints = spec.taints.iter().map(|taint| Taint {
             key: taint.key.clone(),
             value: taint.value.clone(),
             effect: taint.effect.clone(),
         });
-        let going = metadata.deletion_timestamp.is_some()
-            || spec.taints.iter().any(|taint| GOING.contains(&taint.key.as_str()));
+        let leaving = metadata.deletion_timestamp.is_some()
+            || spec.taints.iter().any(|taint| is_leaving(&taint.key));
         Self {
             labels: metadata.labels.clone().unwrap_or_default(),
             taints: taints.collect(),
             allocatable: resources(&status.allocatable, kind.unwrap_or(AcceleratorKind::NVIDIA)),
             accelerator_kind: kind.map(AcceleratorKind::new),
+            devices: others(&status.allocatable, kind.unwrap_or_default()).collect(),
+            accelerators_capacity: kind_of_capacity
+                .map_or(0, |kind| resources(&status.capacity, kind).accelerators),
             ready,
-            schedulable: ready && !spec.unschedulable && !going,
+            leaving,
+            schedulable: ready && !spec.unschedulable && !leaving,
             created: metadata.creation_timestamp.as_ref().and_then(time),
             ready_since: since(&status.conditions, "Ready"),
         }
     }
 }
-
-/// The taints of nodes that an autoscaler is about to remove.
-const GOING: [&str; 3] =
-    ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"];
 
 /// The workload pods of one class on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +145,11 @@ impl Nodes {
         self.ids.insert(name, id);
         self.version += 1;
         id
+    }
+
+    /// Returns the name of the node with an index.
+    pub(super) fn name(&self, id: NodeId) -> Arc<str> {
+        Arc::clone(&self.slots[id as usize].name)
     }
 
     /// Records the current state of a node. Returns whether any property that Prophet reads has

@@ -155,6 +155,7 @@ pub struct PodSpec {
     pub overhead: BTreeMap<String, String>,
     pub resources: ContainerResources,
     pub scheduling_gates: Vec<Gate>,
+    pub resource_claims: Vec<ClaimOfPod>,
     pub scheduling_group: SchedulingGroup,
     pub host_network: bool,
 }
@@ -168,6 +169,12 @@ pub struct SchedulingGroup {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Gate {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimOfPod {
     pub name: String,
 }
 
@@ -377,9 +384,10 @@ pub struct CronJobSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct CronJobStatus {
     pub active: Vec<serde::de::IgnoredAny>,
+    pub last_schedule_time: Option<Time>,
 }
 
 /// A JobSet.
@@ -436,9 +444,17 @@ pub struct PodSet {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
+    pub admission_checks: Vec<AdmissionCheck>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AdmissionCheck {
+    /// `Pending`, `Ready`, `Retry` or `Rejected`.
+    pub state: String,
 }
 
 /// Converts a time of the API server, or returns `None` if it is out of range.

@@ -42,6 +42,8 @@ pub enum WaitingState {
 pub enum HeldBack {
     /// A gate holds them that the policy does not name.
     UnknownGate,
+    /// An admission check of their queue is not ready.
+    AdmissionCheck,
     /// Their queue has no quota for them yet.
     NoQuota,
     /// Their job is suspended, and the policy does not select it.
@@ -55,6 +57,7 @@ impl HeldBack {
     pub const fn label(self) -> &'static str {
         match self {
             Self::UnknownGate => "unknown_gate",
+            Self::AdmissionCheck => "admission_check",
             Self::NoQuota => "no_quota",
             Self::Suspended => "suspended",
             Self::PartOfGang => "part_of_gang",
@@ -89,6 +92,8 @@ impl Workloads {
     pub fn announced(&self, announcement: &Announcement) -> WaitingState {
         match announcement.held {
             Held::QuotaReserved | Held::Scheduled => WaitingState::Announced,
+            // A check may need the very nodes on which placeholders would stand.
+            Held::AdmissionCheck => WaitingState::HeldBack(HeldBack::AdmissionCheck),
             Held::NoQuota => WaitingState::HeldBack(HeldBack::NoQuota),
             Held::Suspended => match &self.released_jobs {
                 Some(selector) if all_met(selector, &announcement.labels) => {

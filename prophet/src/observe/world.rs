@@ -34,9 +34,9 @@ pub struct World {
     pub backoff: BTreeSet<String>,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
-    /// The names of the watches that decisions need.
-    needed: BTreeSet<String>,
-    /// The names of the needed watches whose first list is not complete yet.
+    /// The names of the watches whose first list the controller awaits when it starts.
+    awaited: BTreeSet<String>,
+    /// The names of the watches whose first list is not complete yet.
     pub(super) unlisted: BTreeSet<String>,
 }
 
@@ -46,30 +46,30 @@ impl World {
         self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
     }
 
-    /// Whether every watch that decisions need has completed its first list.
+    /// Whether every watch that the controller awaits has completed its first list.
     pub fn is_listed(&self) -> bool {
-        self.unlisted.is_empty()
+        self.awaited.is_disjoint(&self.unlisted)
     }
 
-    /// Whether a watch that decisions need is failing, so that the observed state is outdated.
-    pub fn is_blind(&self) -> bool {
-        self.needed.iter().any(|name| self.failing.contains_key(name))
+    /// The names of the watches whose first list is not complete yet.
+    pub fn unlisted(&self) -> impl Iterator<Item = &str> {
+        self.unlisted.iter().map(String::as_str)
     }
 
-    /// Adds watches that decisions need.
-    pub(super) fn need(&mut self, names: impl IntoIterator<Item = String>) {
+    /// Adds watches whose first list the controller awaits when it starts.
+    pub(super) fn wait_for(&mut self, names: impl IntoIterator<Item = String>) {
         for name in names {
-            self.needed.insert(name.clone());
+            self.awaited.insert(name.clone());
             self.unlisted.insert(name);
         }
     }
 
-    /// Removes the watches of a kind that the API server no longer serves, so that decisions
-    /// neither wait for them nor treat them as failing.
+    /// Removes the watches of a kind that the API server does not serve, so that decisions neither
+    /// wait for them nor treat them as failing.
     pub(super) fn forget(&mut self, kind: &str) {
         let of_kind = |name: &String| name == kind || name.starts_with(&format!("{kind} of "));
         self.failing.retain(|name, _| !of_kind(name));
-        self.needed.retain(|name| !of_kind(name));
+        self.awaited.retain(|name| !of_kind(name));
         self.unlisted.retain(|name| !of_kind(name));
     }
 }

@@ -28,7 +28,7 @@ pub use arrivals::Arrivals;
 pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
 pub(crate) use counts::sum_by_key;
 pub use history::History;
-pub use recorder::{BucketState, LaunchCounts, Recorder};
+pub use recorder::{BucketState, PodStarts, Recorder};
 pub(crate) use shape_table::PodCounts;
 pub use shapes::Shapes;
 pub use tick::{BucketTick, ShapeId, Tick};

@@ -21,18 +21,18 @@ pub struct Recorder {
     arrivals: Arrivals,
     /// The maximum of present demand since the last tick, by bucket.
     demand_max: Vec<u64>,
-    /// Launches that ended since the last tick, by bucket.
-    launches: Vec<LaunchCounts>,
+    /// Pods that started since the last tick, by bucket.
+    starts: Vec<PodStarts>,
     last_tick: Option<DateTime<Utc>>,
 }
 
-/// Launches of one bucket that ended.
+/// Pods that started on nodes of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaunchCounts {
-    /// Launches that no pod waited for: each ended with a placeholder on the node.
+pub struct PodStarts {
+    /// Pods that had waited no longer than one scan of the autoscaler.
     pub hidden: u64,
-    /// Launches for which a pod waited.
-    pub waited_for: u64,
+    /// Pods that had waited longer.
+    pub waited: u64,
 }
 
 /// The state of a bucket at the time of a tick, in instances.
@@ -54,7 +54,7 @@ impl Recorder {
             shapes: Shapes::default(),
             arrivals: Arrivals::default(),
             demand_max: vec![0; catalog.len()],
-            launches: vec![LaunchCounts::default(); catalog.len()],
+            starts: vec![PodStarts::default(); catalog.len()],
             last_tick: None,
             catalog: catalog.clone(),
         }
@@ -80,11 +80,11 @@ impl Recorder {
         self.arrivals.add(shape, count);
     }
 
-    /// Counts launches of a bucket that ended.
-    pub fn launched(&mut self, bucket: BucketId, ended: LaunchCounts) {
-        if let Some(counts) = self.launches.get_mut(bucket) {
-            counts.hidden = counts.hidden.saturating_add(ended.hidden);
-            counts.waited_for = counts.waited_for.saturating_add(ended.waited_for);
+    /// Counts pods that started on nodes of a bucket.
+    pub fn started(&mut self, bucket: BucketId, starts: PodStarts) {
+        if let Some(counts) = self.starts.get_mut(bucket) {
+            counts.hidden = counts.hidden.saturating_add(starts.hidden);
+            counts.waited = counts.waited.saturating_add(starts.waited);
         }
     }
 
@@ -133,12 +133,12 @@ impl Recorder {
     ) -> Tick {
         let present = states.iter().map(|state| state.demand).collect();
         let maxima = std::mem::replace(&mut self.demand_max, present);
-        let bucket = |((state, demand_max), launches): ((&BucketState, u64), &mut LaunchCounts)| {
-            let LaunchCounts { hidden, waited_for } = std::mem::take(launches);
+        let bucket = |((state, demand_max), starts): ((&BucketState, u64), &mut PodStarts)| {
+            let PodStarts { hidden: pods_hidden, waited: pods_waited } = std::mem::take(starts);
             let BucketState { demand, announced, ready } = *state;
-            BucketTick { demand, demand_max, announced, ready, hidden, waited_for }
+            BucketTick { demand, demand_max, announced, ready, pods_hidden, pods_waited }
         };
-        let buckets = states.iter().zip(maxima).zip(&mut self.launches).map(bucket).collect();
+        let buckets = states.iter().zip(maxima).zip(&mut self.starts).map(bucket).collect();
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen = first_seen
             .into_iter()

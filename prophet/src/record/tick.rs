@@ -21,7 +21,7 @@ pub struct Tick {
     pub arrivals: Vec<(ShapeId, u64)>,
 }
 
-/// The record of one bucket at a tick, in instances.
+/// The record of one bucket at a tick, in instances, except the pods that started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketTick {
     /// Present demand.
@@ -32,9 +32,9 @@ pub struct BucketTick {
     pub announced: u64,
     /// Placeholders on nodes.
     pub ready: u64,
-    /// Launches since the last tick that no pod waited for: each ended with a placeholder on the
-    /// node.
-    pub hidden: u64,
-    /// Launches since the last tick for which a pod waited.
-    pub waited_for: u64,
+    /// Pods that started since the last tick and had waited no longer than one scan of the
+    /// autoscaler.
+    pub pods_hidden: u64,
+    /// Pods that started since the last tick and had waited longer.
+    pub pods_waited: u64,
 }

@@ -30,6 +30,8 @@ pub(crate) struct SimulatedNode {
     pub(crate) gone: i64,
     /// Whether a pod waited for it.
     pub(crate) waited_for: bool,
+    /// Whether a pod ever ran on it.
+    pub(crate) used: bool,
     /// Seconds within the counted window in which pods ran on it.
     pub(crate) busy_seconds: i64,
     busy_since: i64,
@@ -97,8 +99,8 @@ pub(crate) struct SimulatedCluster<'a> {
     placeholders: Vec<BTreeSet<SimulatedNodeId>>,
     /// Buckets, cheapest first.
     by_price: Vec<BucketId>,
-    /// Node-seconds with pods, by day of the window.
-    busy_by_day: Vec<i64>,
+    /// Node-seconds with pods, by bucket and by day of the window; empty for a bucket without any.
+    busy_by_day: Vec<Vec<i64>>,
     /// The number of ready nodes.
     pub(crate) ready: u64,
     /// A counter that increases whenever a pod is placed or removed.
@@ -125,7 +127,7 @@ impl<'a> SimulatedCluster<'a> {
             groups: groups.collect(),
             placeholders: vec![BTreeSet::new(); catalog.len()],
             by_price,
-            busy_by_day: vec![0; days(window)],
+            busy_by_day: vec![Vec::new(); catalog.len()],
             ready: 0,
             changes: 0,
             gains: 0,
@@ -149,6 +151,7 @@ impl<'a> SimulatedCluster<'a> {
             ready: NEVER,
             gone: NEVER,
             waited_for,
+            used: false,
             busy_seconds: 0,
             busy_since: NEVER,
             free: self.catalog.buckets()[bucket].allocatable,
@@ -380,7 +383,7 @@ impl<'a> SimulatedCluster<'a> {
             // While launches of a group fail, its pending placeholders do not count, because they
             // provide no headroom.
             let placeholders = if backoff { state.placed } else { state.wanted };
-            GroupStanding { placeholders, occupied: state.occupied, backoff }
+            GroupStanding { placeholders, occupied: state.occupied, unusable: 0, backoff }
         };
         let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()
@@ -399,9 +402,9 @@ impl<'a> SimulatedCluster<'a> {
         rooms(self.index.iter().map(|&(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
-    /// Ends the busy time of all nodes and returns the node-seconds with pods, by day of the
-    /// window.
-    pub(crate) fn close(&mut self, now: i64) -> Vec<i64> {
+    /// Ends the busy time of all nodes and returns the node-seconds with pods, by bucket and by day
+    /// of the window.
+    pub(crate) fn close(&mut self, now: i64) -> Vec<Vec<i64>> {
         let busy = |id: &SimulatedNodeId| self.nodes[*id].busy_since != NEVER;
         let busy: Vec<SimulatedNodeId> = (0..self.nodes.len()).filter(busy).collect();
         for id in busy {
@@ -415,7 +418,9 @@ impl<'a> SimulatedCluster<'a> {
         let node = &mut self.nodes[id];
         let since = std::mem::replace(&mut node.busy_since, NEVER);
         node.busy_seconds += within(self.window, since, now);
-        add_by_day(&mut self.busy_by_day, self.window, since, now);
+        let by_day = &mut self.busy_by_day[node.bucket];
+        by_day.resize(days(self.window), 0);
+        add_by_day(by_day, self.window, since, now);
     }
 
     fn home(&self, id: SimulatedNodeId) -> (BucketId, usize) {

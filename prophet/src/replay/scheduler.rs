@@ -20,6 +20,11 @@ pub(crate) struct Placements {
 }
 
 impl Placements {
+    /// Returns the nodes on which the pods of a job run, in the order in which they were placed.
+    pub(crate) fn nodes(&self, job: usize) -> impl Iterator<Item = SimulatedNodeId> {
+        self.by_job.get(&job).into_iter().flatten().map(|(node, _)| *node)
+    }
+
     #[cfg(test)]
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<(SimulatedNodeId, ShapeId)>)> {
         self.by_job.iter()

@@ -5,9 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use embedder::Catalog;
+use placeholders::Prices;
 
 use super::bootstrap::Ratio;
-use super::figures::{Figures, HiddenOverDays, costs_by_day, hidden_over_days, launches_by_day};
+use super::figures::{
+    Figures, HiddenOverDays, PodCounts, costs_by_day, hidden_over_days, pods_by_day,
+};
 use super::input::SimulationInput;
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
@@ -20,6 +23,8 @@ use crate::replay::{Series, offered};
 /// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
+    /// The window `[from, until)` in which jobs count, in seconds of the log.
+    pub window: (i64, i64),
     /// The policies in the order of the settings, `reactive` first.
     pub policies: Vec<PolicyResult>,
     /// The method `SWEPT` at the quantiles of `FRONTIER`, ascending; empty unless `keep` was set.
@@ -42,8 +47,8 @@ pub struct PolicyResult {
     /// The cost of waiting and idling, divided by that cost under [`NamedPolicy::DEFAULT`], with an
     /// interval by resampling days. `None` for the default itself, and when it is not compared.
     pub cost_ratio: Option<Ratio>,
-    /// The range of the share of hidden launches over any two weeks, from the launches of all
-    /// replays. `None` when the window is not longer than two weeks.
+    /// The range of the share of hidden pods over any two weeks, from the pods of all replays.
+    /// `None` when the window is not longer than two weeks.
     pub hidden_over_14_days: Option<HiddenOverDays>,
     /// One log for each replay; empty unless `keep` was set.
     pub logs: Vec<RunLog>,
@@ -71,8 +76,8 @@ struct Runs {
     figures: Vec<Figures>,
     /// The cost of waiting and idling in pending pod-hours, by day: means over replays.
     costs: Vec<f64>,
-    /// The launches and the hidden launches, by day: sums over replays.
-    launches: Vec<[u64; 2]>,
+    /// The pods, by day: sums over replays.
+    pods: Vec<PodCounts>,
     /// Empty unless logs are kept.
     logs: Vec<RunLog>,
 }
@@ -80,6 +85,7 @@ struct Runs {
 struct Arena<'a> {
     settings: &'a SimulationSettings,
     catalog: &'a Catalog,
+    prices: Prices,
     window: (i64, i64),
     /// For each replay, the jobs and their offered demand.
     replays: Vec<(Workload, Series)>,
@@ -109,7 +115,8 @@ pub fn compare(
             (jittered, series)
         },
     );
-    let arena = Arena { settings, catalog, window, replays, progress };
+    let prices = Prices::new(settings.policy.objective, catalog);
+    let arena = Arena { settings, catalog, prices, window, replays, progress };
     let mut named_policies = vec![NamedPolicy::Reactive];
     for named_policy in &settings.policies {
         if !named_policies.contains(named_policy) {
@@ -123,7 +130,7 @@ pub fn compare(
         run.push(NamedPolicy::DEFAULT);
     }
     let mut policies = arena.run(&run, keep);
-    let wait_to_idle = settings.policy.objective.wait_to_idle();
+    let prices = &arena.prices;
     let reactive: Vec<Figures> =
         policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
     let default = run.iter().position(|c| *c == NamedPolicy::DEFAULT);
@@ -140,11 +147,11 @@ pub fn compare(
     let result = |named_policy: &NamedPolicy| {
         let at = run.iter().position(|c| c == named_policy)?;
         // The logs are moved, not copied, because they take most of the memory of a long run.
-        let Runs { figures, costs: ours, launches, logs } = std::mem::take(&mut policies[at]);
-        let (figures, stderr) = summary(&figures, &reactive, wait_to_idle);
+        let Runs { figures, costs: ours, pods, logs } = std::mem::take(&mut policies[at]);
+        let (figures, stderr) = summary(&figures, &reactive, prices);
         let costs = costs.as_ref().filter(|_| *named_policy != NamedPolicy::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
-        let hidden_over_14_days = hidden_over_days(&launches);
+        let hidden_over_14_days = hidden_over_days(&pods);
         Some(PolicyResult {
             named_policy: *named_policy,
             figures,
@@ -155,37 +162,35 @@ pub fn compare(
         })
     };
     let results = named_policies.iter().filter_map(result).collect();
-    let mut comparison =
-        Comparison { policies: results, frontier: vec![], constants: vec![], best_constant: best };
+    let mut comparison = Comparison {
+        window,
+        policies: results,
+        frontier: vec![],
+        constants: vec![],
+        best_constant: best,
+    };
     if keep {
         let sweep: Vec<NamedPolicy> =
             FRONTIER.iter().map(|&q| NamedPolicy::Forecast(SWEPT, Some(q))).collect();
         let swept = arena.run(&sweep, false);
         comparison.frontier = FRONTIER
             .into_iter()
-            .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
+            .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, prices).0))
             .collect();
         let constants: Vec<NamedPolicy> =
             CONSTANTS.iter().map(|&n| NamedPolicy::Constant(n)).collect();
         let held = arena.run(&constants, false);
         comparison.constants = CONSTANTS
             .into_iter()
-            .zip(held.iter().map(|runs| summary(&runs.figures, &reactive, wait_to_idle).0))
+            .zip(held.iter().map(|runs| summary(&runs.figures, &reactive, prices).0))
             .collect();
     }
     comparison
 }
 
-fn summary(
-    runs: &[Figures],
-    reactive: &[Figures],
-    wait_to_idle: f64,
-) -> (Figures, Option<Figures>) {
-    let paired: Vec<Figures> = runs
-        .iter()
-        .zip(reactive)
-        .map(|(run, reactive)| run.beyond(reactive, wait_to_idle))
-        .collect();
+fn summary(runs: &[Figures], reactive: &[Figures], prices: &Prices) -> (Figures, Option<Figures>) {
+    let paired: Vec<Figures> =
+        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive, prices)).collect();
     Figures::summary(&paired)
 }
 
@@ -204,7 +209,6 @@ impl Arena<'_> {
             .collect();
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
-        let wait_to_idle = self.settings.policy.objective.wait_to_idle();
         let effort = |(named_policy, _): &(NamedPolicy, usize)| named_policy.effort();
         let runs = parallel(&tasks, effort, |&(named_policy, replay)| {
             let (workload, series) = &self.replays[replay];
@@ -224,25 +228,21 @@ impl Arena<'_> {
                 advanced(share_between(first, self.window.1, time));
             });
             advanced(1.0);
-            let costs = costs_by_day(&log, wait_to_idle);
-            (
-                Figures::of(&log, self.catalog, scan),
-                costs,
-                launches_by_day(&log),
-                keep.then_some(log),
-            )
+            let costs = costs_by_day(&log, &self.prices);
+            let figures = Figures::of(&log, self.catalog, &self.prices, scan);
+            (figures, costs, pods_by_day(&log), keep.then_some(log))
         });
         let mut runs = runs.into_iter();
         let share = 1.0 / self.replays.len() as f64;
         let policies = named_policies.iter().map(|_| {
             let mut of_policy = Runs::default();
-            for (figures, costs, launches, log) in runs.by_ref().take(self.replays.len()) {
+            for (figures, costs, pods, log) in runs.by_ref().take(self.replays.len()) {
                 of_policy.figures.push(figures);
                 of_policy.costs.resize(costs.len(), 0.0);
                 of_policy.costs.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += share * cost);
-                of_policy.launches.resize(launches.len(), [0, 0]);
-                let days = of_policy.launches.iter_mut().zip(launches);
-                days.for_each(|(sum, day)| *sum = [sum[0] + day[0], sum[1] + day[1]]);
+                of_policy.pods.resize(pods.len(), PodCounts::default());
+                let days = of_policy.pods.iter_mut().zip(pods);
+                days.for_each(|(sum, day)| *sum = sum.plus(day));
                 of_policy.logs.extend(log);
             }
             of_policy

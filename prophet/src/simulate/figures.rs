@@ -1,9 +1,10 @@
 //! The figures of a run, computed from its log.
 
 use embedder::Catalog;
+use placeholders::Prices;
 use serde::{Serialize, Serializer};
 
-use super::log::RunLog;
+use super::log::{JobRecord, NodeRecord, RunLog};
 use crate::replay::{DAY_SECONDS, add_by_day, days, within};
 
 /// The figures of one run, or their means over several runs.
@@ -14,21 +15,30 @@ pub struct Figures {
     /// The number of jobs that count: those submitted within the window.
     #[serde(serialize_with = "plain")]
     pub jobs: f64,
-    /// The time from submission to start, in minutes.
+    /// The time from submission to start, in minutes. A job that never started waits until the end
+    /// of the window.
     pub pending_minutes: PendingMinutes,
-    /// The time from submission to start in hours, each job weighted by its number of pods. This is
-    /// the cost of waiting.
+    /// The time from submission to start in hours, each job weighted by its number of pods.
     #[serde(serialize_with = "plain")]
     pub pending_pod_hours: f64,
     /// The share of jobs that waited no longer than one scan of the autoscaler.
     #[serde(serialize_with = "plain")]
     pub jobs_hidden_share: f64,
+    /// The number of pods of the jobs that count.
+    #[serde(serialize_with = "plain")]
+    pub pods: f64,
+    /// The service level: the share of pods that waited no longer than one scan of the autoscaler.
+    #[serde(serialize_with = "plain")]
+    pub pods_hidden_share: f64,
     /// The number of requested nodes.
     #[serde(serialize_with = "plain")]
     pub launches: f64,
-    /// The share of launches that no real pod waited for.
+    /// The number of requested nodes on which a real pod ran.
     #[serde(serialize_with = "plain")]
-    pub launches_hidden_share: f64,
+    pub used_launches: f64,
+    /// The share of used launches that no real pod waited for.
+    #[serde(serialize_with = "plain")]
+    pub used_launches_hidden_share: f64,
     /// The hours of all nodes from ready to gone.
     #[serde(serialize_with = "plain")]
     pub instance_hours: f64,
@@ -38,20 +48,30 @@ pub struct Figures {
     /// The hours of ready nodes on which no pod runs.
     #[serde(serialize_with = "plain")]
     pub idle_instance_hours: f64,
+    /// The price of the idle instance-hours, in dollars.
+    #[serde(serialize_with = "plain")]
+    pub idle_dollars: f64,
     /// The idle hours beyond those of `reactive`, as a share of `reactive`'s instance-hours.
     #[serde(serialize_with = "plain")]
     pub extra_idle: f64,
-    /// The cost of waiting and extra idling at the policy's prices, less the cost of `reactive`'s
-    /// waiting, as a share of the latter. The value -0.4 means that the cost is 40 % lower.
+    /// The cost of waiting and extra idling at the prices of the objective, less the cost of
+    /// `reactive`'s waiting, as a share of the latter. The value -0.4 means that the cost is 40 %
+    /// lower.
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
+    /// The dollars of nodes beyond those of `reactive`, per pending pod-hour less than with
+    /// `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN where
+    /// no waiting is removed.
+    #[serde(serialize_with = "plain")]
+    pub break_even_dollars: f64,
     /// The price of all nodes from request to gone, in dollars.
     #[serde(serialize_with = "plain")]
     pub dollars: f64,
     /// How many times a number of placeholders was written.
     #[serde(serialize_with = "plain")]
     pub placeholder_writes: f64,
-    /// The number of jobs that count and never started, because no group had room.
+    /// The number of jobs that count and never started, because no group had room. They are not
+    /// hidden.
     #[serde(serialize_with = "plain")]
     pub jobs_never_started: f64,
 }
@@ -88,19 +108,26 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Figures {
-    /// Computes all figures except `extra_idle` and `extra_cost`, which need the run of `reactive`.
-    pub fn of(log: &RunLog, catalog: &Catalog, scan_seconds: i64) -> Self {
-        let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.start - job.submit).collect();
-        waits.sort_unstable();
-        let pending: u64 = log
-            .jobs
-            .iter()
-            .map(|job| (job.start - job.submit).unsigned_abs().saturating_mul(job.pods))
-            .sum();
+    /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
+    /// `extra_cost` and `break_even_dollars`.
+    pub fn of(log: &RunLog, catalog: &Catalog, prices: &Prices, scan_seconds: i64) -> Self {
         let (_, until) = log.window;
+        let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(until)).collect();
+        waits.sort_unstable();
+        let pod_seconds =
+            |job: &JobRecord| job.wait_seconds(until).unsigned_abs().saturating_mul(job.pods);
+        let pending: u64 = log.jobs.iter().map(pod_seconds).sum();
+        let is_quick =
+            |job: &&JobRecord| job.ran.is_some() && job.wait_seconds(until) <= scan_seconds;
+        let quick = log.jobs.iter().filter(is_quick).count();
+        let unstarted = log.jobs.iter().filter(|job| job.ran.is_none()).count();
         let within = |start: i64, end: i64| within(log.window, start, end);
-        let [launches, hidden] = sum(&launches_by_day(log));
-        let (mut alive, mut launching, mut busy, mut dollars) = (0_i64, 0_i64, 0_i64, 0.0);
+        let requested: Vec<&NodeRecord> = launches(log).collect();
+        let used = || requested.iter().filter(|node| node.used);
+        let used_hidden = used().filter(|node| !node.waited_for).count();
+        let PodCounts { pods, hidden: pods_hidden } = PodCounts::sum(&pods_by_day(log));
+        let (mut alive, mut launching, mut busy) = (0_i64, 0_i64, 0_i64);
+        let (mut dollars, mut idle_dollars) = (0.0, 0.0);
         for node in &log.nodes {
             let gone = node.gone.unwrap_or(until);
             let ready = node.ready.unwrap_or(gone);
@@ -108,37 +135,46 @@ impl Figures {
             launching += within(node.requested, ready);
             busy += node.busy_seconds;
             let hourly = catalog.buckets()[node.bucket].hourly.dollars();
-            dollars += within(node.requested, gone) as f64 / 3_600.0 * hourly;
+            dollars += hours(within(node.requested, gone)) * hourly;
+            idle_dollars +=
+                hours(within(ready, gone) - node.busy_seconds) * prices.idle(node.bucket);
         }
-        let quick = waits.iter().take_while(|wait| **wait <= scan_seconds).count();
         Self {
             jobs: waits.len() as f64,
             pending_minutes: PendingMinutes::of(&waits),
             pending_pod_hours: pending as f64 / 3_600.0,
             jobs_hidden_share: quick as f64 / waits.len() as f64,
-            launches: launches as f64,
-            launches_hidden_share: hidden as f64 / launches as f64,
+            pods: pods as f64,
+            pods_hidden_share: pods_hidden as f64 / pods as f64,
+            launches: requested.len() as f64,
+            used_launches: used().count() as f64,
+            used_launches_hidden_share: used_hidden as f64 / used().count() as f64,
             instance_hours: hours(alive),
             launching_instance_hours: hours(launching),
             idle_instance_hours: hours(alive - busy),
+            idle_dollars,
             extra_idle: f64::NAN,
             extra_cost: f64::NAN,
+            break_even_dollars: f64::NAN,
             dollars,
             placeholder_writes: log.placeholder_writes as f64,
-            jobs_never_started: log.unfinished as f64,
+            jobs_never_started: unstarted as f64,
         }
     }
 
-    /// Returns the figures with `extra_idle` and `extra_cost` relative to `reactive`, a run of the
-    /// same jobs.
-    ///
-    /// `wait_to_idle` is the price of one pending pod-hour in idle instance-hours.
+    /// Returns the figures with those that compare the run with `reactive`, a run of the same jobs.
     #[must_use]
-    pub fn beyond(self, reactive: &Self, wait_to_idle: f64) -> Self {
-        let extra = self.idle_instance_hours - reactive.idle_instance_hours;
+    pub fn beyond(self, reactive: &Self, prices: &Prices) -> Self {
+        let idle_hours = self.idle_instance_hours - reactive.idle_instance_hours;
         let waiting = self.pending_pod_hours - reactive.pending_pod_hours;
-        let extra_cost = (waiting + extra / wait_to_idle) / reactive.pending_pod_hours;
-        Self { extra_idle: extra / reactive.instance_hours, extra_cost, ..self }
+        let idling = self.idle_dollars - reactive.idle_dollars;
+        let break_even = (self.dollars - reactive.dollars) / -waiting;
+        Self {
+            extra_idle: idle_hours / reactive.instance_hours,
+            extra_cost: (waiting + idling / prices.wait()) / reactive.pending_pod_hours,
+            break_even_dollars: if waiting < 0.0 { break_even } else { f64::NAN },
+            ..self
+        }
     }
 
     /// Returns the means over runs, and their standard errors when there is more than one run.
@@ -166,13 +202,18 @@ impl Figures {
             },
             pending_pod_hours: of(|f| f.pending_pod_hours),
             jobs_hidden_share: of(|f| f.jobs_hidden_share),
+            pods: of(|f| f.pods),
+            pods_hidden_share: of(|f| f.pods_hidden_share),
             launches: of(|f| f.launches),
-            launches_hidden_share: of(|f| f.launches_hidden_share),
+            used_launches: of(|f| f.used_launches),
+            used_launches_hidden_share: of(|f| f.used_launches_hidden_share),
             instance_hours: of(|f| f.instance_hours),
             launching_instance_hours: of(|f| f.launching_instance_hours),
             idle_instance_hours: of(|f| f.idle_instance_hours),
+            idle_dollars: of(|f| f.idle_dollars),
             extra_idle: of(|f| f.extra_idle),
             extra_cost: of(|f| f.extra_cost),
+            break_even_dollars: of(|f| f.break_even_dollars),
             dollars: of(|f| f.dollars),
             placeholder_writes: of(|f| f.placeholder_writes),
             jobs_never_started: of(|f| f.jobs_never_started),
@@ -186,58 +227,89 @@ type Get = fn(&Figures) -> f64;
 /// Returns the cost of waiting and idling in a run, in pending pod-hours, by day of the window.
 ///
 /// A job's wait counts on the day of its submission.
-pub(super) fn costs_by_day(log: &RunLog, wait_to_idle: f64) -> Vec<f64> {
+pub(super) fn costs_by_day(log: &RunLog, prices: &Prices) -> Vec<f64> {
     let (from, until) = log.window;
-    let mut alive = vec![0; log.busy_by_day.len()];
-    for node in log.nodes.iter().filter(|node| node.ready.is_some()) {
-        add_by_day(&mut alive, log.window, node.ready.unwrap_or(until), node.gone.unwrap_or(until));
+    let mut costs = vec![0.0; days(log.window)];
+    for (bucket, busy) in log.busy_by_day.iter().enumerate() {
+        let mut alive = vec![0; costs.len()];
+        for node in log.nodes.iter().filter(|node| node.bucket == bucket && node.ready.is_some()) {
+            let (ready, gone) = (node.ready.unwrap_or(until), node.gone.unwrap_or(until));
+            add_by_day(&mut alive, log.window, ready, gone);
+        }
+        let price = prices.idle(bucket) / prices.wait();
+        let busy = busy.iter().chain(std::iter::repeat(&0));
+        for ((cost, alive), busy) in costs.iter_mut().zip(alive).zip(busy) {
+            *cost += hours(alive - busy) * price;
+        }
     }
-    let idle =
-        alive.iter().zip(&log.busy_by_day).map(|(alive, busy)| hours(alive - busy) / wait_to_idle);
-    let mut costs: Vec<f64> = idle.collect();
     for job in &log.jobs {
         let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
         if let Some(cost) = day.and_then(|day| costs.get_mut(day)) {
-            *cost += hours(job.start - job.submit) * job.pods as f64;
+            *cost += hours(job.wait_seconds(until)) * job.pods as f64;
         }
     }
     costs
 }
 
-/// Returns the number of requested nodes, and the number of those that no pod waited for, by day of
-/// the window.
-pub(super) fn launches_by_day(log: &RunLog) -> Vec<[u64; 2]> {
+/// Returns the nodes that were requested for the jobs that count: within the window, or after it
+/// while such a job waited.
+fn launches(log: &RunLog) -> impl Iterator<Item = &NodeRecord> {
     let (from, until) = log.window;
-    let mut launches = vec![[0, 0]; days(log.window)];
-    for node in log.nodes.iter().filter(|node| (from..until).contains(&node.requested)) {
-        let day = usize::try_from((node.requested - from) / DAY_SECONDS).ok();
-        if let Some([requested, hidden]) = day.and_then(|day| launches.get_mut(day)) {
-            *requested += 1;
-            *hidden += u64::from(!node.waited_for);
+    let last = log.jobs.iter().filter_map(|job| job.ran).map(|(start, _)| start).max();
+    let end = last.unwrap_or(until).max(until);
+    log.nodes.iter().filter(move |node| (from..end).contains(&node.requested))
+}
+
+/// Pods of jobs that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PodCounts {
+    /// All pods.
+    pods: u64,
+    /// The pods that waited no longer than one scan of the autoscaler.
+    hidden: u64,
+}
+
+impl PodCounts {
+    #[must_use]
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            pods: self.pods.saturating_add(other.pods),
+            hidden: self.hidden.saturating_add(other.hidden),
         }
     }
-    launches
+
+    fn sum(counts: &[Self]) -> Self {
+        counts.iter().fold(Self::default(), |sum, day| sum.plus(*day))
+    }
 }
 
-/// Sums launches and hidden launches over days.
-fn sum(launches: &[[u64; 2]]) -> [u64; 2] {
-    launches.iter().fold([0, 0], |sum, day| [sum[0] + day[0], sum[1] + day[1]])
+/// Returns the pods of the jobs that count, by the day of the window on which they were submitted.
+pub(super) fn pods_by_day(log: &RunLog) -> Vec<PodCounts> {
+    let (from, _) = log.window;
+    let mut all = vec![PodCounts::default(); days(log.window)];
+    for job in &log.jobs {
+        let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
+        if let Some(counts) = day.and_then(|day| all.get_mut(day)) {
+            *counts = counts.plus(PodCounts { pods: job.pods, hidden: job.pods_hidden });
+        }
+    }
+    all
 }
 
-/// Returns the smallest and the largest share of launches hidden over any [`LEVEL_DAYS`]
-/// consecutive days.
+/// Returns the smallest and the largest share of pods hidden over any [`LEVEL_DAYS`] consecutive
+/// days.
 ///
-/// Periods without a launch are skipped. Returns `None` when there are at most [`LEVEL_DAYS`] days,
-/// or no launches.
-pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> {
-    if launches.len() <= LEVEL_DAYS {
+/// Periods without a pod are skipped. Returns `None` when there are at most [`LEVEL_DAYS`] days, or
+/// no pods.
+pub(super) fn hidden_over_days(pods: &[PodCounts]) -> Option<HiddenOverDays> {
+    if pods.len() <= LEVEL_DAYS {
         return None;
     }
     let share = |days| {
-        let [requested, hidden] = sum(days);
-        (requested > 0).then(|| hidden as f64 / requested as f64)
+        let PodCounts { pods, hidden } = PodCounts::sum(days);
+        (pods > 0).then(|| hidden as f64 / pods as f64)
     };
-    let shares: Vec<f64> = launches.windows(LEVEL_DAYS).filter_map(share).collect();
+    let shares: Vec<f64> = pods.windows(LEVEL_DAYS).filter_map(share).collect();
     let least = shares.iter().copied().reduce(f64::min)?;
     let most = shares.iter().copied().reduce(f64::max)?;
     Some(HiddenOverDays { least, most })
@@ -247,7 +319,7 @@ pub(super) fn hidden_over_days(launches: &[[u64; 2]]) -> Option<HiddenOverDays> 
 /// promised over any two weeks.
 pub(crate) const LEVEL_DAYS: usize = 14;
 
-/// The range of the share of hidden launches over periods of `LEVEL_DAYS` days, in [0, 1].
+/// The range of the share of hidden pods over periods of `LEVEL_DAYS` days, in [0, 1].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HiddenOverDays {
     /// The share in the period with the smallest share.
@@ -274,10 +346,38 @@ fn hours(seconds: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use placeholders::Objective;
+
     use super::*;
-    use crate::simulate::log::{JobRecord, NodeRecord};
 
     const HOUR: i64 = 3_600;
+
+    fn node(requested: i64, ready: Option<i64>, gone: Option<i64>) -> NodeRecord {
+        NodeRecord {
+            id: 0,
+            bucket: 0,
+            group: 0,
+            requested,
+            ready,
+            gone,
+            busy_seconds: 0,
+            used: false,
+            waited_for: false,
+        }
+    }
+
+    /// A job with `pods` pods that waits for `hours`.
+    fn job(submit: i64, hours: i64, pods: u64) -> JobRecord {
+        let start = submit + hours * HOUR;
+        let pods_hidden = if hours == 0 { pods } else { 0 };
+        JobRecord { index: 0, submit, ran: Some((start, start)), pods, pods_hidden, instances: 1 }
+    }
+
+    /// The prices of one bucket: a pending pod-hour costs $36, an idle instance-hour $9.
+    fn catalog() -> (Catalog, Prices) {
+        let catalog = crate::forecast::sample::catalog_of([("eight", 9.0)]);
+        (catalog.clone(), Prices::new(Objective::WaitRatio(4.0), &catalog))
+    }
 
     /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
     /// runs pods for four hours on the first day and for two hours on the second. The second node
@@ -287,53 +387,101 @@ mod tests {
     #[test]
     fn costs_are_assigned_to_the_day_on_which_they_arise() {
         let noon = 12 * HOUR;
-        let node = |ready, gone| NodeRecord {
-            id: 0,
-            bucket: 0,
-            group: 0,
-            requested: 0,
-            ready: Some(ready),
-            gone,
-            busy_seconds: 0,
-            waited_for: false,
-        };
-        let job = |submit: i64, hours: i64, pods| {
-            let start = submit + hours * HOUR;
-            JobRecord { index: 0, submit, start, end: start, pods, instances: 1 }
-        };
         let log = RunLog {
             window: (noon, noon + 36 * HOUR),
-            nodes: vec![node(0, None), node(noon + 23 * HOUR, Some(noon + 26 * HOUR))],
+            nodes: vec![
+                node(0, Some(noon), None),
+                node(0, Some(noon + 23 * HOUR), Some(noon + 26 * HOUR)),
+            ],
             jobs: vec![job(noon, 2, 2), job(noon + 25 * HOUR, 1, 1)],
-            busy_by_day: vec![4 * HOUR, 2 * HOUR],
+            busy_by_day: vec![vec![4 * HOUR, 2 * HOUR]],
             ..RunLog::default()
         };
-        assert_eq!(costs_by_day(&log, 4.0), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
+        assert_eq!(costs_by_day(&log, &catalog().1), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
     }
 
-    /// The window has 16 days. On the first day both launches are hidden, on each other day one of
-    /// two.
+    /// Three of four pods are hidden. Of the used nodes one of two is. A further node that no pod
+    /// uses changes neither share.
+    #[test]
+    fn an_unused_launch_raises_no_share() {
+        let (catalog, prices) = catalog();
+        let used = |waited_for| NodeRecord { used: true, waited_for, ..node(HOUR, None, None) };
+        let unused = || node(HOUR, Some(2 * HOUR), None);
+        let shares = |unused: Vec<NodeRecord>| {
+            let log = RunLog {
+                window: (0, 48 * HOUR),
+                nodes: [used(true), used(false)].into_iter().chain(unused).collect(),
+                jobs: vec![job(0, 0, 3), job(HOUR, 1, 1)],
+                busy_by_day: vec![vec![0, 0]],
+                ..RunLog::default()
+            };
+            let figures = Figures::of(&log, &catalog, &prices, 10);
+            let used = (figures.used_launches, figures.used_launches_hidden_share);
+            (figures.launches, used, figures.pods_hidden_share)
+        };
+        assert_eq!(shares(vec![]), (2.0, (2.0, 0.5), 0.75));
+        assert_eq!(shares(vec![unused(), unused()]), (4.0, (2.0, 0.5), 0.75));
+    }
+
+    /// The window ends at the submission of the second job, whose node is requested afterwards. The
+    /// third job never starts.
+    #[test]
+    fn jobs_that_never_start_and_late_launches_count() {
+        let (catalog, prices) = catalog();
+        let never = JobRecord { ran: None, ..job(0, 0, 0) };
+        let log = RunLog {
+            window: (0, HOUR),
+            nodes: vec![
+                node(0, None, None),
+                node(HOUR + 10, None, None),
+                node(9 * HOUR, None, None),
+            ],
+            jobs: vec![job(0, 0, 1), job(HOUR - 1, 1, 1), JobRecord { pods: 2, ..never }],
+            busy_by_day: vec![vec![0]],
+            ..RunLog::default()
+        };
+        let figures = Figures::of(&log, &catalog, &prices, 10);
+        assert_eq!((figures.jobs, figures.jobs_never_started, figures.launches), (3.0, 1.0, 2.0));
+        assert_eq!((figures.pods_hidden_share, figures.jobs_hidden_share), (0.25, 1.0 / 3.0));
+        assert_eq!((figures.pending_minutes.sum, figures.pending_pod_hours), (120.0, 3.0));
+    }
+
+    /// An idle hour of the dear bucket costs ten times as much as one of the cheap bucket, and the
+    /// policy pays off where an hour of waiting costs more than $5.
+    #[test]
+    fn idling_and_nodes_cost_the_price_of_their_bucket() {
+        let catalog = crate::forecast::sample::catalog_of([("cheap", 1.0), ("dear", 10.0)]);
+        let prices = Prices::new(Objective::WaitCost(20.0), &catalog);
+        let figures = |bucket: usize, hours: i64| {
+            let log = RunLog {
+                window: (0, 24 * HOUR),
+                nodes: vec![NodeRecord { bucket, ..node(0, Some(0), Some(HOUR)) }],
+                jobs: vec![job(0, hours, 1)],
+                busy_by_day: vec![vec![0]; 2],
+                ..RunLog::default()
+            };
+            Figures::of(&log, &catalog, &prices, 10)
+        };
+        let (reactive, policy) = (figures(0, 2), figures(1, 0));
+        assert_eq!((reactive.idle_dollars, policy.idle_dollars), (1.0, 10.0));
+        let policy = policy.beyond(&reactive, &prices);
+        assert_eq!((policy.extra_cost, policy.break_even_dollars), ((9.0 / 20.0 - 2.0) / 2.0, 4.5));
+        assert!(reactive.beyond(&reactive, &prices).break_even_dollars.is_nan());
+    }
+
+    /// The window has 16 days. On the first day both pods are hidden, on each other day one of two.
     #[test]
     fn the_hidden_share_is_measured_over_every_period_of_two_weeks() {
-        let node = |day: i64, waited_for| NodeRecord {
-            id: 0,
-            bucket: 0,
-            group: 0,
-            requested: 24 * HOUR * day + HOUR,
-            ready: None,
-            gone: None,
-            busy_seconds: 0,
-            waited_for,
-        };
-        let halves = (1..16).flat_map(|day| [node(day, true), node(day, false)]);
-        let nodes =
-            [node(-1, true), node(0, false), node(0, false)].into_iter().chain(halves).collect();
-        let log = RunLog { window: (0, 16 * 24 * HOUR), nodes, ..RunLog::default() };
-        let launches = launches_by_day(&log);
-        assert_eq!((launches[0], launches[15], launches.len()), ([2, 2], [2, 1], 16));
-        let over = hidden_over_days(&launches).unwrap();
+        let day = |day: i64, hours| job(24 * HOUR * day + HOUR, hours, 1);
+        let halves = (1..16).flat_map(|at| [day(at, 1), day(at, 0)]);
+        let jobs = [day(0, 0), day(0, 0)].into_iter().chain(halves).collect();
+        let log = RunLog { window: (0, 16 * 24 * HOUR), jobs, ..RunLog::default() };
+        let pods = pods_by_day(&log);
+        let counts = |pods, hidden| PodCounts { pods, hidden };
+        assert_eq!((pods[0], pods[15], pods.len()), (counts(2, 2), counts(2, 1), 16));
+        let over = hidden_over_days(&pods).unwrap();
         assert_eq!(over, HiddenOverDays { least: 0.5, most: 15.0 / 28.0 });
-        assert_eq!(hidden_over_days(&launches[..14]), None);
-        assert_eq!(hidden_over_days(&[[0, 0]; 20]), None);
+        assert_eq!(hidden_over_days(&pods[..14]), None);
+        assert_eq!(hidden_over_days(&[PodCounts::default(); 20]), None);
     }
 }

@@ -11,12 +11,11 @@ pub struct RunLog {
     pub nodes: Vec<NodeRecord>,
     /// The ticks within the window; empty unless they are kept.
     pub ticks: Vec<TickRecord>,
-    /// The seconds in which pods ran on a node, summed over nodes, by day of the window.
-    pub busy_by_day: Vec<i64>,
+    /// The seconds in which pods ran on a node, summed over the nodes of a bucket: by bucket, then
+    /// by day of the window. Empty for a bucket without any.
+    pub busy_by_day: Vec<Vec<i64>>,
     /// How many times a number of placeholders was written within the window.
     pub placeholder_writes: u64,
-    /// The number of jobs that count and had not started at the end of the run.
-    pub unfinished: u64,
 }
 
 /// A job that counts: one that was submitted within the window. Times are in seconds.
@@ -26,14 +25,22 @@ pub struct JobRecord {
     pub index: usize,
     /// When it was submitted.
     pub submit: i64,
-    /// When it started.
-    pub start: i64,
-    /// When it ends.
-    pub end: i64,
+    /// When its last pod started, and when it ends; `None` if some of its pods never started.
+    pub ran: Option<(i64, i64)>,
     /// The number of its pods.
     pub pods: u64,
-    /// The number of nodes that its pods run on.
+    /// The number of its pods that waited no longer than one scan of the autoscaler.
+    pub pods_hidden: u64,
+    /// The number of nodes that its pods run on; 0 if some of its pods never started.
     pub instances: usize,
+}
+
+impl JobRecord {
+    /// How long it waited, in seconds. A job that never started waits until `until`, the end of the
+    /// window.
+    pub fn wait_seconds(&self, until: i64) -> i64 {
+        self.ran.map_or(until, |(start, _)| start).saturating_sub(self.submit)
+    }
 }
 
 /// A node that existed within the window. Times are in seconds.
@@ -53,6 +60,8 @@ pub struct NodeRecord {
     pub gone: Option<i64>,
     /// The seconds within the window in which real pods ran on it.
     pub busy_seconds: i64,
+    /// Whether a real pod ever ran on it.
+    pub used: bool,
     /// Whether a real pod waited for it.
     pub waited_for: bool,
 }

@@ -27,8 +27,8 @@ pub enum NamedPolicy {
     /// The paper's rule: a point forecast of demand, less present demand. The forecast is the last
     /// value, so the policy equals `reactive`. Reads the present.
     Paper,
-    /// A method and its level, in (0, 1). For the ensemble, the level is the share of launches to
-    /// hide; for other methods, it is a quantile. Without a level, the policy's objective applies.
+    /// A method and its level, in (0, 1). For the ensemble, the level is the share of pods to hide;
+    /// for other methods, it is a quantile. Without a level, the policy's objective applies.
     /// Reads the past.
     Forecast(Method, Option<f64>),
     /// A quantile of the new nodes that the arrivals around each moment would need, except the

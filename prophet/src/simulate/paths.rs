@@ -4,7 +4,7 @@
 //! view read. A second control takes its turn on what they observed, and must come to the same. A
 //! control that is restarted from the history must go on with the same plans.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use embedder::{Catalog, Resource, Resources};
@@ -65,6 +65,8 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
             pins: labels.clone(),
             labels,
             taints: vec![],
+            disk_known: true,
+            devices: BTreeSet::new(),
         }
     };
     let groups = catalog
@@ -199,7 +201,7 @@ impl Mirror {
         self.index.end_pods();
     }
 
-    /// What the controller observes at the same moment. Launches and backoff are copied from the
+    /// What the controller observes at the same moment. Starts and backoff are copied from the
     /// simulation, because the controller reads them from timestamps and from the autoscaler's
     /// status, which the mirror does not have.
     fn observe(&mut self, run: &Simulation<'_>, theirs: &Observed) -> Observed {
@@ -225,7 +227,7 @@ impl Mirror {
             cluster,
             standing,
             ready: ready.iter().map(|groups| groups.iter().sum()).collect(),
-            launches: theirs.launches.clone(),
+            starts: theirs.starts.clone(),
         }
     }
 }
@@ -367,7 +369,7 @@ proptest! {
             let extras: Vec<BucketExtras> = extras.collect();
             let shapes = shapes(input);
             lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, shapes.shapes()));
-            if lines.len() == restart && observed.launches.is_empty() {
+            if lines.len() == restart && observed.starts.is_empty() {
                 let mut control = control(input, series, policy);
                 for line in &lines {
                     let tick = line.recall(input.catalog, control.shapes_mut()).tick;

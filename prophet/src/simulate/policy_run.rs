@@ -2,14 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Cluster};
-use placeholders::{Policy, Standing};
+use placeholders::{Policy, Prices, Standing};
 
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::log::TickRecord;
 use super::named_policy::NamedPolicy;
 use crate::control::{Control, Observed, Turn};
-use crate::record::{LaunchCounts, ShapeId};
+use crate::record::{PodStarts, ShapeId};
 use crate::replay::Series;
 
 /// The policy under test.
@@ -17,14 +17,15 @@ pub(crate) struct PolicyRun {
     /// `None` for a policy that holds no placeholders.
     control: Option<Control>,
     policy: Policy,
+    prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
     decides_from: i64,
     /// By shape of the workload, the id of the shape in the control.
     shapes: Vec<Option<ShapeId>>,
     /// The pods that arrived since the last turn.
     arrivals: Vec<(ShapeId, u64)>,
-    /// The launches that completed since the last turn.
-    launches: Vec<(BucketId, LaunchCounts)>,
+    /// The pods that started since the last turn.
+    starts: Vec<(BucketId, PodStarts)>,
     /// Whether demand changed since the last turn.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -48,13 +49,15 @@ impl PolicyRun {
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
         let shapes = workload.shapes.iter().map(&mut number).collect();
+        let policy = named_policy.policy(&settings.policy);
         Self {
             control,
-            policy: named_policy.policy(&settings.policy),
+            prices: Prices::new(policy.objective, catalog),
+            policy,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             shapes,
             arrivals: Vec::new(),
-            launches: Vec::new(),
+            starts: Vec::new(),
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -66,11 +69,10 @@ impl PolicyRun {
         self.arrivals.extend(self.shapes[shape as usize].map(|shape| (shape, count)));
     }
 
-    /// Records that a node became ready.
-    pub(crate) fn launched(&mut self, bucket: BucketId, waited_for: bool, now: i64) {
+    /// Records that pods started on nodes of a bucket.
+    pub(crate) fn started(&mut self, bucket: BucketId, starts: PodStarts, now: i64) {
         if now >= self.decides_from {
-            let (hidden, waited_for) = (u64::from(!waited_for), u64::from(waited_for));
-            self.launches.push((bucket, LaunchCounts { hidden, waited_for }));
+            self.starts.push((bucket, starts));
         }
     }
 
@@ -89,7 +91,7 @@ impl PolicyRun {
             standing: if decides { standing() } else { Standing::default() },
             ready,
             arrivals: std::mem::take(&mut self.arrivals),
-            launches: std::mem::take(&mut self.launches),
+            starts: std::mem::take(&mut self.starts),
         }
     }
 
@@ -102,9 +104,9 @@ impl PolicyRun {
             return None;
         }
         let turn = control.turn(observed, &self.policy);
-        self.headroom.iter_mut().zip(&turn.outlook.buckets).for_each(|(headroom, bucket)| {
-            *headroom = bucket.headroom(self.policy.objective);
-        });
+        for (id, bucket) in turn.outlook.buckets.iter().enumerate() {
+            self.headroom[id] = bucket.headroom(self.prices.quantile(id));
+        }
         Some(turn)
     }
 

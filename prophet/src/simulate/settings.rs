@@ -417,8 +417,8 @@ mod tests {
             "f:2: policy.objective.quantile: 1.5 is not between 0 and 1",
         );
         check(
-            "policy:\n  objective: {quantile: 0.5, costs: {wait: 1, idle: 1}}\n",
-            "f:2: policy.objective.costs: give quantile or costs, not both",
+            "policy:\n  objective: {quantile: 0.5, wait_cost: 1}\n",
+            "f:2: policy.objective.wait_cost: give quantile or wait_cost, not both",
         );
         check("replays: 0\n", "f:1: replays: 0 is not in 1 to 1000");
         check(

@@ -20,7 +20,7 @@ use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::NamedPolicy;
 use super::policy_run::PolicyRun;
 use super::settings::GangMode;
-use crate::record::ShapeId;
+use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
     JobClass, JobClassId, NEVER, Placements, Queue, Series, SimulatedCluster, SimulatedNodeId,
     Waiting, Workload, finish, instances, pass, place,
@@ -35,6 +35,17 @@ enum Event {
     /// The node has been unneeded for long enough, if its idle count still equals the second field.
     MayGo(SimulatedNodeId, u64),
     Scan,
+}
+
+/// The pods of a submitted job that has not started.
+#[derive(Clone, Copy, Default)]
+struct Unstarted {
+    /// The pods that are pending.
+    missing: u64,
+    /// The pods that started.
+    started: u64,
+    /// Of those, the pods that had waited no longer than one scan.
+    hidden: u64,
 }
 
 /// Runs the jobs under a policy.
@@ -73,8 +84,8 @@ pub(super) struct Simulation<'a> {
     scan_at: i64,
     /// Whether an event other than a scan happened in this second.
     stirred: bool,
-    /// For pod-by-pod placement, the number of pending pods of each job that has not started.
-    missing: BTreeMap<usize, u64>,
+    /// The submitted jobs that have not started.
+    unstarted: BTreeMap<usize, Unstarted>,
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
     single: HashMap<(i32, ShapeId), JobClassId>,
     pub(super) workload: Cow<'a, Workload>,
@@ -123,7 +134,7 @@ impl<'a> Simulation<'a> {
             next_tick: first.div_euclid(tick) * tick,
             scan_at: NEVER,
             stirred: false,
-            missing: BTreeMap::new(),
+            unstarted: BTreeMap::new(),
             single,
             workload,
             counted: Vec::new(),
@@ -209,7 +220,6 @@ impl<'a> Simulation<'a> {
                 // Pods that start in the second in which the node becomes ready were waiting for
                 // it.
                 self.cluster.nodes[node].waited_for |= self.cluster.nodes[node].has_pods();
-                self.policy.launched(bucket, self.cluster.nodes[node].waited_for, now);
                 self.policy.due = true;
             }
             Event::LaunchFailed(node) => {
@@ -233,10 +243,11 @@ impl<'a> Simulation<'a> {
         }
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
+        let missing = pods.iter().map(|(_, count)| count).sum();
+        self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
             GangMode::Whole => self.enqueue(Waiting { job: at, class }, now),
             GangMode::PodByPod => {
-                self.missing.insert(at, pods.iter().map(|(_, count)| count).sum());
                 for (shape, count) in pods {
                     let class = self.single[&(priority, shape)];
                     for _ in 0..count {
@@ -277,24 +288,58 @@ impl<'a> Simulation<'a> {
 
     /// Records that a job, or one of its pods, was placed. The job starts when no pod is missing.
     fn placed(&mut self, job: usize, now: i64) {
-        if let Some(missing) = self.missing.get_mut(&job) {
-            *missing -= 1;
-            if *missing > 0 {
-                return;
-            }
-            self.missing.remove(&job);
+        let mut pods = self.unstarted.remove(&job).unwrap_or_default();
+        let placed = match self.world.settings.gang {
+            GangMode::Whole => pods.missing,
+            GangMode::PodByPod => 1,
+        };
+        pods.hidden += self.started(job, (pods.started, placed), now);
+        pods.started += placed;
+        pods.missing -= placed;
+        if pods.missing > 0 {
+            self.unstarted.insert(job, pods);
+            return;
         }
-        let entry = &self.workload.jobs[job];
-        let (index, submit, class) = (entry.index, entry.submit, entry.class);
-        let end = now.saturating_add(entry.runtime);
+        let end = now.saturating_add(self.workload.jobs[job].runtime);
         self.schedule(end, Event::JobEnds(job));
         let (from, until) = self.world.window;
-        if (from..until).contains(&submit) {
+        if (from..until).contains(&self.workload.jobs[job].submit) {
             self.waiting -= 1;
             let instances = instances(job, &self.placements);
-            let pods = self.workload.classes[class].pods.iter().map(|(_, count)| count).sum();
-            self.counted.push(JobRecord { index, submit, start: now, end, pods, instances });
+            let record = self.record(job, Some((now, end)), pods.hidden, instances);
+            self.counted.push(record);
         }
+    }
+
+    /// Counts `placed` pods of a job, which start now after `before` others, by bucket. Returns how
+    /// many of them waited no longer than one scan.
+    fn started(&mut self, job: usize, (before, placed): (u64, u64), now: i64) -> u64 {
+        let scan = self.world.settings.scan.as_seconds();
+        let is_hidden = now - self.workload.jobs[job].submit <= scan;
+        let [before, count] = [before, placed].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let mut starts: BTreeMap<usize, u64> = BTreeMap::new();
+        for node in self.placements.nodes(job).skip(before).take(count) {
+            let node = &mut self.cluster.nodes[node];
+            node.used = true;
+            *starts.entry(node.bucket).or_default() += 1;
+        }
+        for (bucket, pods) in starts {
+            let (hidden, waited) = if is_hidden { (pods, 0) } else { (0, pods) };
+            self.policy.started(bucket, PodStarts { hidden, waited }, now);
+        }
+        if is_hidden { placed } else { 0 }
+    }
+
+    fn record(
+        &self,
+        job: usize,
+        ran: Option<(i64, i64)>,
+        pods_hidden: u64,
+        instances: usize,
+    ) -> JobRecord {
+        let entry = &self.workload.jobs[job];
+        let pods = self.workload.classes[entry.class].pods.iter().map(|(_, count)| count).sum();
+        JobRecord { index: entry.index, submit: entry.submit, ran, pods, pods_hidden, instances }
     }
 
     fn scan(&mut self, now: i64) {
@@ -441,8 +486,8 @@ impl<'a> Simulation<'a> {
     pub(super) fn finish(mut self) -> RunLog {
         let (from, until) = self.world.window;
         let busy_by_day = self.cluster.close(until);
-        let within =
-            |node: &crate::replay::SimulatedNode| node.requested < until && node.gone > from;
+        // Nodes for jobs of the window can be requested after its end.
+        let within = |node: &crate::replay::SimulatedNode| node.gone > from;
         let time = |time: i64| (time != NEVER).then_some(time);
         let nodes = self.cluster.nodes.iter().enumerate().filter(|(_, node)| within(node));
         let nodes = nodes.map(|(id, node)| NodeRecord {
@@ -453,9 +498,15 @@ impl<'a> Simulation<'a> {
             ready: time(node.ready),
             gone: time(node.gone),
             busy_seconds: node.busy_seconds,
+            used: node.used,
             waited_for: node.waited_for,
         });
         let nodes = nodes.collect();
+        let counts = |job: &usize| (from..until).contains(&self.workload.jobs[*job].submit);
+        let unstarted = self.unstarted.iter().filter(|(job, _)| counts(job));
+        let unstarted: Vec<JobRecord> =
+            unstarted.map(|(job, pods)| self.record(*job, None, pods.hidden, 0)).collect();
+        self.counted.extend(unstarted);
         self.counted.sort_by_key(|job| (job.submit, job.index));
         RunLog {
             window: self.world.window,
@@ -464,7 +515,6 @@ impl<'a> Simulation<'a> {
             ticks: self.policy.ticks,
             busy_by_day,
             placeholder_writes: self.policy.writes,
-            unfinished: self.waiting,
         }
     }
 }

@@ -2,11 +2,16 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
 use serde_json::json;
+use std::time::Duration;
+use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
+use tests::wait;
 
 use super::world::{POD, Plan, World, job_with};
 
@@ -115,6 +120,33 @@ async fn a_cron_job_has_nodes_before_it_fires() {
         "{waits:?}\n{}",
         world.details()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_firings_of_a_cron_job_launch_no_more_nodes_than_the_first_one_needs() {
+    // Nodes stay, so that each launch counts. The lead time is below the minute between firings.
+    let stay = Duration::from_hours(1);
+    let plan = Plan {
+        autoscaler: AutoscalerSettings { unneeded_time: stay, ..AutoscalerSettings::default() },
+        arguments: vec!["--launch-latency=10s".into()],
+        ..Plan::of([NodeGroup::new("small", "m5.xlarge")])
+    };
+    let world = plan.start(&policy("batch", ANNOUNCED)).await;
+    let pod =
+        POD.replacen('{', "{metadata: {annotations: {tests.prophet.dev/run-seconds: '20'}}, ", 1);
+    world
+        .apply(&format!(
+            "{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: often, namespace: default}}, spec: {{schedule: '* * * * *',
+              concurrencyPolicy: Allow, jobTemplate: {{spec: {{parallelism: 2, completions: 2, template: {pod}}}}}}}}}"
+        ))
+        .await;
+    let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
+    let is_done = |job: &&Job| job.status.as_ref().and_then(|status| status.succeeded) == Some(2);
+    let done = wait::until_true("three completed jobs", Duration::from_mins(5), async || {
+        Ok(jobs.list(&ListParams::default()).await?.iter().filter(is_done).count() == 3)
+    });
+    done.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 
 /// The time from a pod's creation until it was scheduled, in whole seconds.

@@ -92,7 +92,7 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
     );
 
     // With nearly free waiting, the policy holds no placeholders.
-    let prices = json!({"serviceLevel": null, "waitCost": 0.001, "idleCost": 1_000});
+    let prices = json!({"serviceLevel": null, "waitCost": 0.000_001});
     world.patch_policy("batch", json!({"objective": prices})).await;
     world.wait_for_status("batch", "no target", |status| status["target"] == 0).await;
 

@@ -11,4 +11,5 @@ mod policies;
 mod preemption;
 mod templates;
 mod warming;
+mod watches;
 mod world;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 use std::time::Duration;
 use tests::audit::Entry;
@@ -105,6 +106,25 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_policy_whose_buckets_are_all_taken_removes_its_placeholders() {
+    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")])
+        .start(&policy("older", &two("Observe")))
+        .await;
+    // Creation times have a resolution of a second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.apply(&policy("younger", &two("Act"))).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.patch_policy("older", json!({"mode": "Act"})).await;
+    let of = |set: &ReplicaSet| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"].clone();
+    wait::until_true("only ReplicaSets of the older policy", DEADLINE, async || {
+        Ok(world.sets().await?.iter().map(of).eq(["older"]))
+    })
+    .await
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    world.wait_for_placeholders([2, 0, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = vec![format!("--data={}", folder.path().display())];
@@ -136,7 +156,7 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
 }
 
 /// All recorded lines of a policy, from the files of all days.
-fn recorded(policy: &Path) -> String {
+pub(crate) fn recorded(policy: &Path) -> String {
     let entries = |folder: &Path| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let files = entries(policy).flat_map(|day| entries(&day).collect::<Vec<_>>());
     files.map(|file| fs::read_to_string(file).unwrap_or_default()).collect()
@@ -159,8 +179,8 @@ async fn an_invalid_policy_is_refused_or_reported() {
     assert!(world.sets().await.unwrap().is_empty());
 
     for (spec, message) in [
-        ("{objective: {serviceLevel: 95, waitCost: 9, idleCost: 1}}", "not both"),
-        ("{objective: {waitCost: 9}}", "go together"),
+        ("{objective: {serviceLevel: 95, waitCost: 9}}", "set only one of"),
+        ("{objective: {waitCost: 9, waitRatio: 9}}", "set only one of"),
         ("{tick: soon}", "spec.tick"),
         ("{mode: Perhaps}", "spec.mode"),
     ] {

@@ -12,6 +12,7 @@ use kube::api::{
 };
 use kube::discovery::{ApiGroup, Discovery, verbs};
 use serde_json::{Value, json};
+use tests::api_proxy::ApiProxy;
 use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::control_plane::{ControlPlane, Options};
 use tests::installed::{self, NAMESPACE, Prophet};
@@ -40,6 +41,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) before: Vec<&'a str>,
     /// Additional arguments of the controller.
     pub(crate) arguments: Vec<String>,
+    /// Whether the controller reaches the API server through a proxy.
+    pub(crate) proxied: bool,
 }
 
 impl Plan<'_> {
@@ -62,6 +65,8 @@ impl Plan<'_> {
 /// A running cluster with groups, an autoscaler and, optionally, the controller.
 pub(crate) struct World {
     pub(crate) prophet: Option<Prophet>,
+    /// The proxy between the controller and the API server, if the plan has one.
+    pub(crate) proxy: Option<ApiProxy>,
     pub(crate) autoscaler: Autoscaler,
     pub(crate) joiner: Joiner,
     pub(crate) moto: Moto,
@@ -79,7 +84,8 @@ impl World {
             joiner::JoinerSettings { latency: Duration::from_secs(3), ..Default::default() };
         let joiner = Joiner::start(&plane, &moto, nodes)?;
         let autoscaler = Autoscaler::start(&plane, &moto, plan.autoscaler.clone())?;
-        Ok(Self { prophet: None, autoscaler, joiner, moto, plane })
+        let proxy = plan.proxied.then(|| ApiProxy::start(plane.server())).transpose()?;
+        Ok(Self { prophet: None, proxy, autoscaler, joiner, moto, plane })
     }
 
     async fn start(plan: Plan<'_>, policies: &str) -> Result<Self> {
@@ -104,7 +110,13 @@ impl World {
         let label = format!("--placement-group-label={PLACEMENT_GROUP_LABEL}");
         let mut arguments = vec![DISCOVERY, &label];
         arguments.extend(more.iter().map(String::as_str));
-        let prophet = Prophet::start(&self.plane, &arguments, &self.moto.environment()).await;
+        let mut environment = self.moto.environment().to_vec();
+        if let Some(proxy) = &self.proxy {
+            let path = self.plane.kubeconfig_at(&proxy.url(), NAMESPACE, "prophet").await;
+            let path = path.unwrap_or_else(|error| panic!("{error:#}"));
+            environment.push(("KUBECONFIG", path.display().to_string()));
+        }
+        let prophet = Prophet::start(&self.plane, &arguments, &environment).await;
         self.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));
     }
 
@@ -205,7 +217,7 @@ impl World {
     }
 
     /// The numbers of placeholders on nodes, pending without the gate, and held by the gate.
-    async fn placeholders(&self) -> Result<[usize; 3]> {
+    pub(crate) async fn placeholders(&self) -> Result<[usize; 3]> {
         let mut pods = self.pods(NAMESPACE).await?;
         pods.retain(|pod| pod.labels().contains_key("prophet.dev/policy"));
         let count = |of: fn(&Pod) -> bool| pods.iter().filter(|pod| of(pod)).count();

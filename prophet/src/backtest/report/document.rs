@@ -1,5 +1,6 @@
 //! The result of a backtest as JSON, and the notes on its figures.
 
+use embedder::Catalog;
 use placeholders::Objective;
 use serde_json::{Value, json};
 
@@ -29,9 +30,15 @@ pub struct Backtest {
 impl Backtest {
     /// Returns the result as one JSON object: `{"trace", "settings", "forecast", "decisions"}` and
     /// more.
-    pub fn document(&self, settings: &SimulationSettings, trace: &Trace) -> Value {
+    pub fn document(
+        &self,
+        settings: &SimulationSettings,
+        trace: &Trace,
+        catalog: &Catalog,
+    ) -> Value {
         let Self { errors, decisions, paper, networks } = self;
-        let decisions = decisions.as_ref().map(|comparison| comparison.document(settings, trace));
+        let decisions =
+            decisions.as_ref().map(|comparison| comparison.document(settings, trace, catalog));
         let decisions =
             decisions.and_then(|mut object| object.get_mut("policies").map(Value::take));
         let mut object = json!({
@@ -44,7 +51,7 @@ impl Backtest {
                 "ticks": errors.ticks,
                 "days": errors.days,
                 "pinball_levels": LEVELS,
-                "quantile": settings.policy.objective.quantile(),
+                "quantiles": self.errors.quantiles,
                 "lead_seconds": settings.lead().seconds,
             },
             "notes": self.notes(settings),
@@ -58,7 +65,7 @@ impl Backtest {
     /// Returns the notes that explain the figures.
     pub(super) fn notes(&self, settings: &SimulationSettings) -> Vec<String> {
         let Errors { ticks, days, .. } = self.errors;
-        let q = settings.policy.objective.quantile();
+        let q = quantiles(&self.errors.quantiles);
         let mut notes = vec![
             format!(
                 "{ticks} ticks of {} on {days} days, for each bucket that was in use at any time. Demand is offered demand: each job counts from its submission on.",
@@ -67,7 +74,7 @@ impl Backtest {
             "mse, pmse: squared errors, divided by the square of the bucket's largest demand before --from; pmse counts only forecasts that are too high. wape: absolute errors, divided by demand.".into(),
             "pinball: the mean loss over the quantiles .1 to .9, .95, .975 and .99, in nodes.".into(),
             format!(
-                "coverage: how often the actual value was below, and at most equal to, the quantile {q}. For D, the headroom replaces the quantile, because the ensemble minimises cost and does not hold that quantile."
+                "coverage: how often the actual value was below, and at most equal to, the quantile {q} of the objective. For D, the headroom replaces the quantile, because the ensemble minimises cost and does not hold that quantile."
             ),
             "D: the new nodes needed within the lead time, computed from every event and not only from ticks. The squared error is that of the mean. The forecast of last-value is 0. The forecast of the ensemble is that of the carrier. It may cover more than the lead time, because a launched node stays for some time.".into(),
         ];
@@ -79,6 +86,17 @@ impl Backtest {
         notes.extend(coverage_note(&self.errors.scores, settings.policy.objective));
         notes.extend(self.errors.faults.clone());
         notes
+    }
+}
+
+/// Returns the quantiles of the buckets as text: one number if all are equal.
+fn quantiles(quantiles: &[f64]) -> String {
+    let least = quantiles.iter().copied().fold(1.0, f64::min);
+    let most = quantiles.iter().copied().fold(0.0, f64::max);
+    if least < most {
+        format!("{least:.3} to {most:.3} (by the price of the instance type)")
+    } else {
+        format!("{most}")
     }
 }
 

@@ -33,7 +33,7 @@ pub fn write_report(
     catalog: &Catalog,
     write: impl Fn(&str, &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let document = backtest.document(settings, trace);
+    let document = backtest.document(settings, trace, catalog);
     write("figures.json", &mut |to| {
         serde_json::to_writer_pretty(to, &document).map_err(io::Error::from)
     })?;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use embedder::Catalog;
+
 use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
@@ -36,6 +38,7 @@ pub fn write_table(
     backtest: &Backtest,
     settings: &SimulationSettings,
     trace: &Trace,
+    catalog: &Catalog,
     wide: bool,
 ) -> String {
     let scores = &backtest.errors.scores;
@@ -59,8 +62,8 @@ pub fn write_table(
         write_paper(&mut text, scores);
     }
     if let Some(comparison) = &backtest.decisions {
-        let decisions = simulate::write_table(comparison, settings, trace, wide);
-        let _ = write!(text, "\nDecisions: {decisions}");
+        let decisions = simulate::write_table(comparison, settings, trace, catalog, wide);
+        let _ = write!(text, "\nDecisions\n\n{decisions}");
     }
     text
 }

@@ -5,7 +5,7 @@ use placeholders::Objective;
 use super::feedback::Feedback;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
-use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, OBSERVED_SHARE};
+use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, LEVEL_RATIOS};
 use crate::forecast::lead::Lead;
 use crate::record::BucketTick;
 
@@ -13,62 +13,129 @@ use crate::record::BucketTick;
 pub(super) struct Judge {
     /// One shadow stock per expert, in the order of the experts.
     pub(super) shadows: Vec<Shadow>,
-    weights: FixedShare,
+    /// One panel for the price of the objective, or, with a service level as the objective, one
+    /// panel per price of [`LEVEL_RATIOS`].
+    panels: Vec<Panel>,
+    objective: Objective,
+    lead: Lead,
+    /// The price of an idle instance-hour, in dollars.
+    idle: f64,
     feedback: Feedback,
     /// Decayed sums: the pods that arrived, and the nodes that these pods fill.
     pods: (f64, f64),
 }
 
-/// The shadow stock of an expert, with sums that decay with `HALF_LIFE_SECONDS`.
+/// The experts, weighted at one price of waiting.
+pub(super) struct Panel {
+    /// The price of a pending pod-hour, in dollars.
+    pub(super) wait: f64,
+    weights: FixedShare,
+    /// The shadow stock of the panel's own headroom.
+    shadow: Shadow,
+}
+
+/// The shadow stock of one headroom, with sums that decay with `HALF_LIFE_SECONDS`.
 pub(super) struct Shadow {
     stock: Stock,
     /// Pods that wait for the missing nodes, now.
     waiting: f64,
-    /// Days in which the expert had a forecast.
+    /// Days in which there was a forecast.
     days: f64,
-    /// Dollars for waiting and idling.
-    dollars: f64,
-    /// Dollars for idling alone.
+    /// Pending pod-hours.
+    pending: f64,
+    /// Dollars for idling.
     idled: f64,
-    /// Nodes that became ready.
-    launched: f64,
-    /// Nodes that became ready while no pod waited for them.
-    hidden: f64,
-    /// Whether the expert had a forecast at the last tick.
-    has_forecast: bool,
+    /// Pods that arrived.
+    pods: f64,
+    /// Pods that arrived and waited for a node.
+    waited: f64,
+}
+
+/// The pods that arrived since the last tick.
+#[derive(Clone, Copy)]
+struct Arrived {
+    pods: f64,
+    /// The mean number of pods that share a node, at least 1: so many pods wait for a missing node.
+    pods_per_node: f64,
 }
 
 impl Shadow {
-    /// Dollars for waiting and idling, per day; 0 before the first tick.
-    pub(super) fn dollars_a_day(&self) -> f64 {
-        if self.days > 0.0 { self.dollars / self.days } else { 0.0 }
+    fn new(lead: Lead) -> Self {
+        Self {
+            stock: Stock::new(lead),
+            waiting: 0.0,
+            days: 0.0,
+            pending: 0.0,
+            idled: 0.0,
+            pods: 0.0,
+            waited: 0.0,
+        }
     }
 
-    /// The share of launches that were hidden, 0 to 1; 1 before the first launch.
+    /// Dollars for waiting and idling, per day, if a pending pod-hour costs `wait` dollars; 0
+    /// before the first tick.
+    pub(super) fn dollars_a_day(&self, wait: f64) -> f64 {
+        if self.days > 0.0 { (wait * self.pending + self.idled) / self.days } else { 0.0 }
+    }
+
+    /// The share of pods that waited for no node, 0 to 1; 1 before the first pod.
     fn level(&self) -> f64 {
-        if self.launched > 0.0 { self.hidden / self.launched } else { 1.0 }
+        if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
     }
 
-    fn idled_a_day(&self) -> f64 {
-        self.idled / self.days
+    /// Advances by one tick, and returns the pending pod-hours and the dollars for idling of the
+    /// tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in nodes.
+    fn step(
+        &mut self,
+        demand: u64,
+        want: Option<u64>,
+        arrived: Arrived,
+        (lead, idle): (Lead, f64),
+    ) -> Option<(f64, f64)> {
+        let Account { missing, idle: idle_nodes } =
+            self.stock.step(demand, want.unwrap_or_default());
+        want?;
+        let tick_seconds = lead.tick_seconds as f64;
+        let (keep, hours) = ((-tick_seconds / HALF_LIFE_SECONDS).exp2(), tick_seconds / 3_600.0);
+        // The pods that arrived since the first node was missing wait: at least one pod per missing
+        // node, and at most as many pods as the missing nodes hold.
+        let (missing, before) = (missing as f64, self.waiting);
+        let most = arrived.pods_per_node * missing;
+        self.waiting = (before + arrived.pods).clamp(missing, most);
+        let (pending, idled) = (hours * self.waiting, hours * idle * idle_nodes as f64);
+        self.days = keep * self.days + hours / 24.0;
+        self.pending = keep * self.pending + pending;
+        self.idled = keep * self.idled + idled;
+        self.pods = keep * self.pods + arrived.pods;
+        self.waited = keep * self.waited + (self.waiting - before).max(0.0);
+        Some((pending, idled))
     }
 }
 
 impl Judge {
-    pub(super) fn new(experts: usize, lead: Lead) -> Self {
-        let shadow = || Shadow {
-            stock: Stock::new(lead),
-            waiting: 0.0,
-            days: 0.0,
-            dollars: 0.0,
-            idled: 0.0,
-            launched: 0.0,
-            hidden: 0.0,
-            has_forecast: false,
+    /// Starts to score `experts` experts. `prices` are those of a pending pod-hour and of an idle
+    /// instance-hour, in dollars.
+    pub(super) fn new(
+        experts: usize,
+        lead: Lead,
+        objective: Objective,
+        (wait, idle): (f64, f64),
+    ) -> Self {
+        let panel = |wait| Panel {
+            wait,
+            weights: FixedShare::new(experts, lead.tick_seconds),
+            shadow: Shadow::new(lead),
+        };
+        let panels = match objective {
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => vec![panel(wait)],
+            Objective::Quantile(_) => LEVEL_RATIOS.map(|ratio| panel(ratio * idle)).into(),
         };
         Self {
-            shadows: std::iter::repeat_with(shadow).take(experts).collect(),
-            weights: FixedShare::new(experts, lead.tick_seconds),
+            shadows: std::iter::repeat_with(|| Shadow::new(lead)).take(experts).collect(),
+            panels,
+            objective,
+            lead,
+            idle,
             feedback: Feedback::default(),
             pods: (0.0, 0.0),
         }
@@ -78,83 +145,82 @@ impl Judge {
     ///
     /// `wants` is the headroom of each expert from now on, in nodes, or `None` where the expert has
     /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill.
-    pub(super) fn learn(
-        &mut self,
-        tick: BucketTick,
-        wants: &[Option<u64>],
-        pods: (f64, f64),
-        objective: Objective,
-        lead: Lead,
-    ) {
-        let keep = (-lead.tick_seconds as f64 / HALF_LIFE_SECONDS).exp2();
+    pub(super) fn learn(&mut self, tick: BucketTick, wants: &[Option<u64>], pods: (f64, f64)) {
+        let keep = (-(self.lead.tick_seconds as f64) / HALF_LIFE_SECONDS).exp2();
         self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
-        let hours = lead.tick_seconds as f64 / 3_600.0;
-        let (wait, idle) = match objective {
-            Objective::Costs { wait, idle } => (wait, idle),
-            Objective::Quantile(_) => (objective.wait_to_idle(), 1.0),
-        };
-        if let Objective::Quantile(level) = objective {
-            self.feedback.learn(tick, level);
-        }
         let pods_per_node = self.pods_per_node();
-        let step = |(shadow, want): (&mut Shadow, &Option<u64>)| {
-            let account = shadow.stock.step(tick.demand, want.unwrap_or_default());
-            shadow.has_forecast = want.is_some();
-            want.as_ref()?;
-            let Account { missing, idle: idle_nodes, launched, hidden } = account;
-            // The pods that arrived since the first node was missing wait: at least one pod per
-            // missing node, and at most as many pods as the missing nodes hold.
-            let missing = missing as f64;
-            shadow.waiting = (shadow.waiting + pods.0).clamp(missing, pods_per_node * missing);
-            let idled = hours * idle * idle_nodes as f64;
-            let dollars = hours * wait * shadow.waiting + idled;
-            shadow.days = keep * shadow.days + hours / 24.0;
-            shadow.dollars = keep * shadow.dollars + dollars;
-            shadow.idled = keep * shadow.idled + idled;
-            shadow.launched = keep * shadow.launched + launched as f64;
-            shadow.hidden = keep * shadow.hidden + hidden as f64;
-            Some(dollars)
-        };
-        let losses: Vec<Option<f64>> = self.shadows.iter_mut().zip(wants).map(step).collect();
-        self.weights.learn(&losses);
+        let arrived = Arrived { pods: pods.0, pods_per_node };
+        let of_bucket = (self.lead, self.idle);
+        let experts = self.shadows.iter_mut().zip(wants);
+        let costs: Vec<Option<(f64, f64)>> = experts
+            .map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, of_bucket))
+            .collect();
+        let mut losses = vec![None; costs.len()];
+        let has_choice = self.panels.len() > 1;
+        for Panel { wait, weights, shadow } in &mut self.panels {
+            for (loss, cost) in losses.iter_mut().zip(&costs) {
+                *loss = cost.map(|(pending, idled)| *wait * pending + idled);
+            }
+            weights.learn(&losses);
+            if has_choice {
+                let carrying = carrying(wants, weights.weights());
+                let want = carrying.and_then(|expert| wants[expert]);
+                shadow.step(tick.demand, want, arrived, of_bucket);
+            }
+        }
+        if let Objective::Quantile(level) = self.objective {
+            self.feedback.learn(tick, level, pods_per_node);
+        }
     }
 
-    /// The mean number of pods that share a node, at least 1: so many pods wait for a missing node.
     fn pods_per_node(&self) -> f64 {
         if self.pods.1 > 0.0 { (self.pods.0 / self.pods.1).max(1.0) } else { 1.0 }
     }
 
-    /// Returns the weights of the experts, which sum to 1.
+    /// Returns the weights of the experts, which sum to 1, and the price of a pending pod-hour at
+    /// which they hold, in dollars.
     ///
-    /// With costs as the objective, these are the weights of fixed share. With a service level, one
-    /// expert has all the weight.
-    pub(super) fn shares(&self, objective: Objective) -> Vec<f64> {
-        match objective {
-            Objective::Costs { .. } => self.weights.weights().to_vec(),
-            Objective::Quantile(level) => {
-                let mut shares = vec![0.0; self.shadows.len()];
-                shares[self.leanest(self.feedback.ask(level))] = 1.0;
-                shares
-            }
-        }
+    /// With a service level as the objective, they are those of the panel that reaches the level
+    /// with the least idling.
+    pub(super) fn shares(&self) -> (&[f64], f64) {
+        let panel = match self.objective {
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => 0,
+            Objective::Quantile(level) => self.leanest(self.feedback.ask(level)),
+        };
+        let Panel { wait, weights, .. } = &self.panels[panel];
+        (weights.weights(), *wait)
     }
 
-    /// Returns the expert that reaches `level` with the least idling, or, if no expert reaches it,
-    /// the expert that comes closest.
-    ///
-    /// An expert is eligible if it had a forecast at the last tick and was observed for at least
-    /// `OBSERVED_SHARE` of the longest record, because a short record does not show that an expert
-    /// reaches a level. Returns the first expert if none is eligible.
+    /// Returns the panel that reaches `level` with the least idling, or, if no panel reaches it,
+    /// the panel that comes closest.
     fn leanest(&self, level: f64) -> usize {
-        let most = self.shadows.iter().map(|shadow| shadow.days).fold(0.0, f64::max);
-        let is_eligible =
-            |shadow: &Shadow| shadow.has_forecast && shadow.days >= OBSERVED_SHARE * most;
-        let eligible = || self.shadows.iter().enumerate().filter(|(_, shadow)| is_eligible(shadow));
-        let reach = eligible().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
-        let reaching = eligible().filter(|(_, shadow)| shadow.level() >= reach);
-        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled_a_day().total_cmp(&b.idled_a_day()));
+        let panels = || self.panels.iter().map(|panel| &panel.shadow).enumerate();
+        let reach = panels().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
+        let reaching = panels().filter(|(_, shadow)| shadow.level() >= reach);
+        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
         leanest.map_or(0, |(at, _)| at)
     }
+}
+
+/// Returns the expert that has the largest weight among those whose headroom is the weighted
+/// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
+pub(super) fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
+    let mut present: Vec<(u64, f64, usize)> = wants
+        .iter()
+        .zip(shares)
+        .enumerate()
+        .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
+        .collect();
+    present.sort_by_key(|&(want, _, at)| (want, at));
+    let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
+    let mut sum = 0.0;
+    let passed = present.iter().find(|(_, share, _)| {
+        sum += share;
+        sum >= half
+    });
+    let median = passed.or(present.last())?.0;
+    let alike = present.iter().filter(|(want, ..)| *want == median);
+    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
 }
 
 #[cfg(test)]
@@ -162,30 +228,58 @@ mod tests {
     use super::*;
     use crate::forecast::sample;
 
-    const LEVEL: Objective = Objective::Quantile(0.9);
-
-    /// Learns `minutes` ticks of a minute. Demand is one node higher in five of every twenty
-    /// minutes.
-    fn teach(judge: &mut Judge, minutes: u64, wants: &[Option<u64>]) {
-        for minute in 0..minutes {
-            let demand = 1 + u64::from(minute % 20 < 5);
-            let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-            judge.learn(tick, wants, (0.0, 0.0), LEVEL, sample::LEAD);
-        }
-    }
-
-    fn chosen(judge: &Judge) -> Option<usize> {
-        judge.shares(LEVEL).iter().position(|share| *share > 0.0)
+    #[track_caller]
+    fn check(wants: &[u64], shares: &[f64], expected: usize) {
+        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
+        assert_eq!(carrying(&wants, shares), Some(expected));
     }
 
     #[test]
-    fn an_expert_without_a_forecast_or_with_a_short_record_is_not_chosen() {
-        let mut judge = Judge::new(3, sample::LEAD);
-        teach(&mut judge, 1_440, &[Some(2), Some(1), None]);
-        assert_eq!(chosen(&judge), Some(1));
-        teach(&mut judge, 1, &[Some(2), None, None]);
-        assert_eq!(chosen(&judge), Some(0));
-        teach(&mut judge, 1, &[Some(2), Some(1), Some(0)]);
-        assert_eq!(chosen(&judge), Some(1));
+    fn the_carrier_has_the_largest_weight_among_the_experts_at_the_median() {
+        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
+        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
+        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
+        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
+    }
+
+    /// Scores experts over three days, in which a pod needs a node of its own in five of every
+    /// twenty minutes, and returns the judge.
+    fn judge(level: f64, wants: &[Option<u64>]) -> Judge {
+        let prices = (9.0, 1.0);
+        let mut judge = Judge::new(wants.len(), sample::LEAD, Objective::Quantile(level), prices);
+        for minute in 0..3 * 1_440_u64 {
+            let demand = 1 + u64::from(minute % 20 < 5);
+            let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            let pods = if minute % 20 == 0 { (1.0, 1.0) } else { (0.0, 0.0) };
+            judge.learn(tick, wants, pods);
+        }
+        judge
+    }
+
+    #[test]
+    fn a_level_is_reached_with_the_least_idling() {
+        let held = |level| {
+            let wants = [Some(0), Some(1), Some(9), None];
+            let judge = judge(level, &wants);
+            carrying(&wants, judge.shares().0).and_then(|expert| wants[expert])
+        };
+        assert_eq!((held(0.99), held(0.01)), (Some(1), Some(0)));
+    }
+
+    /// Both experts hold no node while a pod arrives. Between arrivals, the second one launches
+    /// nodes that no pod uses.
+    #[test]
+    fn an_unused_launch_raises_no_level() {
+        let mut judge = Judge::new(2, sample::LEAD, Objective::Quantile(0.9), (9.0, 1.0));
+        for minute in 0..1_440_u64 {
+            let demand = u64::from(minute % 120 < 5);
+            let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            let pods = if minute % 120 == 0 { (1.0, 1.0) } else { (0.0, 0.0) };
+            let unused = if (40..60).contains(&(minute % 120)) { 5 } else { 0 };
+            judge.learn(tick, &[Some(0), Some(unused)], pods);
+        }
+        let levels: Vec<f64> = judge.shadows.iter().map(Shadow::level).collect();
+        assert!(levels[0] < 0.01 && levels[1] <= levels[0], "{levels:?}");
+        assert!(judge.shadows[1].idled > 10.0 * judge.shadows[0].idled.max(0.1));
     }
 }

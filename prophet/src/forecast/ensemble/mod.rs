@@ -2,14 +2,18 @@
 //!
 //! An expert is a pair of a method and a quantile. For each bucket and expert, a shadow stock
 //! (`stock.rs`) counts in hindsight how many nodes would have been missing and how many would have
-//! been idle. A missing node makes as many pods wait as share a node. Waiting and idling have
-//! prices, and fixed share (`share.rs`) weights the experts by the sum of both costs.
+//! been idle. A missing node makes as many pods wait as share a node. A waiting pod has the price
+//! of the objective, an idle node the price of the bucket's instances, and fixed share (`share.rs`)
+//! weights the experts by the sum of both costs.
 //!
-//! With costs as the objective, the ensemble holds the weighted median of the experts' headrooms,
-//! because no single expert can move a median far. The carrier is the expert with the largest
-//! weight among those whose headroom equals the median. With a service level as the objective, the
-//! carrier is the expert with the least idling among those whose shadow stock hid enough launches.
-//! The share of launches that is enough is corrected by the launches of the cluster
+//! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
+//! move a median far. The carrier is the expert with the largest weight among those whose headroom
+//! equals the median.
+//!
+//! With a service level as the objective, the price of waiting is not given but chosen. At each of
+//! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
+//! panel with the least idling holds among those in whose shadow stock enough pods waited for no
+//! node. The share of pods that is enough is corrected by the pods of the cluster that waited
 //! (`feedback.rs`).
 //!
 //! A model is one method among others. An expert without a forecast, because its model is faulty or
@@ -30,9 +34,9 @@ mod stock;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
-use placeholders::{Objective, Reason};
+use placeholders::{Objective, Prices, Reason};
 
-use self::judge::Judge;
+use self::judge::{Judge, carrying};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
@@ -47,6 +51,7 @@ use crate::record::History;
 pub struct Ensemble {
     lead: Lead,
     objective: Objective,
+    prices: Prices,
     /// The methods with their names.
     methods: Vec<(&'static str, Box<dyn Forecaster>)>,
     experts: Vec<Expert>,
@@ -80,8 +85,8 @@ const NETWORK_QUANTILE_MAX: f64 = 0.99;
 impl Ensemble {
     /// Creates the ensemble for the buckets of a catalog.
     ///
-    /// The objective is either costs (the prices of waiting and idling) or a quantile, the share of
-    /// launches to hide.
+    /// The objective is either a price of waiting, or a quantile: the share of pods that wait no
+    /// longer than one scan of the autoscaler.
     pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
         let [scenario, scenario_arrivals] = Scenario::pair(lead.longer_by(PATIENCE_SECONDS));
         let methods: [(&'static str, Box<dyn Forecaster>, &[f64]); 6] = [
@@ -95,6 +100,7 @@ impl Ensemble {
         let mut ensemble = Self {
             lead,
             objective,
+            prices: Prices::new(objective, catalog),
             methods: Vec::new(),
             experts: Vec::new(),
             judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
@@ -172,7 +178,7 @@ impl Ensemble {
     fn has_weight(&self, method: usize) -> bool {
         method == COLD_START
             || self.judges.iter().flatten().any(|judge| {
-                let experts = self.experts.iter().zip(judge.shares(self.objective));
+                let experts = self.experts.iter().zip(judge.shares().0);
                 experts
                     .filter(|(expert, _)| expert.method == method)
                     .map(|(_, share)| share)
@@ -192,9 +198,9 @@ impl Ensemble {
         else {
             return Some(cold.clone());
         };
-        let shares = judge.shares(self.objective);
+        let (shares, wait) = judge.shares();
         let wants = self.wants(outlooks, bucket);
-        let carrying = carrying(&wants, &shares)?;
+        let carrying = carrying(&wants, shares)?;
         let Expert { method, quantile } = self.experts[carrying];
         let BucketOutlook { new_nodes, reason, .. } =
             outlooks[method].as_ref()?.buckets[bucket].clone();
@@ -202,32 +208,11 @@ impl Ensemble {
             method: self.methods[method].0,
             quantile,
             weight: shares[carrying],
-            dollars: judge.shadows[carrying].dollars_a_day(),
-            dollars_without: judge.shadows[self.nothing()?].dollars_a_day(),
+            dollars: judge.shadows[carrying].dollars_a_day(wait),
+            dollars_without: judge.shadows[self.nothing()?].dollars_a_day(wait),
         };
         Some(BucketOutlook { new_nodes, reason, carrier: Some(carrier) })
     }
-}
-
-/// Returns the expert that has the largest weight among those whose headroom is the weighted
-/// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
-fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
-    let mut present: Vec<(u64, f64, usize)> = wants
-        .iter()
-        .zip(shares)
-        .enumerate()
-        .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
-        .collect();
-    present.sort_by_key(|&(want, _, at)| (want, at));
-    let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
-    let mut sum = 0.0;
-    let passed = present.iter().find(|(_, share, _)| {
-        sum += share;
-        sum >= half
-    });
-    let median = passed.or(present.last())?.0;
-    let alike = present.iter().filter(|(want, ..)| *want == median);
-    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
 }
 
 impl Forecaster for Ensemble {
@@ -249,9 +234,10 @@ impl Forecaster for Ensemble {
             }
             let wants = self.wants(&outlooks, bucket);
             let pods = history.shapes().pods(&tick.arrivals, bucket);
-            let fresh = || Judge::new(self.experts.len(), self.lead);
+            let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
+            let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
             let judge = self.judges[bucket].get_or_insert_with(fresh);
-            judge.learn(tick.buckets[bucket], &wants, pods, self.objective, self.lead);
+            judge.learn(tick.buckets[bucket], &wants, pods);
         }
     }
 
@@ -270,49 +256,41 @@ impl DemandForecaster for Ensemble {}
 
 #[cfg(test)]
 mod tests {
-    use embedder::Demand;
+    use embedder::{AcceleratorKind, Demand, Resources, Shape};
 
     use super::*;
     use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
     use crate::record::BucketTick;
 
-    #[track_caller]
-    fn check(wants: &[u64], shares: &[f64], expected: usize) {
-        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
-        assert_eq!(carrying(&wants, shares), Some(expected));
-    }
-
-    #[test]
-    fn the_carrier_has_the_largest_weight_among_the_experts_at_the_median() {
-        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
-        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
-        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
-        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
-    }
-
     fn ensemble(objective: Objective) -> Ensemble {
         Ensemble::new(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
     }
 
     fn learnt(objective: Objective) -> BucketOutlook {
-        taught(&mut ensemble(objective))
+        taught(&mut ensemble(objective), &sample::catalog(), 0).swap_remove(0)
     }
 
-    /// Learns three days in which demand is one node higher in five of every twenty minutes.
-    fn taught(ensemble: &mut Ensemble) -> BucketOutlook {
-        let mut history = History::new(&sample::catalog());
+    /// Learns three days in which demand of every bucket is one node higher in five of every twenty
+    /// minutes, when `pods` pods arrive that fill a node.
+    fn taught(ensemble: &mut Ensemble, catalog: &Catalog, pods: u64) -> Vec<BucketOutlook> {
+        let mut history = History::new(catalog);
+        let requests = Resources { cpu_millis: 8_000, ..Resources::default() };
+        let shape = Shape::new(requests, AcceleratorKind::default());
         for minute in 0..3 * 1_440 {
             let demand = 1 + u64::from(minute % 20 < 5);
-            history.record(sample::tick(
-                minute,
-                vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }],
-            ));
+            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            let mut tick = sample::tick(minute, vec![bucket; catalog.len()]);
+            if pods > 0 {
+                tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
+                tick.arrivals = if minute % 20 == 0 { vec![(0, pods)] } else { vec![] };
+            }
+            history.record(tick);
             ensemble.learn(&history);
         }
-        let demand = Demand { present: vec![1], ..Demand::default() };
+        let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
         let now = history.last().unwrap().time;
-        ensemble.forecast(&history, &Present::at_tick(now, &demand)).buckets[0].clone()
+        ensemble.forecast(&history, &Present::at_tick(now, &demand)).buckets
     }
 
     #[test]
@@ -320,11 +298,11 @@ mod tests {
         let with_model = |source: ModelSource| {
             let model = Onnx::new(source, &sample::catalog(), sample::LEAD);
             let mut ensemble = ensemble(Objective::default()).with_model(model);
-            let outlook = taught(&mut ensemble);
+            let outlook = taught(&mut ensemble, &sample::catalog(), 0).swap_remove(0);
             (ensemble, outlook)
         };
         let share = |ensemble: &Ensemble| {
-            let shares = ensemble.judges[0].as_ref().unwrap().shares(ensemble.objective);
+            let shares = ensemble.judges[0].as_ref().unwrap().shares().0;
             let experts = ensemble.experts.iter().zip(shares);
             let model = experts.filter(|(expert, _)| ensemble.methods[expert.method].0 == "onnx");
             model.map(|(_, share)| share).sum::<f64>()
@@ -334,24 +312,36 @@ mod tests {
         assert_eq!(working.faults(), []);
         let (faulty, outlook) = with_model(ModelSource::File("nowhere.onnx".into()));
         assert_eq!(faulty.faults()[0].field, "file");
-        assert_eq!(
-            outlook.headroom(faulty.objective),
-            learnt(faulty.objective).headroom(faulty.objective)
-        );
+        assert_eq!(outlook.headroom(0.5), learnt(faulty.objective).headroom(0.5));
     }
 
     #[test]
     fn a_high_price_of_waiting_holds_a_node() {
-        let dear = Objective::Costs { wait: 1_000.0, idle: 1.0 };
-        let cheap = Objective::Costs { wait: 0.001, idle: 1.0 };
-        assert_eq!((learnt(dear).headroom(dear), learnt(cheap).headroom(cheap)), (1, 0));
+        let dear = Objective::WaitCost(1_000.0);
+        let cheap = Objective::WaitCost(0.001);
+        assert_eq!((learnt(dear).headroom(0.5), learnt(cheap).headroom(0.5)), (1, 0));
     }
 
     #[test]
     fn a_high_level_holds_a_node_and_a_low_level_holds_none() {
-        let (high, low) = (Objective::Quantile(0.99), Objective::Quantile(0.01));
-        assert_eq!((learnt(high).headroom(high), learnt(low).headroom(low)), (1, 0));
-        let carrier = learnt(high).carrier.unwrap();
-        assert!(carrier.weight > 0.99 && carrier.dollars > 0.0, "{carrier}");
+        let outlook = |level| {
+            let mut ensemble = ensemble(Objective::Quantile(level));
+            taught(&mut ensemble, &sample::catalog(), 1).swap_remove(0)
+        };
+        let (high, low) = (outlook(0.99), outlook(0.01));
+        assert_eq!((high.headroom(0.5), low.headroom(0.5)), (1, 0));
+        let carrier = high.carrier.unwrap();
+        assert!(carrier.weight > 0.0 && carrier.dollars > 0.0, "{carrier}");
+    }
+
+    /// The demand of both buckets is equal. An idle hour of the dear one costs as much as a day of
+    /// waiting, and one of the cheap one as much as a minute.
+    #[test]
+    fn a_dear_bucket_gets_less_headroom_than_a_cheap_one() {
+        let catalog = sample::catalog_of([("cheap", 0.1), ("dear", 144.0)]);
+        let objective = Objective::WaitCost(6.0);
+        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
+        let outlook = taught(&mut ensemble, &catalog, 0);
+        assert_eq!([0, 1].map(|id: usize| outlook[id].headroom(0.5)), [1, 0]);
     }
 }

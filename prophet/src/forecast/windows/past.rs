@@ -152,7 +152,7 @@ impl<N: Copy, S> Windows<N, S> {
 
     /// Returns the windows in the pool that are not forgotten.
     fn pooled(&self) -> &[Pooled<N>] {
-        let drawn = self.pool.drawn.get_or_init(|| {
+        self.pool.drawn.get_or_init(|| {
             let due = self.pool.due.unwrap_or_default();
             let is_weekend = weekend(due);
             let weight = |window: &Window<N, S>| {
@@ -161,12 +161,13 @@ impl<N: Copy, S> Windows<N, S> {
             let windows = self.closed.range(..self.pool.ended - self.first);
             let mut drawn = Vec::new();
             draw(windows.map(weight), POOL, |at, times| {
-                let Window { start, note, .. } = self.closed[at];
-                drawn.push(Pooled { window: self.first + at, start, times, note });
+                let (window, Window { start, note, .. }) = (self.first + at, &self.closed[at]);
+                if window >= self.oldest {
+                    drawn.push(Pooled { window, start: *start, times, note: *note });
+                }
             });
             drawn
-        });
-        &drawn[drawn.partition_point(|pooled| pooled.window < self.oldest)..]
+        })
     }
 
     /// Returns the starts of the windows in the pool, in Unix seconds, with their weights times
@@ -196,7 +197,7 @@ impl<N: Copy, S> Windows<N, S> {
 }
 
 impl<N> Pool<N> {
-    /// Notes that windows with a number below `oldest` are forgotten.
+    /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
         let Some(drawn) = self.drawn.get_mut() else { return };
         let gone = drawn.partition_point(|pooled| pooled.window < oldest);

@@ -37,6 +37,8 @@ const SCHEMA: &str = "
         optional int64 headroom;
         optional int64 placeholders;
         optional int64 ready;
+        optional int64 pods_hidden;
+        optional int64 pods_waited;
         optional binary room (STRING);
         optional binary arrivals (STRING);
         optional binary launches (STRING);
@@ -45,8 +47,11 @@ const SCHEMA: &str = "
     }";
 
 /// The counts, in the order of the columns.
-const COUNTS: [&str; 6] =
-    ["demand", "demand_max", "announced", "headroom", "placeholders", "ready"];
+const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
+
+/// The number of the first [`COUNTS`] that every file has. Files of earlier builds lack the others,
+/// which are then 0.
+const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
 const TEXTS: [&str; 5] = ["room", "arrivals", "launches", "rest", "line_rest"];
@@ -67,7 +72,7 @@ pub(crate) struct Row {
     policy: String,
     bucket: Option<String>,
     /// In the order of [`COUNTS`].
-    counts: [Option<i64>; 6],
+    counts: [Option<i64>; COUNTS.len()],
     /// In the order of [`TEXTS`].
     texts: [Option<String>; 5],
 }
@@ -85,26 +90,15 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
         time: line.time.timestamp_micros(),
         policy: line.policy.clone(),
         bucket: None,
-        counts: [None; 6],
+        counts: [None; COUNTS.len()],
         texts: [const { None }; 5],
     };
     let mut rows = Vec::with_capacity(line.buckets.len().max(1));
     for (name, bucket) in &line.buckets {
-        let BucketLine {
-            demand,
-            demand_max,
-            announced,
-            headroom,
-            placeholders,
-            ready,
-            room,
-            arrivals,
-            rest,
-        } = bucket;
-        let counts = [demand, demand_max, announced, headroom, placeholders, ready];
+        let BucketLine { room, arrivals, rest, .. } = bucket;
         rows.push(Row {
             bucket: Some(name.clone()),
-            counts: counts.map(|count| i64::try_from(*count).ok()),
+            counts: bucket.counts().map(|count| i64::try_from(count).ok()),
             texts: [
                 text(room, room.is_empty())?,
                 text(arrivals, arrivals.is_empty())?,
@@ -142,26 +136,16 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
     };
     for row in rows {
         let Some(name) = row.bucket.clone() else { continue };
-        let mut counts = [0; 6];
+        let mut counts = [0; COUNTS.len()];
         for (at, count) in counts.iter_mut().enumerate() {
-            let found = row.counts[at].and_then(|found| u64::try_from(found).ok());
+            let absent = (at >= COUNTS_MIN).then_some(0);
+            let found = row.counts[at].or(absent).and_then(|found| u64::try_from(found).ok());
             *count = found.ok_or_else(|| {
                 format!("bucket {name} at {time}: column {}: expected a count", COUNTS[at])
             })?;
         }
-        let [demand, demand_max, announced, headroom, placeholders, ready] = counts;
         let (room, arrivals, rest) = (json(&row, 0)?, json(&row, 1)?, json(&row, 3)?);
-        let bucket = BucketLine {
-            demand,
-            demand_max,
-            announced,
-            headroom,
-            placeholders,
-            ready,
-            room,
-            arrivals,
-            rest,
-        };
+        let bucket = BucketLine { room, arrivals, rest, ..BucketLine::of_counts(counts) };
         line.buckets.insert(name, bucket);
     }
     Ok(line)
@@ -343,8 +327,11 @@ fn read_group(group: &dyn RowGroupReader) -> ParquetResult<VecDeque<Row>> {
     let policies = texts(group, "policy")?;
     let buckets = texts(group, "bucket")?;
     let mut counts = Vec::new();
-    for name in COUNTS {
-        counts.push(read::<Int64Type>(group, name)?.into_iter());
+    for (at, name) in COUNTS.into_iter().enumerate() {
+        let is_absent = at >= COUNTS_MIN && !has_column(group, name);
+        let column =
+            if is_absent { vec![None; times.len()] } else { read::<Int64Type>(group, name)? };
+        counts.push(column.into_iter());
     }
     let mut columns = Vec::new();
     for name in TEXTS {
@@ -362,6 +349,11 @@ fn read_group(group: &dyn RowGroupReader) -> ParquetResult<VecDeque<Row>> {
         });
     }
     Ok(rows)
+}
+
+fn has_column(group: &dyn RowGroupReader, name: &str) -> bool {
+    let columns = group.metadata().schema_descr().columns();
+    columns.iter().any(|column| column.path().string() == name)
 }
 
 fn texts(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<Option<String>>> {
@@ -406,7 +398,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::store::samples::lines;
+    use crate::record::store::samples::{at, line as line_of, lines};
 
     fn written(lines: &[Line]) -> Vec<u8> {
         let mut writer = RowWriter::new(Vec::new()).unwrap();
@@ -432,6 +424,34 @@ mod tests {
             }
             prop_assert_eq!(back, lines);
         }
+    }
+
+    #[test]
+    fn columns_that_earlier_builds_did_not_write_are_zero() {
+        let schema: Vec<&str> = SCHEMA.lines().filter(|line| !line.contains("pods_")).collect();
+        let schema = Arc::new(parse_message_type(&schema.join("\n")).unwrap());
+        let version = KeyValue::new(VERSION_KEY.into(), VERSION.to_string());
+        let properties =
+            WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
+        let mut writer =
+            SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
+        let row = rows(&line_of(at(0, 1), 4)).unwrap().remove(0);
+        let mut group = writer.next_row_group().unwrap();
+        let once = |text: &str| std::iter::once(Some(bytes(text)));
+        write::<Int64Type, _>(&mut group, std::iter::once(Some(row.time)), false).unwrap();
+        write::<ByteArrayType, _>(&mut group, once(&row.policy), false).unwrap();
+        write::<ByteArrayType, _>(&mut group, once("m5.large"), true).unwrap();
+        for count in &row.counts[..COUNTS_MIN] {
+            write::<Int64Type, _>(&mut group, std::iter::once(*count), true).unwrap();
+        }
+        for text in &row.texts {
+            let text = text.as_deref().map(bytes);
+            write::<ByteArrayType, _>(&mut group, std::iter::once(text), true).unwrap();
+        }
+        group.close().unwrap();
+        let line = reader(&writer.into_inner().unwrap()).unwrap().next().unwrap().unwrap();
+        let bucket = &line.buckets["m5.large"];
+        assert_eq!((bucket.demand, bucket.pods_hidden, bucket.pods_waited), (4, 0, 0));
     }
 
     #[test]

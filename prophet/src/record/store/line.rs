@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::shape_key::{parse_shape_key, shape_key};
-use crate::record::recorder::LaunchCounts;
 use crate::record::shapes::Shapes;
 use crate::record::sum_by_key;
 use crate::record::tick::{BucketTick, ShapeId, Tick};
@@ -61,6 +60,14 @@ pub struct BucketLine {
     /// Placeholders that had a node.
     #[serde(deserialize_with = "count")]
     pub ready: u64,
+    /// Pods that started since the last tick and had waited no longer than one scan of the
+    /// autoscaler. Absent in lines of earlier builds.
+    #[serde(default, deserialize_with = "count")]
+    pub pods_hidden: u64,
+    /// Pods that started since the last tick and had waited longer. Absent in lines of earlier
+    /// builds.
+    #[serde(default, deserialize_with = "count")]
+    pub pods_waited: u64,
     /// For the most frequent shapes, how many more pods fit on occupied nodes.
     #[serde(default)]
     pub room: BTreeMap<String, u64>,
@@ -70,6 +77,52 @@ pub struct BucketLine {
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl BucketLine {
+    /// The names of the counts, in the order of [`Self::counts`].
+    pub const COUNTS: [&str; 8] = [
+        "demand",
+        "demand_max",
+        "announced",
+        "headroom",
+        "placeholders",
+        "ready",
+        "pods_hidden",
+        "pods_waited",
+    ];
+
+    /// Returns the counts.
+    pub fn counts(&self) -> [u64; Self::COUNTS.len()] {
+        let &Self { demand, demand_max, announced, headroom, placeholders, ready, .. } = self;
+        let &Self { pods_hidden, pods_waited, .. } = self;
+        [demand, demand_max, announced, headroom, placeholders, ready, pods_hidden, pods_waited]
+    }
+
+    /// Returns a bucket with these counts and without shapes.
+    pub(crate) fn of_counts(counts: [u64; Self::COUNTS.len()]) -> Self {
+        let [
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            pods_hidden,
+            pods_waited,
+        ] = counts;
+        Self {
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            pods_hidden,
+            pods_waited,
+            ..Self::default()
+        }
+    }
 }
 
 /// A launch that ended.
@@ -154,23 +207,21 @@ impl Line {
     ) -> Self {
         let mut lines: Vec<BucketLine> = (0..catalog.len())
             .map(|id| {
-                // The field `launches` holds the hidden launches and those that a pod waited for.
-                let BucketTick { demand, demand_max, announced, ready, .. } =
+                let BucketTick { demand, demand_max, announced, ready, pods_hidden, pods_waited } =
                     tick.buckets.get(id).copied().unwrap_or_default();
                 let BucketExtras { headroom, placeholders } =
                     extras.get(id).copied().unwrap_or_default();
-                let [demand, demand_max, announced, headroom, placeholders, ready] =
-                    [demand, demand_max, announced, headroom, placeholders, ready]
-                        .map(|count| count.min(COUNT_MAX));
-                BucketLine {
+                let counts = [
                     demand,
                     demand_max,
                     announced,
                     headroom,
                     placeholders,
                     ready,
-                    ..BucketLine::default()
-                }
+                    pods_hidden,
+                    pods_waited,
+                ];
+                BucketLine::of_counts(counts.map(|count| count.min(COUNT_MAX)))
             })
             .collect();
         let under = |shape: &Shape| -> BucketId {
@@ -255,14 +306,13 @@ impl Line {
         };
         for bucket in catalog.buckets() {
             let line = self.buckets.get(&bucket.name);
-            let LaunchCounts { hidden, waited_for } = launched(&self.launches, &bucket.name);
             recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
                 demand: line.demand,
                 demand_max: line.demand_max,
                 announced: line.announced,
                 ready: line.ready,
-                hidden,
-                waited_for,
+                pods_hidden: line.pods_hidden,
+                pods_waited: line.pods_waited,
             }));
         }
         // The shapes of a dropped bucket are read, too, because they may fit another bucket.
@@ -280,16 +330,6 @@ impl Line {
         recalled.launches = self.launches.iter().filter(on_offer).cloned().collect();
         recalled
     }
-}
-
-/// Counts the ended launches of a bucket: those that were hidden, and those for which a pod waited.
-pub fn launched(launches: &[EndedLaunch], bucket: &str) -> LaunchCounts {
-    let of_bucket = launches.iter().filter(|launch| launch.bucket == bucket);
-    of_bucket.fold(LaunchCounts::default(), |counts, launch| match launch.end {
-        LaunchEnd::Ready(_) => LaunchCounts { hidden: counts.hidden + 1, ..counts },
-        LaunchEnd::WaitedFor(_) => LaunchCounts { waited_for: counts.waited_for + 1, ..counts },
-        LaunchEnd::Failed(_) => counts,
-    })
 }
 
 fn numbered(

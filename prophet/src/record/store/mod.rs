@@ -27,7 +27,7 @@ pub use archive::{Compaction, Export, export};
 pub use fault::{HistoryError, HistoryFault, HistoryFaultKind};
 pub use journal::{Appended, Journal};
 pub use line::{
-    BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, VERSION, launched,
+    BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, VERSION,
 };
 pub use place::{Place, PlaceError};
 pub use replay::{HistoryReplay, ReplayReport};

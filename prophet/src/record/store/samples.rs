@@ -54,6 +54,8 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         headroom: 3,
         placeholders: 3,
         ready: 1,
+        pods_hidden: 7,
+        pods_waited: 1,
         room: BTreeMap::from([(shape.clone(), u64::MAX)]),
         arrivals: BTreeMap::from([(shape, 5)]),
         rest: Map::new(),
@@ -93,21 +95,13 @@ pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = V
 
 fn bucket() -> impl Strategy<Value = BucketLine> {
     let count = || 0..=i64::MAX.unsigned_abs();
-    let counts = [count(), count(), count(), count(), count(), count()];
+    let counts = std::array::from_fn::<_, { BucketLine::COUNTS.len() }, _>(|_| count());
     let shapes = || btree_map(".{0,9}", any::<u64>(), 0..3);
-    (counts, shapes(), shapes(), rest()).prop_map(|(counts, room, arrivals, rest)| {
-        let [demand, demand_max, announced, headroom, placeholders, ready] = counts;
-        BucketLine {
-            demand,
-            demand_max,
-            announced,
-            headroom,
-            placeholders,
-            ready,
-            room,
-            arrivals,
-            rest,
-        }
+    (counts, shapes(), shapes(), rest()).prop_map(|(counts, room, arrivals, rest)| BucketLine {
+        room,
+        arrivals,
+        rest,
+        ..BucketLine::of_counts(counts)
     })
 }
 

@@ -7,7 +7,7 @@ use embedder::Catalog;
 use super::shown::{lines, shown};
 use crate::report::{Axis, Layer, Mark, Names, Plot, clock, day, escape, section};
 use crate::simulate::compare::Comparison;
-use crate::simulate::log::{RunLog, TickRecord};
+use crate::simulate::log::{JobRecord, RunLog, TickRecord};
 
 /// The time before and after the moment that a picture shows, in seconds: an hour together. More of
 /// it lies after the moment, because jobs come faster than they start.
@@ -137,9 +137,10 @@ pub(super) fn node_layers(ticks: &[&TickRecord]) -> Vec<Layer> {
 
 /// Returns the number of waiting jobs from each time on at which it changes.
 fn waiting(log: &RunLog) -> Vec<(i64, u64)> {
-    let waited = log.jobs.iter().filter(|job| job.start > job.submit);
+    let start = |job: &JobRecord| job.submit + job.wait_seconds(log.window.1);
+    let waited = log.jobs.iter().filter(|job| start(job) > job.submit);
     let mut changes: Vec<(i64, i64)> =
-        waited.flat_map(|job| [(job.submit, 1), (job.start, -1)]).collect();
+        waited.flat_map(|job| [(job.submit, 1), (start(job), -1)]).collect();
     changes.sort_unstable();
     let mut counts: Vec<(i64, u64)> = Vec::new();
     let mut count = 0_i64;
@@ -157,15 +158,14 @@ fn waiting(log: &RunLog) -> Vec<(i64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::log::JobRecord;
 
     fn log(jobs: &[(i64, i64)]) -> RunLog {
         let job = |&(submit, start): &(i64, i64)| JobRecord {
             index: 0,
             submit,
-            start,
-            end: start + 60,
+            ran: Some((start, start + 60)),
             pods: 1,
+            pods_hidden: 0,
             instances: 1,
         };
         RunLog { window: (0, 86_400), jobs: jobs.iter().map(job).collect(), ..RunLog::default() }

@@ -12,22 +12,34 @@ use crate::trace::Trace;
 
 /// Writes the jobs that count, by policy and submission.
 ///
-/// The column `instances` is the number of nodes that the job's pods run on.
+/// The column `wait_s` is the time from submission to start, or to the end of the window for a job
+/// that never started. The column `instances` is the number of nodes that the job's pods run on.
 pub(super) fn jobs<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     trace: &Trace,
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(to);
-    csv.write_record(["policy", "job", "submit", "start", "end", "wait_s", "pods", "instances"])?;
+    csv.write_record([
+        "policy",
+        "job",
+        "submit",
+        "start",
+        "end",
+        "wait_s",
+        "pods",
+        "pods_hidden",
+        "instances",
+    ])?;
     for (policy, log) in logs {
-        for &JobRecord { index, submit, start, end, pods, instances } in &log.jobs {
+        for job in &log.jobs {
+            let &JobRecord { index, submit, ran, pods, pods_hidden, instances } = job;
             let name = trace.jobs.get(index).map_or("", |job| &job.name);
-            let numbers = [submit, start, end, start - submit].map(|n| n.to_string());
-            let [submit, start, end, wait] = &numbers;
-            let counts = [pods.to_string(), instances.to_string()];
-            let [pods, instances] = &counts;
-            csv.write_record([&policy, name, submit, start, end, wait, pods, instances])?;
+            let (start, end) = ran.unwrap_or((-1, -1));
+            let times = [submit, start, end, job.wait_seconds(log.window.1)];
+            let counts = [pods.to_string(), pods_hidden.to_string(), instances.to_string()];
+            let texts = times.map(|n| n.to_string()).into_iter().chain(counts);
+            csv.write_record([policy.clone(), name.into()].into_iter().chain(texts))?;
         }
     }
     csv.flush()
@@ -52,17 +64,18 @@ pub(super) fn nodes<'a>(
         "ready",
         "gone",
         "busy_s",
+        "used",
         "waited_for",
     ])?;
     for (policy, log) in logs {
         for node in &log.nodes {
-            let &NodeRecord { id, bucket, group, requested, ready, gone, busy_seconds, waited_for } =
-                node;
+            let &NodeRecord { id, bucket, group, requested, ready, gone, .. } = node;
+            let &NodeRecord { busy_seconds, used, waited_for, .. } = node;
             let bucket = &catalog.buckets()[bucket];
             let numbers = [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds]
                 .map(|n| n.to_string());
             let [requested, ready, gone, busy] = &numbers;
-            let (id, waited) = (id.to_string(), if waited_for { "true" } else { "false" });
+            let (id, used, waited_for) = (id.to_string(), used.to_string(), waited_for.to_string());
             csv.write_record([
                 &policy,
                 &id,
@@ -72,7 +85,8 @@ pub(super) fn nodes<'a>(
                 ready,
                 gone,
                 busy,
-                waited,
+                &used,
+                &waited_for,
             ])?;
         }
     }

@@ -18,31 +18,56 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         return String::new();
     };
     let rival = Rival::of(comparison, &policy.figures);
-    let mut text = format!("<p class=\"lead\">{}</p>", answer(reactive, policy));
+    let mut text = format!("<p class=\"lead\">{}</p>", answer(comparison.window, reactive, policy));
     if let Some(rival) = &rival {
         let _ = write!(text, "<p class=\"lead\">{}</p>", beside(rival, policy));
     }
     text + &glance(reactive, policy, rival.as_ref())
 }
 
-fn answer(reactive: &PolicyResult, policy: &PolicyResult) -> String {
+fn answer(window: (i64, i64), reactive: &PolicyResult, policy: &PolicyResult) -> String {
     let name = escape(&policy.name());
     let (before, after) = (&reactive.figures, &policy.figures);
     if before.pending_minutes.sum <= 0.0 {
         return format!("No job waited for a node, so {name} had no waiting to remove.");
     }
-    let days = policy.logs.first().map_or(String::new(), |log| {
-        let days = (log.window.1 - log.window.0) as f64 / DAY_SECONDS as f64;
-        format!(" in {} days", grouped(days))
-    });
+    let days = grouped((window.1 - window.0) as f64 / DAY_SECONDS as f64);
     let share = 100.0 * (after.pending_minutes.sum / before.pending_minutes.sum - 1.0);
     format!(
-        "With {name}, jobs would have waited <b>{} hours</b> for nodes{days}, and <b>{} hours</b> with the autoscaler alone: {}. The nodes would have cost <b>${}</b>, {}.",
+        "With {name}, jobs would have waited <b>{} hours</b> for nodes in {days} days, and <b>{} hours</b> with the autoscaler alone: {}. The nodes would have cost <b>${}</b>, {}.{}{}",
         grouped(hours(after)),
         grouped(hours(before)),
         change(share),
         grouped(after.dollars),
-        dollars_beyond(after.dollars, before.dollars, "the autoscaler alone")
+        dollars_beyond(after.dollars, before.dollars, "the autoscaler alone"),
+        break_even(after),
+        never_started(before, after)
+    )
+}
+
+/// Returns the price of waiting above which the policy pays off, as a sentence; empty where it
+/// removes no waiting.
+fn break_even(figures: &Figures) -> String {
+    let price = figures.break_even_dollars;
+    if !price.is_finite() {
+        return String::new();
+    }
+    if price <= 0.0 {
+        return " Waiting and nodes both cost less.".into();
+    }
+    format!(" It is worth it where an hour of a waiting pod costs more than <b>${price:.2}</b>.")
+}
+
+/// Returns the number of jobs that never started, as a sentence; empty where all started.
+fn never_started(before: &Figures, after: &Figures) -> String {
+    let [before, after] = [before, after].map(|figures| figures.jobs_never_started);
+    if before.max(after) <= 0.0 {
+        return String::new();
+    }
+    format!(
+        " <b>{} jobs</b> never started, because no group had room ({} with the autoscaler alone); they wait until the end of the window.",
+        grouped(after),
+        grouped(before)
     )
 }
 
@@ -90,18 +115,18 @@ fn hours(figures: &Figures) -> f64 {
 /// A row of the table: its name, and its value. The last argument has the figures of `reactive`.
 type Row = (&'static str, fn(&Figures, &Figures) -> String);
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     ("hours waited", |f, _| grouped(hours(f))),
     ("jobs that waited, %", |f, _| format!("{:.1}", 100.0 * (1.0 - f.jobs_hidden_share))),
     ("95 % of jobs waited at most, min", |f, _| format!("{:.1}", f.pending_minutes.p95)),
     ("idle node-hours", |f, _| grouped(f.idle_instance_hours)),
     ("cost of nodes, $", |f, _| grouped(f.dollars)),
     ("more than reactive, $", |f, reactive| grouped(f.dollars - reactive.dollars)),
-    ("$ per hour of waiting removed", |f, reactive| {
-        let removed = hours(reactive) - hours(f);
-        let more = f.dollars - reactive.dollars;
-        if removed > 0.0 { format!("{:.2}", more / removed) } else { "–".into() }
+    ("pays off where a pod's hour costs, $", |f, _| {
+        let price = f.break_even_dollars;
+        if price.is_finite() { format!("{:.2}", price.max(0.0)) } else { "–".into() }
     }),
+    ("jobs that never started", |f, _| grouped(f.jobs_never_started)),
 ];
 
 /// Returns the table of the policies that are compared first, one column for each.
@@ -145,10 +170,9 @@ pub(super) fn conditions(
         .map_or(String::new(), |(first, last)| format!(", {}", span(first.submit, last.submit)));
     let jobs = grouped(trace.jobs.len() as f64);
     row("Log", &format!("{}: {jobs} jobs{dates}", trace.source));
-    let first = comparison.policies.first();
-    if let Some((policy, log)) = first.and_then(|policy| Some((policy, policy.logs.first()?))) {
+    if let Some(policy) = comparison.policies.first() {
         let counted = grouped(policy.figures.jobs);
-        let span = span(log.window.0, log.window.1);
+        let span = span(comparison.window.0, comparison.window.1);
         row(
             "Evaluated",
             &format!("{span}: {counted} jobs; earlier jobs only warm up the policies"),
@@ -213,7 +237,7 @@ mod tests {
     fn the_headline_has_hours_and_dollars_beside_the_autoscaler_and_a_constant() {
         let reactive = ("reactive", 0.0, 97.1, 344_254.0);
         let ensemble = ("ensemble", 1.56, 24.7, 353_454.0);
-        let answer = "With ensemble, jobs would have waited 25 hours for nodes in 3 days, and 97 hours with the autoscaler alone: 75 % less. The nodes would have cost $353,454, $9,200 (2.7 %) more than with the autoscaler alone.";
+        let answer = "With ensemble, jobs would have waited 25 hours for nodes in 3 days, and 97 hours with the autoscaler alone: 75 % less. The nodes would have cost $353,454, $9,200 (2.7 %) more than with the autoscaler alone. It is worth it where an hour of a waiting pod costs more than $5.00.";
         check(&[reactive, ensemble], &[answer]);
         check(
             &[reactive, ensemble, ("constant:4", 6.19, 24.4, 365_132.0)],

@@ -90,8 +90,10 @@ fn waits(comparison: &Comparison) -> String {
 /// Returns the share of jobs that waited longer than a number of minutes, in %. The line ends where
 /// one job in a thousand is left.
 fn waited_longer(policy: &PolicyResult) -> Vec<(f64, f64)> {
-    let jobs = policy.logs.iter().flat_map(|log| &log.jobs);
-    let mut waits: Vec<i64> = jobs.map(|job| job.start - job.submit).collect();
+    let waits = |log: &RunLog| -> Vec<i64> {
+        log.jobs.iter().map(|job| job.wait_seconds(log.window.1)).collect()
+    };
+    let mut waits: Vec<i64> = policy.logs.iter().flat_map(waits).collect();
     waits.sort_unstable();
     let most = waits.get(waits.len() * 999 / 1_000).copied().unwrap_or(0);
     let share = |limit: i64| {

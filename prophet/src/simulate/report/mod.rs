@@ -21,6 +21,7 @@ mod table;
 use std::io;
 
 use embedder::Catalog;
+use placeholders::Prices;
 use serde_json::{Value, json};
 
 pub use table::write_table;
@@ -55,7 +56,7 @@ pub fn write_report(
         write(&format!("{folder}nodes.csv"), &mut |to| files::nodes(logs(), catalog, to))?;
         write(&format!("{folder}ticks.csv"), &mut |to| files::ticks(logs(), catalog, to))?;
     }
-    let document = comparison.document(settings, trace);
+    let document = comparison.document(settings, trace, catalog);
     write("settings.json", &mut |to| {
         serde_json::to_writer_pretty(to, settings).map_err(io::Error::from)
     })?;
@@ -77,8 +78,14 @@ impl PolicyResult {
 }
 
 impl Comparison {
-    /// Returns the comparison as one JSON object: `{"trace", "settings", "policies"}`.
-    pub fn document(&self, settings: &SimulationSettings, trace: &Trace) -> Value {
+    /// Returns the comparison as one JSON object: `{"trace", "window", "instance_types",
+    /// "wait_dollars_per_pod_hour", "settings", "policies"}`.
+    pub fn document(
+        &self,
+        settings: &SimulationSettings,
+        trace: &Trace,
+        catalog: &Catalog,
+    ) -> Value {
         let policies = self.policies.iter().map(|policy| {
             let mut object = json!({ "name": policy.name() });
             merge(&mut object, &json!(policy.figures));
@@ -91,7 +98,7 @@ impl Comparison {
             if let (Some(hidden), Some(object)) =
                 (policy.hidden_over_14_days, object.as_object_mut())
             {
-                object.insert("launches_hidden_over_14_days".into(), json!(hidden));
+                object.insert("pods_hidden_over_14_days".into(), json!(hidden));
             }
             if let (
                 crate::simulate::named_policy::NamedPolicy::BestConstant,
@@ -104,7 +111,25 @@ impl Comparison {
             object
         });
         let policies: Vec<Value> = policies.collect();
-        json!({ "trace": trace.source, "settings": settings, "policies": policies })
+        let prices = Prices::new(settings.policy.objective, catalog);
+        let types = catalog.buckets().iter().enumerate().map(|(id, bucket)| {
+            json!({
+                "name": bucket.name,
+                "dollars_per_hour": bucket.hourly.dollars(),
+                "idle_dollars_per_hour": prices.idle(id),
+            })
+        });
+        let types: Vec<Value> = types.collect();
+        let (from, until) = self.window;
+        let first = trace.jobs.first().map(|job| job.submit);
+        json!({
+            "trace": trace.source,
+            "window": { "warm_up_from": first, "from": from, "until": until },
+            "instance_types": types,
+            "wait_dollars_per_pod_hour": prices.wait(),
+            "settings": settings,
+            "policies": policies,
+        })
     }
 }
 

@@ -92,7 +92,6 @@ pub(super) fn classes(comparison: &Comparison) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::simulate::figures::PendingMinutes;
-    use crate::simulate::log::RunLog;
 
     /// A policy with its extra idle in %, its hours of waiting and its dollars.
     pub(in super::super) type Sample = (&'static str, f64, f64, f64);
@@ -107,13 +106,18 @@ pub(super) mod tests {
                 pending_minutes: pending,
                 pending_pod_hours: hours,
                 jobs_hidden_share: 0.75,
+                pods: 200.0,
+                pods_hidden_share: 0.8,
                 launches: 10.0,
-                launches_hidden_share: 0.5,
+                used_launches: 8.0,
+                used_launches_hidden_share: 0.5,
                 instance_hours: 1_000.0,
                 launching_instance_hours: 1.0,
                 idle_instance_hours: 10.0 * extra_idle,
+                idle_dollars: 10.0 * extra_idle,
                 extra_idle: extra_idle / 100.0,
                 extra_cost: extra_idle / 100.0 + hours,
+                break_even_dollars: 5.0,
                 dollars,
                 placeholder_writes: 1.0,
                 jobs_never_started: 0.0,
@@ -124,11 +128,12 @@ pub(super) mod tests {
                 stderr: None,
                 cost_ratio: None,
                 hidden_over_14_days: None,
-                logs: vec![RunLog { window: (0, 3 * 86_400), ..RunLog::default() }],
+                logs: vec![],
             }
         };
         let policies = samples.iter().map(policy).collect();
-        Comparison { policies, frontier: vec![], constants: vec![], best_constant: Some(8) }
+        let window = (0, 3 * 86_400);
+        Comparison { window, policies, frontier: vec![], constants: vec![], best_constant: Some(8) }
     }
 
     #[track_caller]

@@ -1,7 +1,11 @@
 //! A comparison as a table for a terminal.
 
+use embedder::{Bucket, Catalog};
+use placeholders::Prices;
+
 use crate::forecast::Method;
-use crate::report::{TextTable, write_note};
+use crate::replay::DAY_SECONDS;
+use crate::report::{TextTable, clock, day, grouped, write_note};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::NamedPolicy;
@@ -11,26 +15,29 @@ use crate::trace::Trace;
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
-pub(super) const COLUMNS: [Column; 13] = [
+pub(super) const COLUMNS: [Column; 16] = [
     ("pending", "minutes", |f| f.pending_minutes.sum, 0),
     ("mean", "min/job", |f| f.pending_minutes.mean, 2),
     ("p95", "min", |f| f.pending_minutes.p95, 1),
     ("p99", "min", |f| f.pending_minutes.p99, 1),
     ("jobs", "hidden %", |f| 100.0 * f.jobs_hidden_share, 1),
+    ("pending", "pod-hours", |f| f.pending_pod_hours, 1),
+    ("pods", "hidden %", |f| 100.0 * f.pods_hidden_share, 1),
     ("node", "launches", |f| f.launches, 0),
-    ("launches", "hidden %", |f| 100.0 * f.launches_hidden_share, 1),
+    ("used launches", "hidden %", |f| 100.0 * f.used_launches_hidden_share, 1),
     ("instance", "hours", |f| f.instance_hours, 0),
     ("idle", "hours", |f| f.idle_instance_hours, 0),
     ("extra", "idle %", |f| 100.0 * f.extra_idle, 2),
     ("extra", "cost %", |f| 100.0 * f.extra_cost, 1),
     ("nodes'", "dollars", |f| f.dollars, 0),
+    ("breaks even", "at $", |f| f.break_even_dollars, 2),
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
-/// The indices of [`COLUMNS`], the most important first: pending minutes, jobs hidden, launches
-/// hidden, idle hours, extra idle, extra cost, dollars, node launches, mean, p99, p95, instance
-/// hours, placeholder writes.
-const BY_IMPORTANCE: [usize; 13] = [0, 4, 6, 8, 9, 10, 11, 5, 1, 3, 2, 7, 12];
+/// The indices of [`COLUMNS`], the most important first: pending minutes, pods hidden, extra idle,
+/// extra cost, dollars, break-even price, pending pod-hours, idle hours, jobs hidden, used launches
+/// hidden, node launches, mean, p99, p95, instance hours, placeholder writes.
+const BY_IMPORTANCE: [usize; 16] = [0, 6, 11, 12, 13, 14, 5, 10, 4, 8, 7, 1, 3, 2, 9, 15];
 
 /// Returns the comparison as a table, followed by notes on its figures.
 ///
@@ -39,10 +46,14 @@ pub fn write_table(
     comparison: &Comparison,
     settings: &SimulationSettings,
     trace: &Trace,
+    catalog: &Catalog,
     wide: bool,
 ) -> String {
-    let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
-    let mut text = format!("{}: {jobs:.0} jobs count\n\n", trace.source);
+    let mut text = String::new();
+    for line in conditions(comparison, settings, trace, catalog) {
+        write_note(&mut text, &line);
+    }
+    text.push('\n');
     let row = |policy: &PolicyResult| {
         let cells = COLUMNS.iter().map(|(_, _, value, decimals)| {
             let error = policy.stderr.map(|stderr| value(&stderr));
@@ -56,7 +67,7 @@ pub fn write_table(
     let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
     table.write(&mut text, &rows);
     text.push('\n');
-    for note in notes(comparison, settings).into_iter().chain(table.left_out()) {
+    for note in notes(comparison, settings, catalog).into_iter().chain(table.left_out()) {
         write_note(&mut text, &note);
     }
     text
@@ -79,7 +90,51 @@ pub(super) fn cell(value: f64, stderr: Option<f64>, decimals: usize) -> String {
     }
 }
 
-fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> {
+/// Returns the conditions of the runs: the log, the window, and the instance types with prices.
+fn conditions(
+    comparison: &Comparison,
+    settings: &SimulationSettings,
+    trace: &Trace,
+    catalog: &Catalog,
+) -> Vec<String> {
+    let jobs = comparison.policies.first().map_or(0.0, |policy| policy.figures.jobs);
+    let (from, until) = comparison.window;
+    let warm_up = trace.jobs.first().map_or(0, |job| from.saturating_sub(job.submit));
+    let time = |seconds| format!("{} {}", day(seconds), clock(seconds));
+    let price = |bucket: &Bucket| format!("{} ${}", bucket.name, bucket.hourly.dollars());
+    let prices: Vec<String> = catalog.buckets().iter().map(price).collect();
+    vec![
+        format!(
+            "{}: {} jobs count, from {} to {} (UTC), after a warm-up of {:.1} days.",
+            trace.source,
+            grouped(jobs),
+            time(from),
+            time(until),
+            warm_up.max(0) as f64 / DAY_SECONDS as f64
+        ),
+        format!(
+            "Instance types, in dollars per hour: {}. Launches take {}.",
+            prices.join(", "),
+            settings.launch_latency
+        ),
+    ]
+}
+
+/// Returns the price of waiting in a sentence.
+fn price_of_waiting(settings: &SimulationSettings, catalog: &Catalog) -> String {
+    let objective = settings.policy.objective;
+    let wait = Prices::new(objective, catalog).wait();
+    match objective.ratio() {
+        None => {
+            format!("A pending pod-hour costs ${wait:.2}, and an idle instance-hour its price.")
+        }
+        Some(ratio) => format!(
+            "The prices are a ratio: a pending pod-hour costs {ratio} idle instance-hours at the mean price of the instance types, ${wait:.2}. --wait-cost gives a price of your own."
+        ),
+    }
+}
+
+fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catalog) -> Vec<String> {
     let mut notes = Vec::new();
     let has =
         |named_policy| comparison.policies.iter().any(|policy| policy.named_policy == named_policy);
@@ -119,23 +174,24 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings) -> Vec<String> 
         .fold(0.0, f64::max);
     if stranded > 0.0 {
         notes.push(format!(
-            "Up to {stranded:.0} jobs never started, because no group had room. The waits do not include them."
+            "Up to {stranded:.0} jobs never started, because no group had room. They wait until the end of the window, and they are not hidden."
         ));
     }
-    notes.push("pending minutes: the time from submission to start, summed over jobs. hidden %: the share of jobs that waited at most one scan, and of launches that no pod waited for.".into());
+    notes.push("pending minutes: the time from submission to start, summed over jobs. hidden %: the share of jobs and of pods that waited at most one scan, and the share of launches that no pod waited for, of those that a pod used.".into());
     notes.push(
         "extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into(),
     );
     notes.push(format!(
-        "extra cost: the cost of waiting and extra idling, less the cost of reactive's waiting, as a share of the latter; a pending pod-hour costs as much as {} idle instance-hours.",
-        settings.policy.objective.wait_to_idle()
+        "extra cost: the cost of waiting and extra idling, less the cost of reactive's waiting, as a share of the latter. {}",
+        price_of_waiting(settings, catalog)
     ));
+    notes.push("breaks even at $: the dollars of nodes beyond reactive's, per pending pod-hour removed. The policy pays off where an hour of a waiting pod costs more.".into());
     notes.extend(levels(comparison));
     notes.extend(ties(comparison));
     notes
 }
 
-/// Returns the range of the share of hidden launches over any two weeks, for the policies with a
+/// Returns the range of the share of hidden pods over any two weeks, for the policies with a
 /// required share.
 fn levels(comparison: &Comparison) -> Option<String> {
     let has_share = |policy: &&PolicyResult| {
@@ -149,9 +205,7 @@ fn levels(comparison: &Comparison) -> Option<String> {
         comparison.policies.iter().filter(has_share).filter_map(level).collect();
     let all = levels.join("; ");
     (!levels.is_empty()).then(|| {
-        format!(
-            "Launches hidden over any {LEVEL_DAYS} days, smallest to largest share, in %: {all}."
-        )
+        format!("Pods hidden over any {LEVEL_DAYS} days, smallest to largest share, in %: {all}.")
     })
 }
 

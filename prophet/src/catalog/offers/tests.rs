@@ -1,0 +1,133 @@
+//! Tests of the buckets that live nodes and groups give: one row is one set of nodes.
+
+use serde_json::{Value, json};
+
+use super::super::live_groups;
+use super::{NodeGroup, Offers, Sizes, offers};
+use crate::observe::Index;
+
+const LABEL: &str = "placement-group";
+
+/// A taint that the operator names as a startup taint.
+const STARTUP: &str = "ebs.csi.aws.com/agent-not-ready";
+
+/// A ready node with GPUs: those that are allocatable, of its capacity.
+fn gpu_node(name: &str, allocatable: u64, capacity: u64) -> Value {
+    let resources = |gpus: u64| json!({"cpu": "96", "memory": "1000Gi", "pods": "110", "nvidia.com/gpu": gpus.to_string()});
+    json!({
+        "metadata": {"name": name, "labels": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}},
+        "spec": {},
+        "status": {
+            "allocatable": resources(allocatable),
+            "capacity": resources(capacity),
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+fn index(nodes: &[Value]) -> Index {
+    let mut index = Index::default();
+    for node in nodes {
+        index.apply_node(&serde_json::from_value(node.clone()).unwrap());
+    }
+    index
+}
+
+/// The offers of the groups that the nodes themselves form.
+fn of_nodes(nodes: &[Value], sizes: &mut Sizes) -> Offers {
+    let index = index(nodes);
+    let startup = [STARTUP.to_owned()].into();
+    let groups: Vec<NodeGroup> = live_groups(index.nodes(), &[], LABEL, &startup);
+    offers(&groups, index.nodes(), &[], LABEL, sizes).unwrap()
+}
+
+/// Checks the accelerators of the bucket of GPU nodes, each given as (allocatable, capacity), and
+/// the names of the nodes that a problem lists.
+#[track_caller]
+fn check_gpus(nodes: &[(u64, u64)], expected: u64, degraded: &[&str]) {
+    let named = nodes.iter().enumerate();
+    let nodes: Vec<Value> =
+        named.map(|(at, (has, of))| gpu_node(&format!("n{at}"), *has, *of)).collect();
+    let offers = of_nodes(&nodes, &mut Sizes::new());
+    assert_eq!(offers.catalog.buckets()[0].allocatable.accelerators, expected);
+    for at in 0..nodes.len() {
+        let name = format!("n{at}");
+        let listed = offers.problems.iter().any(|problem| problem.contains(&name));
+        assert_eq!(listed, degraded.contains(&name.as_str()), "{:?}", offers.problems);
+    }
+}
+
+#[test]
+fn a_degraded_node_does_not_define_the_size_of_its_bucket() {
+    check_gpus(&[(8, 8), (8, 8)], 8, &[]);
+    // A device plugin lowers the allocatable amount when it finds an accelerator unhealthy.
+    check_gpus(&[(8, 8), (7, 8), (8, 8)], 8, &["n1"]);
+    check_gpus(&[(7, 8)], 8, &["n0"]);
+    check_gpus(&[(0, 8), (8, 8)], 8, &["n0"]);
+    // An accelerator that is lost at the boot of the node is missing in the capacity, too.
+    check_gpus(&[(8, 8), (7, 7)], 8, &["n1"]);
+    // The device plugin has not started yet.
+    check_gpus(&[(0, 0), (8, 8)], 8, &[]);
+    // All nodes share their accelerators in the same way.
+    check_gpus(&[(4, 4), (4, 4)], 4, &[]);
+}
+
+/// A ready node with taints of these keys.
+fn tainted(name: &str, keys: &[&str]) -> Value {
+    let mut node = gpu_node(name, 8, 8);
+    let taints = keys.iter().map(|key| json!({"key": key, "effect": "NoSchedule"}));
+    node["spec"]["taints"] = taints.collect();
+    node
+}
+
+/// Checks the taints of the group of one node with taints of these keys.
+#[track_caller]
+fn check_taints(keys: &[&str], expected: &[&str]) {
+    let offers = of_nodes(&[tainted("n0", keys)], &mut Sizes::new());
+    let taints: Vec<&str> =
+        offers.groups[0][0].taints.iter().map(|taint| taint.key.as_str()).collect();
+    assert_eq!(taints, expected);
+}
+
+#[test]
+fn taints_that_come_and_go_are_no_taints_of_a_group() {
+    check_taints(&["nvidia.com/gpu", "team"], &["nvidia.com/gpu", "team"]);
+    check_taints(&["node.kubernetes.io/disk-pressure", "team"], &["team"]);
+    check_taints(&["DeletionCandidateOfClusterAutoscaler", "team"], &["team"]);
+    check_taints(&[STARTUP, "startup-taint.cluster-autoscaler.kubernetes.io/net"], &[]);
+    check_taints(&["node.cloudprovider.kubernetes.io/uninitialized"], &[]);
+    check_taints(&["karpenter.sh/unregistered"], &[]);
+}
+
+/// Checks how many live nodes, each given by the key of its taint, define a group.
+#[track_caller]
+fn check_defining(keys: &[&str], expected: Option<u64>) {
+    let named = keys.iter().enumerate();
+    let nodes: Vec<Value> = named.map(|(at, key)| tainted(&format!("n{at}"), &[*key])).collect();
+    let groups = live_groups(index(&nodes).nodes(), &[], LABEL, &[].into());
+    assert_eq!(groups.first().map(|group| group.desired), expected);
+    assert!(groups.iter().all(|group| group.taints.iter().all(|taint| taint.key == "team")));
+}
+
+#[test]
+fn nodes_that_will_be_gone_do_not_define_a_group() {
+    check_defining(&["team", "team"], Some(2));
+    check_defining(&["ToBeDeletedByClusterAutoscaler", "team"], Some(1));
+    check_defining(&["team", "karpenter.sh/disrupted"], Some(1));
+    check_defining(&["aws-node-termination-handler/spot-itn"], None);
+    check_defining(&["ToBeDeletedByClusterAutoscaler"], None);
+    // cluster-autoscaler may still keep a candidate.
+    check_defining(&["DeletionCandidateOfClusterAutoscaler"], Some(1));
+}
+
+#[test]
+fn a_bucket_offers_the_devices_of_its_nodes_and_of_its_former_nodes() {
+    let mut sizes = Sizes::new();
+    let mut node = gpu_node("n0", 8, 8);
+    node["status"]["allocatable"]["vpc.amazonaws.com/efa"] = json!("4");
+    node["status"]["allocatable"]["hugepages-2Mi"] = json!("0");
+    let expected = std::collections::BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]);
+    assert_eq!(of_nodes(&[node], &mut sizes).groups[0][0].devices, expected);
+    // The device plugin of a new node has not started yet.
+    assert_eq!(of_nodes(&[gpu_node("n1", 8, 8)], &mut sizes).groups[0][0].devices, expected);
+}

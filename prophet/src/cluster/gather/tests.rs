@@ -1,0 +1,223 @@
+//! Tests of a policy's view: one row is one set of nodes and pods.
+
+use std::sync::Arc;
+
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, UNLIMITED,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalog::INSTANCE_TYPE_LABEL;
+use crate::observe::Reading;
+
+const TYPE: &str = "m5.xlarge";
+
+/// One bucket with one group.
+fn offers() -> Arc<Offers> {
+    let labels = BTreeMap::from([(INSTANCE_TYPE_LABEL.to_owned(), TYPE.to_owned())]);
+    let bucket = Bucket {
+        name: TYPE.into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::default(),
+        allocatable: Resources {
+            cpu_millis: 4_000,
+            memory_bytes: UNLIMITED,
+            ephemeral_bytes: UNLIMITED,
+            pods: 10,
+            accelerators: 0,
+        },
+        hourly: MicroDollars(1),
+        groups: vec![Group { name: "a".into(), placement_group: None, min: 0, max: 5 }],
+    };
+    let offer = Offer {
+        instance_type: TYPE.into(),
+        members: vec![],
+        pins: labels.clone(),
+        labels,
+        taints: vec![],
+        disk_known: true,
+        devices: BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]),
+    };
+    Arc::new(Offers {
+        catalog: Catalog::new(vec![bucket]).unwrap(),
+        groups: vec![vec![offer]],
+        problems: vec![],
+    })
+}
+
+/// A ready node, with `more` in its spec.
+fn node(name: &str, more: &Value) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {INSTANCE_TYPE_LABEL: TYPE}},
+        "spec": more,
+        "status": {
+            "allocatable": {"cpu": "4", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+fn placeholder(node: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("on-{node}"), "namespace": "prophet",
+            "labels": {placeholders::POLICY_LABEL: "batch"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
+        },
+        "spec": {"nodeName": node},
+    })
+}
+
+/// A pod of a namespace, on a node unless its name is empty.
+fn pod(name: &str, namespace: &str, node: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    })
+}
+
+fn index(nodes: &[Value], pods: &[Value]) -> Index {
+    let mut index = Index::default();
+    for node in nodes {
+        index.apply_node(&serde_json::from_value(node.clone()).unwrap());
+    }
+    for pod in pods {
+        index.apply_pod(&serde_json::from_value(pod.clone()).unwrap());
+    }
+    index
+}
+
+/// What a policy sees that selects the namespace `jobs`.
+fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
+    let workloads = Workloads {
+        namespaces: vec!["jobs".into()],
+        priority_min: i32::MIN,
+        priority_max: i32::MAX,
+        ..Workloads::default()
+    };
+    let set = Key { namespace: "prophet".into(), name: "set".into() };
+    let places = BTreeMap::from([(set, (0, 0))]);
+    let index = index(nodes, pods);
+    View::default().gather(&index, &offers(), &workloads, &places, &|_, _| false, (0, 0))
+}
+
+/// Checks whether a placeholder on a node counts.
+#[track_caller]
+fn check_headroom(node: &Value, expected: u64) {
+    let seen = seen(std::slice::from_ref(node), &[placeholder("n")]);
+    assert_eq!(seen.standing.placeholders(0), expected);
+    assert_eq!(seen.ready, [[expected]]);
+}
+
+#[test]
+fn a_placeholder_on_a_node_that_pods_cannot_use_is_no_headroom() {
+    check_headroom(&node("n", &json!({})), 1);
+    check_headroom(&node("n", &json!({"unschedulable": true})), 0);
+    let tainted = |key: &str| node("n", &json!({"taints": [{"key": key, "effect": "NoSchedule"}]}));
+    check_headroom(&tainted("ToBeDeletedByClusterAutoscaler"), 0);
+    check_headroom(&tainted("aws-node-termination-handler/spot-itn"), 0);
+    check_headroom(&tainted("node.cloudprovider.kubernetes.io/shutdown"), 0);
+    check_headroom(&tainted("DeletionCandidateOfClusterAutoscaler"), 1);
+    let mut not_ready = node("n", &json!({}));
+    not_ready["status"]["conditions"][0]["status"] = json!("Unknown");
+    check_headroom(&not_ready, 0);
+}
+
+#[test]
+fn nodes_that_placeholders_cannot_use_are_counted() {
+    let names = ["batch", "other", "both", "free", "held", "cordoned", "stranded", "joining"];
+    let spec = |name: &str| json!({"unschedulable": matches!(name, "cordoned" | "stranded")});
+    let mut nodes: Vec<Value> = names.iter().map(|name| node(name, &spec(name))).collect();
+    nodes[7]["status"]["conditions"][0]["status"] = json!("False");
+    let pods = [
+        pod("a", "jobs", "batch"),
+        pod("b", "web", "other"),
+        pod("c", "jobs", "both"),
+        pod("d", "web", "both"),
+        placeholder("held"),
+        placeholder("stranded"),
+    ];
+    let group = seen(&nodes, &pods).standing.buckets[0][0];
+    let expected = GroupStanding { placeholders: 1, occupied: 2, unusable: 3, backoff: false };
+    assert_eq!(group, expected);
+}
+
+/// Checks a pending pod that requests one unit of a resource, with `more` in its spec: whether it
+/// is demand, or else the reason.
+#[track_caller]
+fn check_device(resource: &str, more: &Value, expected: Result<u64, &str>) {
+    let mut pod = pod("a", "jobs", "");
+    pod["spec"]["containers"][0]["resources"]["requests"][resource] = json!("1");
+    for (key, value) in more.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    let Seen { cluster, unfit, .. } = seen(&[], &[pod]);
+    let pending = cluster.pending.first().map(|request| request.count);
+    let reason = unfit.first().map(|(_, _, why)| why.label());
+    assert_eq!(pending.ok_or(reason), expected.map_err(|why| Some(why.to_owned())));
+}
+
+#[test]
+fn a_pod_that_needs_a_device_that_no_bucket_offers_is_unplaced() {
+    check_device("memory", &json!({}), Ok(1));
+    check_device("vpc.amazonaws.com/efa", &json!({}), Ok(1));
+    check_device("example.com/fpga", &json!({}), Err("no_bucket_offers: example.com/fpga"));
+    check_device("hugepages-2Mi", &json!({}), Err("no_bucket_offers: hugepages-2Mi"));
+    let claim = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]});
+    check_device("memory", &claim, Err("no_bucket_offers: ResourceClaim gpu"));
+    // A pod that fits nowhere in any case keeps its reason.
+    let elsewhere = json!({"nodeSelector": {"zone": "moon"}});
+    check_device("example.com/fpga", &elsewhere, Err("no_bucket_admits"));
+}
+
+/// A CronJob of one pod that fires every hour, with the last firing of its status.
+fn cron(fired: Option<&str>) -> Value {
+    let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
+    json!({
+        "metadata": {"name": "hourly", "namespace": "jobs"},
+        "spec": {
+            "schedule": "0 * * * *", "concurrencyPolicy": "Allow",
+            "jobTemplate": {"spec": {"template": {"spec": {"containers": [container]}}}},
+        },
+        "status": {"lastScheduleTime": fired, "active": [{}]},
+    })
+}
+
+/// Checks how many pods of an hourly CronJob are announced at a time.
+#[track_caller]
+fn check_cron(fired: Option<&str>, now: &str, expected: u64) {
+    let reading = Reading { label_keys: &BTreeSet::new(), priorities: &BTreeMap::new() };
+    let announcement = reading.cron_job(&serde_json::from_value(cron(fired)).unwrap());
+    let mut index = Index::default();
+    let key = Key { namespace: "jobs".into(), name: "hourly".into() };
+    index.announce("cronjobs", key, announcement);
+    let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
+    let now = now.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp();
+    let lead_seconds = 180;
+    let seen = View::default().gather(
+        &index,
+        &offers(),
+        &workloads,
+        &Places::new(),
+        &|_, _| false,
+        (now, lead_seconds),
+    );
+    assert_eq!(seen.cluster.announced.iter().map(|pods| pods.count).sum::<u64>(), expected);
+}
+
+#[test]
+fn a_firing_is_announced_until_its_job_exists() {
+    check_cron(None, "2026-03-01T09:56:59Z", 0);
+    check_cron(Some("2026-03-01T09:00:00Z"), "2026-03-01T09:57:00Z", 1);
+    // The CronJob controller may be late.
+    check_cron(Some("2026-03-01T09:00:00Z"), "2026-03-01T10:00:05Z", 1);
+    check_cron(Some("2026-03-01T09:00:00Z"), "2026-03-01T10:00:11Z", 0);
+    // The job exists, so its pods are present demand.
+    check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:00Z", 0);
+    check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:05Z", 0);
+    check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:57:00Z", 1);
+}

@@ -1,0 +1,234 @@
+//! The watches of kinds that a cluster may lack.
+//!
+//! The kinds are discovered once a minute, so that kinds that are installed later are watched too.
+//! The controller waits for none of them, except for those of Karpenter where they give the groups
+//! of nodes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher;
+use tokio::task::JoinSet;
+
+use super::announced::{Announcement, Reading};
+use super::follow::{OURS, Shared, announcer, follow, kept};
+use super::index::GANG_KINDS;
+use super::karpenter::{NodeClaim, NodePool};
+use super::objects::{JobSet, KueueWorkload};
+use super::world::{OwnedObject, World};
+
+/// The interval at which kinds that a cluster may lack are discovered: one minute.
+const DISCOVERY_INTERVAL: Duration = Duration::from_mins(1);
+
+/// A kind that a cluster may lack.
+struct OptionalKind {
+    name: &'static str,
+    group: &'static str,
+    versions: &'static [&'static str],
+    kind: &'static str,
+}
+
+const OPTIONAL: [OptionalKind; 8] = [
+    OptionalKind {
+        name: "jobsets",
+        group: "jobset.x-k8s.io",
+        versions: &["v1alpha2"],
+        kind: "JobSet",
+    },
+    OptionalKind {
+        name: "workloads",
+        group: "kueue.x-k8s.io",
+        versions: &["v1beta2", "v1beta1"],
+        kind: "Workload",
+    },
+    OptionalKind {
+        name: GANGS[0],
+        group: "scheduling.k8s.io",
+        versions: &["v1alpha2"],
+        kind: "PodGroup",
+    },
+    OptionalKind {
+        name: GANGS[1],
+        group: "scheduling.x-k8s.io",
+        versions: &["v1alpha1"],
+        kind: "PodGroup",
+    },
+    OptionalKind {
+        name: GANGS[2],
+        group: "scheduling.volcano.sh",
+        versions: &["v1beta1"],
+        kind: "PodGroup",
+    },
+    OptionalKind { name: KARPENTER[0], group: "karpenter.sh", versions: &["v1"], kind: "NodePool" },
+    OptionalKind {
+        name: KARPENTER[1],
+        group: "karpenter.sh",
+        versions: &["v1"],
+        kind: "NodeClaim",
+    },
+    OptionalKind {
+        name: "capacitybuffers",
+        group: "autoscaling.x-k8s.io",
+        versions: &["v1beta1"],
+        kind: "CapacityBuffer",
+    },
+];
+
+/// The watches of Karpenter's NodePools and NodeClaims.
+pub(super) const KARPENTER: [&str; 2] = ["nodepools", "nodeclaims"];
+
+/// A running watch of an optional kind.
+struct Running {
+    /// The version of the kind that is watched.
+    version: String,
+    _tasks: JoinSet<()>,
+}
+
+/// Watches the optional kinds while the cluster has them.
+pub(super) async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<String>) {
+    let mut running: [Option<Running>; OPTIONAL.len()] = [const { None }; OPTIONAL.len()];
+    loop {
+        for (kind, running) in OPTIONAL.iter().zip(&mut running) {
+            match served(&client, kind).await {
+                Ok(Some(resource)) => {
+                    let known = running.as_ref().map(|running| &running.version);
+                    if known != Some(&resource.version) {
+                        // The watch of a version that is no longer served ends first.
+                        drop(running.take());
+                        let tasks = watch_optional(&client, &shared, &namespaces, kind, &resource);
+                        *running = Some(Running { version: resource.version, _tasks: tasks });
+                    }
+                }
+                Ok(None) => {
+                    let was_running = running.take().is_some();
+                    let mut world = shared.world();
+                    if was_running || world.unlisted.contains(kind.name) {
+                        forget(&mut world, kind);
+                        shared.ring();
+                    }
+                }
+                // The watch of the kind stays as it is.
+                Err(error) => tracing::warn!(watch = kind.name, %error, "kind not discovered"),
+            }
+        }
+        tokio::time::sleep(DISCOVERY_INTERVAL).await;
+    }
+}
+
+/// Removes what was observed of a kind that the cluster does not have.
+fn forget(world: &mut World, kind: &OptionalKind) {
+    world.index.retain_announced(kind.name, &BTreeSet::new());
+    world.forget(kind.name);
+    match kind.kind {
+        "CapacityBuffer" => world.buffers = None,
+        "PodGroup" => {
+            let at = GANGS.iter().position(|name| *name == kind.name);
+            world.index.gangs(at.unwrap_or(0)).clear();
+        }
+        "NodePool" => world.node_pools.clear(),
+        "NodeClaim" => world.node_claims.clear(),
+        _ => {}
+    }
+}
+
+/// Returns the resource of a kind, or `None` if the cluster does not have the kind.
+async fn served(client: &Client, kind: &OptionalKind) -> kube::Result<Option<ApiResource>> {
+    for version in kind.versions {
+        let found = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;
+        match found {
+            Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
+                return Ok(Some(ApiResource::from_gvk(&GroupVersionKind::gvk(
+                    kind.group, version, kind.kind,
+                ))));
+            }
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn watch_optional(
+    client: &Client,
+    shared: &Arc<Shared>,
+    namespaces: &[String],
+    kind: &OptionalKind,
+    resource: &ApiResource,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let config = watcher::Config::default;
+    let name = kind.name.to_owned();
+    match kind.kind {
+        "JobSet" => {
+            let apply = announcer("jobsets", job_set);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "Workload" => {
+            let apply = announcer("workloads", workload);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "PodGroup" => {
+            let at = GANGS.iter().position(|name| *name == kind.name).unwrap_or(0);
+            let apply = kept(None, move |world| world.index.gangs(at), |group| gang_min(&group));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "NodePool" => {
+            shared.world().unlisted.insert(name.clone());
+            let pool = |object: DynamicObject| NodePool::of(&object);
+            let apply = kept(None, |world| &mut world.node_pools, pool);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "NodeClaim" => {
+            shared.world().unlisted.insert(name.clone());
+            let claim = |object: DynamicObject| NodeClaim::of(&object);
+            let apply = kept(None, |world| &mut world.node_claims, claim);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        _ => {
+            shared.world().buffers.get_or_insert_default();
+            for namespace in namespaces {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(client.clone(), namespace, resource);
+                let apply = kept(
+                    Some(namespace.clone()),
+                    |world| world.buffers.get_or_insert_default(),
+                    |buffer| OwnedObject::of_buffer(&buffer),
+                );
+                let name = format!("{} of {namespace}", kind.name);
+                shared.world().unlisted.insert(name.clone());
+                tasks.spawn(follow(name, api, config().labels(OURS), Arc::clone(shared), apply));
+            }
+        }
+    }
+    tasks
+}
+
+fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+    let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
+    reading.job_set(&object.metadata, &set)
+}
+
+/// The kinds of PodGroups, in the order of their indexes in the index.
+const GANGS: [&str; GANG_KINDS] = [
+    "podgroups.scheduling.k8s.io",
+    "podgroups.scheduling.x-k8s.io",
+    "podgroups.scheduling.volcano.sh",
+];
+
+/// Returns the number of pods of a PodGroup that start at once or not at all, or `None` if the
+/// PodGroup is no gang.
+fn gang_min(group: &DynamicObject) -> Option<u64> {
+    let places = ["/spec/minMember", "/spec/schedulingPolicy/gang/minCount"];
+    let least = places.iter().find_map(|place| group.data.pointer(place)?.as_u64())?;
+    (least > 1 && group.metadata.deletion_timestamp.is_none()).then_some(least)
+}
+
+fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+    let workload: KueueWorkload = serde_json::from_value(object.data.clone()).ok()?;
+    reading.workload(&object.metadata, &workload)
+}
