@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use prophet::catalog::{CatalogFile, default_types};
-use prophet::replay::{Workload, offered};
+use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
 use prophet::trace::{Job, Recipe, generate, read};
 
@@ -48,7 +48,6 @@ fn measure(jobs: &[Job], window: (i64, i64), with_default: bool) {
     let catalog = types.catalog().expect("the table's types make a catalog");
     let settings = SimulationSettings::default();
     let workload = Workload::new(jobs, &catalog);
-    let series = offered(&workload, &catalog, settings.scheduler);
     let world = SimulationInput {
         workload: &workload,
         catalog: &catalog,
@@ -62,7 +61,7 @@ fn measure(jobs: &[Job], window: (i64, i64), with_default: bool) {
         if named_policy == NamedPolicy::DEFAULT && !with_default {
             continue;
         }
-        let took = seconds(|| drop(black_box(simulate(world, named_policy, &series, &|_| ()))));
+        let took = seconds(|| drop(black_box(simulate(world, named_policy, &|_| ()))));
         let each = 1e6 * took / count as f64;
         println!("{count:>9} {:>12} {took:>12.2} {each:>12.2}", named_policy.to_string());
     }

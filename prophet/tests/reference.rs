@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
-use prophet::replay::{Workload, offered};
+use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
 use prophet::span::Span;
 
@@ -30,7 +30,6 @@ fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
         ..SimulationSettings::default()
     };
     let workload = Workload::new(&trace.jobs, &catalog);
-    let series = offered(&workload, &catalog, settings.scheduler);
     let world = SimulationInput {
         workload: &workload,
         catalog: &catalog,
@@ -39,7 +38,7 @@ fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
         replay: 0,
         keep_ticks: false,
     };
-    let log = simulate(world, named_policy, &series, &|_| ());
+    let log = simulate(world, named_policy, &|_| ());
     let name = |index: usize| trace.jobs[index].name.parse().unwrap();
     let start = |ran: Option<(i64, i64)>| ran.unwrap().0;
     let mut got: Rows =

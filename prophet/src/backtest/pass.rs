@@ -121,6 +121,8 @@ impl Pass {
             // ensemble is computed in `blended.rs`.
             NamedForecaster::Policy(
                 NamedPolicy::Constant(_)
+                | NamedPolicy::ByHour(_)
+                | NamedPolicy::Burst { .. }
                 | NamedPolicy::Ladder
                 | NamedPolicy::Forecast(Method::Ensemble, None),
             ) => Vec::new(),

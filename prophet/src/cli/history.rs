@@ -236,8 +236,8 @@ fn tick_rows(line: &Line) -> String {
     text
 }
 
-/// Returns the columns of the CSV. They equal those of the Parquet file, except for fields that this
-/// version does not define.
+/// Returns the columns of the CSV. They equal those of the Parquet file, except for fields that
+/// this version does not define.
 fn columns() -> impl Iterator<Item = &'static str> {
     let names = ["time", "policy", "bucket"].into_iter().chain(BucketLine::COUNTS);
     names.chain(["room", "arrivals", "launches"])

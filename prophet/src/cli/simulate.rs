@@ -24,6 +24,8 @@ Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
   static-max      the past: holds the largest demand before --from, from then on
   constant:N      none: holds N placeholders of each instance type at all times
+  by-hour:N       the past: N placeholders of each instance type on average, more in hours of the day with more new nodes
+  burst:T[:N]     the past T, such as burst:10m:4: half of the nodes that were newly needed, at most N
   best-constant   hindsight: the smallest constant with which jobs wait no longer than with ensemble
   ladder          present demand: a step function of nodes or cores
   paper           present demand: the paper's rule with the last value as forecast, which equals reactive
@@ -42,7 +44,7 @@ Policies, and the information that each one uses:
   onnx[:Q]        the past: the quantile Q that a trained model forecasts; the shipped model or --model
   rates:Q         the future: the quantile Q of the nodes that the arrivals around each time would need, except those
                   within the lead time; a reference for the information in arrival rates
-  oracle          the future: the largest demand until a node ordered now is ready; a reference, not a bound
+  oracle          the future: the jobs of the lead time, and when each job ends
 A quantile Q of a method is calibrated on the past: the fraction of past times at which the held nodes sufficed is Q.";
 
 #[derive(clap::Args)]
@@ -66,6 +68,9 @@ pub(super) struct Args {
     /// The time after a scale-up during which no node is removed [default: 10m]
     #[arg(long, value_name = "TIME")]
     scale_down_delay_after_add: Option<Span>,
+    /// The time after which the autoscaler removes an unneeded node [default: 10m]
+    #[arg(long, value_name = "TIME")]
+    scale_down_unneeded_time: Option<Span>,
     /// The number of runs with shifted submissions; more than one prints means and standard errors
     /// [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
@@ -101,6 +106,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.scheduler, args.scheduler);
         set(&mut settings.gang, args.gang);
         set(&mut settings.scale_down_delay_after_add, args.scale_down_delay_after_add);
+        set(&mut settings.scale_down_unneeded_time, args.scale_down_unneeded_time);
         set(&mut settings.replays, args.replays);
         set(&mut settings.jitter, args.jitter);
     })?;

@@ -58,8 +58,8 @@ pub use lead::Lead;
 pub use learners::Learners;
 pub use method::Method;
 pub use methods::{
-    Arima, AutopilotMl, Constant, HoltWinters, Increments, Ladder, LadderForecaster, LastValue,
-    MovingWindow, Mstl, Paths, Scenario, Seasonal, StateForecaster, StaticMax,
+    Arima, AutopilotMl, Burst, ByHour, Constant, HoltWinters, Increments, Ladder, LadderForecaster,
+    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;
 pub(crate) use question::each;

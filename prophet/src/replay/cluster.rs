@@ -86,6 +86,7 @@ struct GroupState {
     placed: u64,
 }
 
+#[derive(Clone)]
 pub(crate) struct SimulatedCluster<'a> {
     pub(crate) catalog: &'a Catalog,
     scheduler: SchedulerKind,

@@ -19,7 +19,7 @@ pub(crate) struct Waiting {
 /// The oldest entry of a class: its priority, its number in the order of submission, and the class.
 pub(crate) type Head = (Reverse<i32>, u64, JobClassId);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Queue {
     /// The entries of each class, oldest first, as (number in the order of submission, job).
     classes: Vec<VecDeque<(u64, usize)>>,

@@ -10,7 +10,7 @@ use super::workload::{JobClassId, Workload};
 use crate::record::ShapeId;
 
 /// The nodes that the pods of each job run on.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Placements {
     by_job: HashMap<usize, Vec<(SimulatedNodeId, ShapeId)>>,
     /// The classes that did not fit, with the value of [`SimulatedCluster::gains`] below which they

@@ -165,6 +165,8 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         Just(NamedPolicy::Reactive),
         (0..5_u64).prop_map(NamedPolicy::Constant),
         Just(NamedPolicy::StaticMax),
+        Just(NamedPolicy::ByHour(2)),
+        Just(NamedPolicy::Burst { period: Span::seconds(600), most: Some(4) }),
         prop::sample::select(&Method::QUANTILES)
             .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
         Just(NamedPolicy::Ladder),
@@ -187,7 +189,6 @@ fn run(
     window: (i64, i64),
 ) -> RunLog {
     let workload = Workload::new(jobs, catalog);
-    let series = offered(&workload, catalog, settings.scheduler);
     let world = SimulationInput {
         workload: &workload,
         catalog,
@@ -196,7 +197,7 @@ fn run(
         replay: 0,
         keep_ticks: true,
     };
-    simulate(world, named_policy, &series, &|_| ())
+    simulate(world, named_policy, &|_| ())
 }
 
 const ALL: (i64, i64) = (-1, 40_000);
@@ -213,9 +214,8 @@ proptest! {
     ) {
         let (jobs, catalog) = (sorted(jobs), two_types(12, least));
         let workload = Workload::new(&jobs, &catalog);
-        let series = offered(&workload, &catalog, settings.scheduler);
         let world = SimulationInput { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
-        let mut run = Simulation::new(world, named_policy, &series);
+        let mut run = Simulation::new(world, named_policy);
         run.start_minimum();
         // The seconds of ready and of busy nodes, accumulated from moment to moment.
         let (mut ready_seconds, mut busy_seconds) = (0, 0);
@@ -311,6 +311,23 @@ proptest! {
             log.jobs.iter().map(|job| job.wait_seconds(i64::MAX)).sum::<i64>()
         };
         prop_assert!(waits(fewer + more) <= waits(fewer));
+    }
+
+    /// Jobs submitted within the first lead time wait, because the oracle decides for the first time
+    /// at the first tick. The world has one bucket, constant latency, no failures and no limits.
+    #[test]
+    fn no_job_waits_for_longer_than_a_scan_under_the_oracle(
+        jobs in prop::collection::vec(any_job(), 1..40), settings in any_settings(),
+    ) {
+        let settings = SimulationSettings { launch_latency: LaunchLatency::Constant(Span::seconds(300)), launch_failure_share: 0.0, ..settings };
+        let equal = |job: Job| Job { priority: 0, ..job };
+        let jobs = sorted(jobs.into_iter().map(equal).collect());
+        let catalog = CatalogFile { instance_types: vec![entry("gpu", 8_000, 4, 1.0, vec![])] }.catalog().unwrap();
+        let log = run(&jobs, &catalog, &settings, NamedPolicy::Oracle, ALL);
+        let ready = jobs[0].submit + 2 * settings.lead().seconds;
+        for job in log.jobs.iter().filter(|job| job.submit > ready) {
+            prop_assert!(job.wait_seconds(ALL.1) <= 0, "{job:?}");
+        }
     }
 
     /// Offered demand equals the nodes that a run without launch latency occupies.

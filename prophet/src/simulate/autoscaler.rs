@@ -29,6 +29,7 @@ const Z95: f64 = 1.644_853_626_951_472;
 /// the tail of a distribution could stall a simulation.
 const LATENCY_SECONDS_MAX: f64 = 86_400.0;
 
+#[derive(Clone)]
 pub(crate) struct Autoscaler {
     latency: LaunchLatency,
     failure_share: f64,
@@ -69,6 +70,12 @@ impl Autoscaler {
             backoffs: backoffs.collect(),
             last_scale_up: i64::MIN / 2,
         }
+    }
+
+    /// Returns an autoscaler in the same state, with the launches of `settings`.
+    pub(crate) fn continued(&self, settings: &SimulationSettings) -> Self {
+        let SimulationSettings { launch_latency, launch_failure_share, .. } = settings;
+        Self { latency: *launch_latency, failure_share: *launch_failure_share, ..self.clone() }
     }
 
     pub(crate) fn backs_off(&self, bucket: BucketId, group: usize, now: i64) -> bool {

@@ -18,7 +18,6 @@ use super::settings::SimulationSettings;
 use super::world::simulate;
 use crate::forecast::Method;
 use crate::replay::Workload;
-use crate::replay::{Series, offered};
 
 /// The result of a comparison.
 #[derive(Clone, Debug)]
@@ -87,8 +86,8 @@ struct Arena<'a> {
     catalog: &'a Catalog,
     prices: Prices,
     window: (i64, i64),
-    /// For each replay, the jobs and their offered demand.
-    replays: Vec<(Workload, Series)>,
+    /// The jobs of each replay.
+    replays: Vec<Workload>,
     progress: &'a Progress<'a>,
 }
 
@@ -108,12 +107,7 @@ pub fn compare(
     let replays = parallel(
         &replays,
         |_| 0,
-        |replay| {
-            let jittered =
-                workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32));
-            let series = offered(&jittered, catalog, settings.scheduler);
-            (jittered, series)
-        },
+        |replay| workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32)),
     );
     let prices = Prices::new(settings.policy.objective, catalog);
     let arena = Arena { settings, catalog, prices, window, replays, progress };
@@ -211,7 +205,7 @@ impl Arena<'_> {
         let scan = self.settings.scan.as_seconds();
         let effort = |(named_policy, _): &(NamedPolicy, usize)| named_policy.effort();
         let runs = parallel(&tasks, effort, |&(named_policy, replay)| {
-            let (workload, series) = &self.replays[replay];
+            let workload = &self.replays[replay];
             let world = SimulationInput {
                 workload,
                 catalog: self.catalog,
@@ -224,7 +218,7 @@ impl Arena<'_> {
             let advanced = |share: f64| (self.progress.advanced)(&name, share);
             advanced(0.0);
             let first = workload.jobs.first().map_or(0, |job| job.submit);
-            let log = simulate(world, named_policy, series, &|time| {
+            let log = simulate(world, named_policy, &|time| {
                 advanced(share_between(first, self.window.1, time));
             });
             advanced(1.0);

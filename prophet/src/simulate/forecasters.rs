@@ -5,30 +5,29 @@ use embedder::Catalog;
 
 use super::input::SimulationInput;
 use super::named_policy::NamedPolicy;
-use super::oracle::Oracle;
+use super::oracle::{Foreseen, Oracle};
 use super::rates::Rates;
 use super::settings::SimulationSettings;
 use crate::forecast::{
-    Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster, LastValue,
-    StaticMax,
+    Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
+    LastValue, StaticMax,
 };
-use crate::replay::Series;
 
 /// Returns the forecaster of a policy in a simulation.
 ///
-/// Returns `None` for a policy that holds no placeholders. `series` is offered demand, which only
-/// the oracle reads.
+/// Returns `None` for a policy that holds no placeholders. Only the oracle reads `foreseen`.
 pub(super) fn forecaster(
     named_policy: NamedPolicy,
     world: SimulationInput<'_>,
-    series: &Series,
+    foreseen: &Foreseen,
 ) -> Option<Box<dyn Forecaster>> {
     let SimulationInput { workload, catalog, settings, window, .. } = world;
     let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
-    let lead_seconds = settings.lead().seconds;
     match named_policy {
-        NamedPolicy::Rates(_) => Some(Box::new(Rates::new(workload, catalog, lead_seconds))),
-        NamedPolicy::Oracle => Some(Box::new(Oracle::new(series, lead_seconds))),
+        NamedPolicy::Rates(_) => {
+            Some(Box::new(Rates::new(workload, catalog, settings.lead().seconds)))
+        }
+        NamedPolicy::Oracle => Some(Box::new(Oracle(foreseen.clone()))),
         _ => causal_forecaster(named_policy, settings, catalog, from)
             .map(|forecaster| forecaster as Box<dyn Forecaster>),
     }
@@ -52,6 +51,10 @@ pub(crate) fn causal_forecaster(
         | NamedPolicy::Oracle => None,
         NamedPolicy::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
         NamedPolicy::Constant(n) => Some(Box::new(Constant(n))),
+        NamedPolicy::ByHour(n) => Some(Box::new(ByHour::new(catalog.len(), n))),
+        NamedPolicy::Burst { period, most } => {
+            Some(Box::new(Burst::new(period.as_seconds(), most.unwrap_or(u64::MAX))))
+        }
         NamedPolicy::Ladder => {
             Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog)))
         }

@@ -7,6 +7,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::Method;
+use crate::span::Span;
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,17 @@ pub enum NamedPolicy {
     StaticMax,
     /// This number of placeholders of each bucket at all times. Reads no data.
     Constant(u64),
+    /// This number of placeholders of each bucket on average, and more of them in the hours of the
+    /// day in which more nodes were newly needed so far. Reads the past.
+    ByHour(u64),
+    /// Half of the nodes that were newly needed within a period, up to a maximum. Reads the last
+    /// minutes.
+    Burst {
+        /// How far back newly needed nodes count.
+        period: Span,
+        /// The largest number of placeholders of each bucket.
+        most: Option<u64>,
+    },
     /// The smallest constant whose pending minutes are at most those of the default policy. Found
     /// in hindsight, by a search over runs.
     BestConstant,
@@ -35,8 +47,8 @@ pub enum NamedPolicy {
     /// arrivals within the lead time. Reads the future. It is a reference for a forecast from
     /// arrival rates.
     Rates(f64),
-    /// The maximum of offered demand within the lead time. Reads the future. It is a reference, not
-    /// a bound.
+    /// The nodes that the jobs of the lead time will use and that are empty or missing now. Reads
+    /// the future: submissions and the ends of jobs.
     Oracle,
 }
 
@@ -111,6 +123,16 @@ impl FromStr for NamedPolicy {
             ("constant", Some(n)) => {
                 n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant)
             }
+            ("by-hour", Some(n)) => {
+                n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::ByHour)
+            }
+            ("burst", Some(text)) => {
+                let (period, most) = text
+                    .split_once(':')
+                    .map_or((text, None), |(period, most)| (period, Some(most)));
+                let most = most.map(str::parse).transpose().ok();
+                period.parse().ok().zip(most).map(|(period, most)| Self::Burst { period, most })
+            }
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
@@ -127,7 +149,7 @@ impl FromStr for NamedPolicy {
         };
         named_policy.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, or oracle"
             )
         })
     }
@@ -139,6 +161,11 @@ impl fmt::Display for NamedPolicy {
             Self::Reactive => f.write_str("reactive"),
             Self::StaticMax => f.write_str("static-max"),
             Self::Constant(n) => write!(f, "constant:{n}"),
+            Self::ByHour(n) => write!(f, "by-hour:{n}"),
+            Self::Burst { period, most } => {
+                write!(f, "burst:{period}")?;
+                most.iter().try_for_each(|most| write!(f, ":{most}"))
+            }
             Self::BestConstant => f.write_str("best-constant"),
             Self::Ladder => f.write_str("ladder"),
             Self::Paper => f.write_str("paper(last-value)"),

@@ -1,33 +1,35 @@
-//! The oracle forecasts the exact rise of offered demand within the lead time.
+//! The oracle knows the jobs of the future and when each job ends.
 //!
-//! It is a reference, not a bound.
+//! At each decision, it continues the run for one lead time without placeholders, with launches
+//! that take no time. The scheduler and the autoscaler are those of the run, so jobs are packed in
+//! the order of time onto the nodes that exist. The headroom is the number of nodes that jobs of
+//! the future use and that are empty or missing now. With less headroom, a job would wait. With
+//! more, a node would be idle.
 
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::forecast::{Forecaster, Outlook, Present, each};
 use crate::record::History;
-use crate::replay::{LookAhead, Series};
 
-/// A forecaster that reads future offered demand.
-pub(super) struct Oracle {
-    lead_seconds: i64,
-    /// By bucket. A `LookAhead` requires that forecasts are made in the order of time.
-    ahead: RefCell<Vec<LookAhead>>,
-}
+/// The new nodes of each bucket that the next decision needs. The event loop writes them, and the
+/// forecaster of the oracle reads them.
+#[derive(Clone, Default)]
+pub(super) struct Foreseen(Arc<Mutex<Vec<u64>>>);
 
-impl Oracle {
-    pub(super) fn new(series: &Series, lead_seconds: i64) -> Self {
-        let ahead = series.buckets.iter().map(|steps| LookAhead::new(steps)).collect();
-        Self { lead_seconds, ahead: RefCell::new(ahead) }
+impl Foreseen {
+    pub(super) fn set(&self, new_nodes: Vec<u64>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new_nodes;
     }
 }
+
+/// The forecaster of the oracle.
+pub(super) struct Oracle(pub(super) Foreseen);
 
 impl Forecaster for Oracle {
     fn learn(&mut self, _: &History) {}
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        let mut ahead = self.ahead.borrow_mut();
-        let at = now.time.timestamp();
-        each(now.demand.present.len(), |id| ahead[id].rise(at, self.lead_seconds))
+        let new_nodes = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        each(now.demand.present.len(), |id| new_nodes.get(id).copied().unwrap_or_default())
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::named_policy::NamedPolicy;
+use super::oracle::Foreseen;
 use super::settings::{GangMode, SimulationSettings};
 use super::world::Simulation;
 use crate::catalog::{
@@ -25,7 +26,7 @@ use crate::forecast::Method;
 use crate::observe::{Index, Key, Workloads};
 use crate::record::ShapeId;
 use crate::record::store::{BucketExtras, Line};
-use crate::replay::{Series, Workload, offered};
+use crate::replay::Workload;
 use crate::span::Span;
 use crate::trace::{Job, Work};
 
@@ -290,13 +291,12 @@ fn run(
     jobs: &[Job],
     settings: &SimulationSettings,
     policy: NamedPolicy,
-    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Series, &Observed, &Turn),
+    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Observed, &Turn),
 ) {
     let catalog = catalog();
     let mut jobs = jobs.to_vec();
     jobs.sort_by_key(|job| job.submit);
     let workload = Workload::new(&jobs, &catalog);
-    let series = offered(&workload, &catalog, settings.scheduler);
     let input = SimulationInput {
         workload: &workload,
         catalog: &catalog,
@@ -305,16 +305,16 @@ fn run(
         replay: 0,
         keep_ticks: false,
     };
-    let mut run = Simulation::new(input, policy, &series);
+    let mut run = Simulation::new(input, policy);
     run.start_minimum();
-    run.witness = Some(Box::new(|run, observed, turn| each(run, &input, &series, observed, turn)));
+    run.witness = Some(Box::new(|run, observed, turn| each(run, &input, observed, turn)));
     while let Some(now) = run.next_moment() {
         run.moment(now);
     }
 }
 
-fn control(input: &SimulationInput<'_>, series: &Series, policy: NamedPolicy) -> Control {
-    let forecaster = forecaster(policy, *input, series).unwrap();
+fn control(input: &SimulationInput<'_>, policy: NamedPolicy) -> Control {
+    let forecaster = forecaster(policy, *input, &Foreseen::default()).unwrap();
     Control::new(forecaster, input.catalog, input.settings.tick.as_seconds())
 }
 
@@ -326,9 +326,9 @@ proptest! {
         jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), policy in any_policy(),
     ) {
         let mut mirror: Option<Mirror> = None;
-        run(&jobs, &settings, policy, |run, input, series, observed, turn| {
+        run(&jobs, &settings, policy, |run, input, observed, turn| {
             let mirror = mirror.get_or_insert_with(|| {
-                Mirror::new(control(input, series, policy), input.workload, input.catalog)
+                Mirror::new(control(input, policy), input.workload, input.catalog)
             });
             let ours = mirror.observe(run, observed);
             let again = mirror.control.turn(&ours, &policy.policy(&settings.policy));
@@ -352,7 +352,7 @@ proptest! {
         settings.policy.behavior = placeholders::Behavior::default();
         let mut lines: Vec<Line> = Vec::new();
         let mut successor: Option<Control> = None;
-        run(&jobs, &settings, policy, |_, input, series, observed, turn| {
+        run(&jobs, &settings, policy, |_, input, observed, turn| {
             if let Some(successor) = &mut successor {
                 let renumbered = observed.arrivals.iter().filter_map(|(shape, count)| {
                     Some((successor.intern(&input.workload.shapes[*shape as usize])?, *count))
@@ -370,7 +370,7 @@ proptest! {
             let shapes = shapes(input);
             lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, shapes.shapes()));
             if lines.len() == restart && observed.starts.is_empty() {
-                let mut control = control(input, series, policy);
+                let mut control = control(input, policy);
                 for line in &lines {
                     let tick = line.recall(input.catalog, control.shapes_mut()).tick;
                     control.recall(tick, &line.targets(input.catalog));

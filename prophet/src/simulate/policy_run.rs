@@ -8,14 +8,16 @@ use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::log::TickRecord;
 use super::named_policy::NamedPolicy;
+use super::oracle::Foreseen;
 use crate::control::{Control, Observed, Turn};
 use crate::record::{PodStarts, ShapeId};
-use crate::replay::Series;
 
 /// The policy under test.
 pub(crate) struct PolicyRun {
     /// `None` for a policy that holds no placeholders.
     control: Option<Control>,
+    /// `Some` for the oracle.
+    foreseen: Option<Foreseen>,
     policy: Policy,
     prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
@@ -38,20 +40,18 @@ pub(crate) struct PolicyRun {
 const SETTLE_SECONDS: i64 = 86_400;
 
 impl PolicyRun {
-    pub(crate) fn new(
-        world: SimulationInput<'_>,
-        named_policy: NamedPolicy,
-        series: &Series,
-    ) -> Self {
+    pub(crate) fn new(world: SimulationInput<'_>, named_policy: NamedPolicy) -> Self {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
         let tick_seconds = settings.tick.as_seconds();
-        let mut control = forecaster(named_policy, world, series)
+        let foreseen = Foreseen::default();
+        let mut control = forecaster(named_policy, world, &foreseen)
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
         let shapes = workload.shapes.iter().map(&mut number).collect();
         let policy = named_policy.policy(&settings.policy);
         Self {
             control,
+            foreseen: (named_policy == NamedPolicy::Oracle).then_some(foreseen),
             prices: Prices::new(policy.objective, catalog),
             policy,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
@@ -65,13 +65,24 @@ impl PolicyRun {
         }
     }
 
+    /// Whether the policy can hold placeholders.
+    pub(crate) fn has_control(&self) -> bool {
+        self.control.is_some()
+    }
+
+    /// Where the oracle reads the new nodes of the decision at `now`. `None` for other policies,
+    /// and while the policy only learns.
+    pub(crate) fn foreseen(&self, now: i64) -> Option<Foreseen> {
+        self.foreseen.clone().filter(|_| now >= self.decides_from)
+    }
+
     pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
         self.arrivals.extend(self.shapes[shape as usize].map(|shape| (shape, count)));
     }
 
     /// Records that pods started on nodes of a bucket.
     pub(crate) fn started(&mut self, bucket: BucketId, starts: PodStarts, now: i64) {
-        if now >= self.decides_from {
+        if self.has_control() && now >= self.decides_from {
             self.starts.push((bucket, starts));
         }
     }

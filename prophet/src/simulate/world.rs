@@ -19,12 +19,13 @@ use super::input::SimulationInput;
 use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::NamedPolicy;
 use super::policy_run::PolicyRun;
-use super::settings::GangMode;
+use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
-    JobClass, JobClassId, NEVER, Placements, Queue, Series, SimulatedCluster, SimulatedNodeId,
-    Waiting, Workload, finish, instances, pass, place,
+    JobClass, JobClassId, NEVER, Placements, Queue, SimulatedCluster, SimulatedNode,
+    SimulatedNodeId, Waiting, Workload, finish, instances, pass, place,
 };
+use crate::span::Span;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,15 +51,13 @@ struct Unstarted {
 
 /// Runs the jobs under a policy.
 ///
-/// `series` is offered demand, which only the oracle reads. `reached` is called every 256 moments
-/// with the time that the run has reached.
+/// `reached` is called every 256 moments with the time that the run has reached.
 pub fn simulate(
     world: SimulationInput<'_>,
     named_policy: NamedPolicy,
-    series: &Series,
     reached: &dyn Fn(i64),
 ) -> RunLog {
-    let mut run = Simulation::new(world, named_policy, series);
+    let mut run = Simulation::new(world, named_policy);
     run.start_minimum();
     while let Some(now) = run.next_moment() {
         run.moment(now);
@@ -104,11 +103,7 @@ pub(super) type Witness<'a> =
     dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + 'a;
 
 impl<'a> Simulation<'a> {
-    pub(super) fn new(
-        world: SimulationInput<'a>,
-        named_policy: NamedPolicy,
-        series: &Series,
-    ) -> Self {
+    pub(super) fn new(world: SimulationInput<'a>, named_policy: NamedPolicy) -> Self {
         let SimulationInput { workload, catalog, settings, window, replay, .. } = world;
         let cluster = SimulatedCluster::new(catalog, settings.scheduler, window);
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into());
@@ -122,7 +117,7 @@ impl<'a> Simulation<'a> {
         let queue = Queue::new(workload.classes.iter().map(|class| class.priority).collect());
         let tick = settings.tick.as_seconds();
         Self {
-            policy: PolicyRun::new(world, named_policy, series),
+            policy: PolicyRun::new(world, named_policy),
             world,
             cluster,
             queue,
@@ -143,6 +138,76 @@ impl<'a> Simulation<'a> {
             #[cfg(test)]
             witness: None,
         }
+    }
+
+    /// Returns, by bucket, how many nodes that are empty or missing at `now` the jobs use that are
+    /// submitted within the lead time. Nodes for jobs that are pending at `now` do not count,
+    /// because they are part of present demand.
+    fn foresee(&self, now: i64) -> Vec<u64> {
+        let settings = SimulationSettings {
+            scan: Span::seconds(1),
+            launch_latency: LaunchLatency::Constant(Span::seconds(0)),
+            launch_failure_share: 0.0,
+            ..self.world.settings.clone()
+        };
+        let until = now.saturating_add(self.world.settings.lead().seconds);
+        let mut future = self.continued(&settings, now);
+        future.scan(now);
+        future.moment(now);
+        let nodes = &mut future.cluster.nodes;
+        let busy: Vec<bool> = nodes.iter().map(SimulatedNode::has_pods).collect();
+        nodes.iter_mut().for_each(|node| node.used = false);
+        while let Some(next) = future.next_moment().filter(|next| *next <= until) {
+            future.moment(next);
+        }
+        let mut new_nodes = vec![0; self.world.catalog.len()];
+        for (id, node) in future.cluster.nodes.iter().enumerate() {
+            if node.used && !busy.get(id).is_some_and(|busy| *busy) {
+                new_nodes[node.bucket] += 1;
+            }
+        }
+        new_nodes
+    }
+
+    /// Returns the run from `now` on, without placeholders and decisions, under other settings.
+    /// Nodes that are launching become ready at `now`.
+    pub(super) fn continued<'b>(
+        &'b self,
+        settings: &'b SimulationSettings,
+        now: i64,
+    ) -> Simulation<'b> {
+        let world = SimulationInput { settings, keep_ticks: false, ..self.world };
+        let events = self.events.iter().map(|&Reverse((time, order, event))| match event {
+            Event::Launched(_) => Reverse((now, order, event)),
+            _ => Reverse((time, order, event)),
+        });
+        let mut future = Simulation {
+            policy: PolicyRun::new(world, NamedPolicy::Reactive),
+            world,
+            cluster: self.cluster.clone(),
+            queue: self.queue.clone(),
+            placements: self.placements.clone(),
+            autoscaler: self.autoscaler.continued(settings),
+            events: events.collect(),
+            next_tick: NEVER,
+            scan_at: NEVER,
+            unstarted: self.unstarted.clone(),
+            single: self.single.clone(),
+            workload: Cow::Borrowed(&self.workload),
+            counted: Vec::new(),
+            scheduled: self.scheduled,
+            next_job: self.next_job,
+            stirred: false,
+            waiting: self.waiting,
+            steps: 0,
+            #[cfg(test)]
+            witness: None,
+        };
+        for (bucket, entry) in self.world.catalog.buckets().iter().enumerate() {
+            (0..entry.groups.len()).for_each(|group| future.cluster.want(bucket, group, 0));
+        }
+        future.note_unneeded(now);
+        future
     }
 
     /// Launches the minimum number of nodes of each group, ready from the start.
@@ -342,7 +407,7 @@ impl<'a> Simulation<'a> {
         JobRecord { index: entry.index, submit: entry.submit, ran, pods, pods_hidden, instances }
     }
 
-    fn scan(&mut self, now: i64) {
+    pub(super) fn scan(&mut self, now: i64) {
         self.scan_at = NEVER;
         if self.policy.due {
             self.turn(now, false);
@@ -420,6 +485,9 @@ impl<'a> Simulation<'a> {
     /// Runs one turn: observe, decide, actuate. `keep` adds a record of each bucket to the log.
     fn turn(&mut self, now: i64, keep: bool) {
         self.policy.due = false;
+        if !keep && !self.policy.has_control() {
+            return;
+        }
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();
         let within = (self.world.window.0..self.world.window.1).contains(&now);
         let ready =
@@ -429,6 +497,9 @@ impl<'a> Simulation<'a> {
         let standing =
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         let observed = self.policy.observe(time, seen, ready, standing);
+        if let Some(foreseen) = self.policy.foreseen(now) {
+            foreseen.set(self.foresee(now));
+        }
         let turn = self.policy.turn(&observed);
         #[cfg(test)]
         self.show(&observed, turn.as_ref());

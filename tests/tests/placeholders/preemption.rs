@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tests::autoscaler::AutoscalerSettings;
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
@@ -48,6 +48,15 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     assert!(with < without, "{with} {without}");
 }
 
+/// Waits until a tick of so many seconds began one to five seconds ago. Ticks end at multiples of
+/// their length since 1970.
+async fn early_in_a_tick(seconds: u64) {
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() % seconds;
+    while !(1..5).contains(&second()) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_vanish_between_ticks_launch_nothing() {
     // The autoscaler does not scan during the test, because it would launch nodes for the pods
@@ -60,6 +69,8 @@ async fn pods_that_vanish_between_ticks_launch_nothing() {
         Plan { autoscaler: idle, ..Plan::of([NodeGroup::new("small", "m5.xlarge").sizes(0, 100)]) };
     let world = plan.start(&policy("batch", "{mode: Act, tick: 20s}")).await;
     world.wait_for_status("batch", "a first turn", |status| status["demand"] == 0).await;
+    // The burst would be the demand of a tick if a tick ended while its pods exist.
+    early_in_a_tick(20).await;
     world.apply(&job("burst", 50)).await;
     world.wait_for_status("batch", "the burst to be seen", |status| status["demand"] == 50).await;
     delete_job(&world, "burst").await;

@@ -13,7 +13,7 @@
 //! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
 //! mstl.rs           season and trend of demand, decomposed (changepoint.rs: the last level shift)
 //! paths.rs          turns the demand forecasts of the last three into new nodes (errors.rs)
-//! reference.rs      references for tables: constant, static maximum
+//! reference.rs      references for tables: constants, static maximum, a rule for bursts
 //! ```
 
 mod arima;
@@ -42,7 +42,7 @@ pub use last_value::LastValue;
 pub use moving_window::MovingWindow;
 pub use mstl::Mstl;
 pub use paths::Paths;
-pub use reference::{Constant, StaticMax};
+pub use reference::{Burst, ByHour, Constant, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;
 pub use state::StateForecaster;

@@ -34,10 +34,10 @@ pub(super) const COLUMNS: [Column; 16] = [
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
-/// The indices of [`COLUMNS`], the most important first: pending minutes, pods hidden, extra idle,
-/// extra cost, dollars, break-even price, pending pod-hours, idle hours, jobs hidden, used launches
+/// The indices of [`COLUMNS`], the most important first: pending minutes, pending pod-hours, pods
+/// hidden, extra idle, extra cost, dollars, break-even price, idle hours, jobs hidden, used launches
 /// hidden, node launches, mean, p99, p95, instance hours, placeholder writes.
-const BY_IMPORTANCE: [usize; 16] = [0, 6, 11, 12, 13, 14, 5, 10, 4, 8, 7, 1, 3, 2, 9, 15];
+const BY_IMPORTANCE: [usize; 16] = [0, 5, 6, 11, 12, 13, 14, 10, 4, 8, 7, 1, 3, 2, 9, 15];
 
 /// Returns the comparison as a table, followed by notes on its figures.
 ///
@@ -165,7 +165,9 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
         );
     }
     if has(NamedPolicy::Oracle) {
-        notes.push("oracle: reads future demand; a reference, not a bound.".into());
+        notes.push(
+            "oracle: knows the jobs of the lead time in advance, and when each job ends.".into(),
+        );
     }
     let stranded = comparison
         .policies
