@@ -62,10 +62,7 @@ impl History {
     }
 
     /// The last `n` ticks, oldest first, or all ticks if there are fewer.
-    pub fn latest(
-        &self,
-        n: usize,
-    ) -> impl ExactSizeIterator<Item = &Tick> + DoubleEndedIterator {
+    pub fn latest(&self, n: usize) -> impl ExactSizeIterator<Item = &Tick> + DoubleEndedIterator {
         self.ticks.range(self.ticks.len().saturating_sub(n)..)
     }
 }

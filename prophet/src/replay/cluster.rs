@@ -314,6 +314,13 @@ impl<'a> SimulatedCluster<'a> {
         }
     }
 
+    /// Removes the placeholders that have neither a node nor a launching node.
+    pub(crate) fn withdraw_placeholders(&mut self) {
+        for state in self.groups.iter_mut().flatten() {
+            state.wanted = state.wanted.min(state.placed + state.launching.len() as u64);
+        }
+    }
+
     /// Places pending placeholders on unneeded nodes of their group.
     pub(crate) fn settle_placeholders(&mut self) {
         for bucket in 0..self.groups.len() {

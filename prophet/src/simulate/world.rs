@@ -145,20 +145,21 @@ impl<'a> Simulation<'a> {
     /// because they are part of present demand.
     fn foresee(&self, now: i64) -> Vec<u64> {
         let settings = SimulationSettings {
-            scan: Span::seconds(1),
             launch_latency: LaunchLatency::Constant(Span::seconds(0)),
             launch_failure_share: 0.0,
             ..self.world.settings.clone()
         };
         let until = now.saturating_add(self.world.settings.lead().seconds);
         let mut future = self.continued(&settings, now);
-        future.scan(now);
-        future.moment(now);
+        future.launch_at_once(now);
         let nodes = &mut future.cluster.nodes;
         let busy: Vec<bool> = nodes.iter().map(SimulatedNode::has_pods).collect();
-        nodes.iter_mut().for_each(|node| node.used = false);
+        for node in nodes.iter_mut() {
+            node.used = false;
+        }
         while let Some(next) = future.next_moment().filter(|next| *next <= until) {
             future.moment(next);
+            future.launch_at_once(next);
         }
         let mut new_nodes = vec![0; self.world.catalog.len()];
         for (id, node) in future.cluster.nodes.iter().enumerate() {
@@ -169,13 +170,18 @@ impl<'a> Simulation<'a> {
         new_nodes
     }
 
-    /// Returns the run from `now` on, without placeholders and decisions, under other settings.
-    /// Nodes that are launching become ready at `now`.
-    pub(super) fn continued<'b>(
-        &'b self,
-        settings: &'b SimulationSettings,
-        now: i64,
-    ) -> Simulation<'b> {
+    /// Launches the nodes for pending pods without waiting for the next scan, and makes them ready
+    /// where launches take no time.
+    fn launch_at_once(&mut self, now: i64) {
+        if !self.queue.is_empty() {
+            self.scan(now);
+            self.moment(now);
+        }
+    }
+
+    /// Returns the run from `now` on, without decisions, under other settings. Nodes that are
+    /// launching become ready at `now`, and no node is launched for a placeholder.
+    fn continued<'b>(&'b self, settings: &'b SimulationSettings, now: i64) -> Simulation<'b> {
         let world = SimulationInput { settings, keep_ticks: false, ..self.world };
         let events = self.events.iter().map(|&Reverse((time, order, event))| match event {
             Event::Launched(_) => Reverse((now, order, event)),
@@ -203,10 +209,7 @@ impl<'a> Simulation<'a> {
             #[cfg(test)]
             witness: None,
         };
-        for (bucket, entry) in self.world.catalog.buckets().iter().enumerate() {
-            (0..entry.groups.len()).for_each(|group| future.cluster.want(bucket, group, 0));
-        }
-        future.note_unneeded(now);
+        future.cluster.withdraw_placeholders();
         future
     }
 
@@ -407,7 +410,7 @@ impl<'a> Simulation<'a> {
         JobRecord { index: entry.index, submit: entry.submit, ran, pods, pods_hidden, instances }
     }
 
-    pub(super) fn scan(&mut self, now: i64) {
+    fn scan(&mut self, now: i64) {
         self.scan_at = NEVER;
         if self.policy.due {
             self.turn(now, false);

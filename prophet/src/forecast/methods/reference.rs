@@ -140,9 +140,9 @@ mod tests {
 
     fn history(demand: &[u64]) -> History {
         let mut history = History::new(&sample::catalog());
-        for (minute, &demand) in demand.iter().enumerate() {
+        for (minute, &demand) in (0..).zip(demand) {
             let bucket = BucketTick { demand, ..BucketTick::default() };
-            history.record(sample::tick(minute as i64, vec![bucket]));
+            history.record(sample::tick(minute, vec![bucket]));
         }
         history
     }

@@ -1,0 +1,71 @@
+"""Replays the public logs under all policies: `evaluate.py PROPHET TRACES REPLAYS RESULTS [HALF]`.
+
+For each window of windows.py, it writes the figures of all policies to RESULTS/WINDOW.json, and for
+the last window of each log the forecast errors to RESULTS/LOG.txt. HALF is `open`, `held-out` or
+`all` (the default). A file that is newer than the program PROPHET is kept, so a run that was
+interrupted continues where it stopped. pages.py makes docs/evaluation.md from the files.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from windows import LOGS, Window, all_windows, cut
+
+CONSTANTS = [f"constant:{n}" for n in (1, 2, 4, 8, 16, 32)]
+RULES = ["by-hour:2", "by-hour:4", "by-hour:8", "burst:10m:4", "burst:5m", "ladder"]
+OURS = ["ensemble", "ensemble:0.9", "ensemble:0.95", "ensemble:0.99"]
+METHODS = ["increments:0.95", "scenario:0.9", "scenario:0.95", "scenario+arrivals:0.9", "scenario+arrivals:0.95", "onnx:0.9"]
+FUTURE = ["rates:0.8", "rates:0.9", "oracle"]
+POLICIES = ["reactive", *CONSTANTS, *RULES, *OURS, *METHODS, *FUTURE]
+UNNEEDED = ["5m", "20m"]
+"""Values of --scale-down-unneeded-time for the autoscaler alone, beside the default, 10m."""
+
+HERE = Path(__file__).parent
+
+
+def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) -> None:
+    """Runs the windows of a half."""
+    results.mkdir(parents=True, exist_ok=True)
+    for window in all_windows():
+        if half != "all" and window.held_out != (half == "held-out"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            file, begin, end = cut(window, traces, Path(folder))
+            world = ["--settings", str(HERE / window.log.settings), "--trace", str(file), "--from", begin, "--until", end]
+            simulate = ["simulate", *world, "--replays", replays, "--output", "json", "--policies"]
+            write(prophet, results / f"{window.name}.json", [*simulate, ",".join(POLICIES)])
+            for span in UNNEEDED:
+                unneeded = [*simulate, "reactive", "--scale-down-unneeded-time", span]
+                write(prophet, results / f"{window.name}-unneeded-{span}.json", unneeded)
+            if is_last(window):
+                write(prophet, results / f"{window.log.name}.txt", ["backtest", *world, "--no-decisions", "--wide"])
+
+
+def is_last(window: Window) -> bool:
+    """Whether the window is the last one of its log."""
+    return any(window == log.windows()[-1] for log in LOGS)
+
+
+def write(prophet: Path, file: Path, arguments: list[str]) -> None:
+    """Writes the output of a command into a file, unless the file is newer than the program."""
+    if file.exists() and file.stat().st_mtime > prophet.stat().st_mtime:
+        return
+    start = time.monotonic()
+    done = subprocess.run([prophet, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{file.name}: {done.stderr}")
+    file.write_text(done.stdout)
+    print(f"{file.name:30} {time.monotonic() - start:6.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case [prophet, traces, replays, results]:
+            main(Path(prophet), Path(traces), replays, Path(results), "all")
+        case [prophet, traces, replays, results, ("open" | "held-out" | "all") as half]:
+            main(Path(prophet), Path(traces), replays, Path(results), half)
+        case _:
+            sys.exit(__doc__)
