@@ -68,10 +68,10 @@ train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=
 	cargo build --release --locked
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_VENV)/bin/python $(SEEDS)
 
-evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies and forecasters on the public logs in TRACES=dir, REPLAYS times
+evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies on windows of the public logs in TRACES=dir, REPLAYS times
 	cargo build --release --locked
-	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_VENV)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
-	evaluation/run target/release/prophet $(TRACES) $(REPLAYS) docs
+	$(MODELS_VENV)/bin/python evaluation/evaluate.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
+	$(MODELS_VENV)/bin/python evaluation/pages.py $(TARGET)/evaluation docs
 
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)"

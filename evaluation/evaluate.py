@@ -34,7 +34,8 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
             continue
         with tempfile.TemporaryDirectory() as folder:
             file, begin, end = cut(window, traces, Path(folder))
-            world = ["--settings", str(HERE / window.log.settings), "--trace", str(file), "--from", begin, "--until", end]
+            world = ["--settings", str(HERE / "reference.yaml"), "--trace", str(file), "--from", begin, "--until", end]
+            world += [option for kind in window.log.types for option in ("--instance-type", kind)]
             simulate = ["simulate", *world, "--replays", replays, "--output", "json", "--policies"]
             write(prophet, results / f"{window.name}.json", [*simulate, ",".join(POLICIES)])
             for span in UNNEEDED:

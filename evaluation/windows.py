@@ -26,11 +26,12 @@ class Log:
     """The starts of the windows, in days after the first submission."""
     days: int
     """The length of a window."""
-    settings: str = "reference.yaml"
+    types: tuple[str, ...] = ()
+    """The instance types on offer, in place of those of the settings."""
 
     def file(self, traces: Path) -> Path:
         """Returns the file of the log in the folder `traces`."""
-        files = sorted(traces.glob(f"{self.name}*.gz"))
+        files = [file for file in sorted(traces.glob(f"{self.name}*.gz")) if "nodes" not in file.name]
         if not files:
             raise SystemExit(f"no log named {self.name}* in {traces}")
         return files[0]
@@ -64,7 +65,7 @@ LOGS = (
     Log("LCG", starts=(5, 6, 7, 8, 9, 10), days=1),
     Log("CTC", starts=(56, 98, 140, 182, 224, 266), days=14),
     Log("HPC2N", starts=(150, 330, 510, 690, 870, 1050), days=14),
-    Log("openb-2023-pods", starts=(119, 124, 129, 134, 139, 144), days=5, settings="openb.yaml"),
+    Log("openb", starts=(119, 124, 129, 134, 139, 144), days=5, types=("m5.8xlarge", "g4dn.4xlarge", "g5.12xlarge", "g5.48xlarge")),
 )
 
 

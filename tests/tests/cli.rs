@@ -29,11 +29,14 @@ fn log(folder: &Path) -> String {
 }
 
 #[test]
-fn the_main_command_compares_all_policies_on_a_synthetic_log() {
+fn the_main_command_compares_all_policies_on_the_example_log() {
     let (code, out, error) = run(&["simulate"]);
     assert_eq!(code, 0, "{error}");
     // The progress bar is drawn on a terminal only.
-    assert_eq!(error, "note: without --trace, this is a synthetic log of 21 days\n");
+    assert_eq!(
+        error,
+        "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster\n"
+    );
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     let policies = [
         "reactive",

@@ -18,7 +18,7 @@ use crate::trace::Trace;
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet backtest                                        a synthetic log, all forecasters
+  prophet backtest                                        an example log, all forecasters
   prophet backtest --trace jobs.csv.gz --from 14d         14 days warm up the forecasters, the rest is scored
   prophet backtest --trace log.swf --from 126d --until 140d --forecasters ensemble,state,onnx --seeds 5
   prophet backtest --trace log.swf --from 14d --no-decisions --tick 5m

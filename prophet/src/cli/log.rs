@@ -17,12 +17,12 @@ use crate::simulate::{
 };
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Job, Recipe, Trace};
+use crate::trace::{Job, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
     /// The job log: Philly CSV, SWF, openb, Borg 2019 or Prophet's own table, gzipped or plain
-    /// [default: a synthetic log]; `-` is standard input
+    /// [default: an example, four weeks of Microsoft's Philly cluster]; `-` is standard input
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
     /// Skip bad lines of the log, and report their number
@@ -93,8 +93,8 @@ pub(super) fn tick(text: &str) -> Result<Span, String> {
     if span.as_seconds() == 0 { Err("must be at least 1s".into()) } else { Ok(span) }
 }
 
-/// The default of `--from` for the synthetic log: the first 14 of its 21 days warm up the state.
-const SYNTHETIC_FROM: &str = "14d";
+/// The default of `--from` for the example log: the first 14 of its 28 days warm up the state.
+const EXAMPLE_FROM: &str = "14d";
 
 impl LogArgs {
     /// The options of the settings file, overridden by the options of the command line. `more` sets
@@ -258,10 +258,11 @@ pub(super) fn set<T>(field: &mut T, typed: Option<T>) {
 
 fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
     let Some(path) = &settings.trace else {
-        let recipe = Recipe { seed: settings.seed, ..Recipe::default() };
-        settings.from.get_or_insert(SYNTHETIC_FROM.parse().map_err(anyhow::Error::msg)?);
-        eprintln!("note: without --trace, this is a synthetic log of {} days", recipe.days);
-        return Ok(recipe.trace());
+        settings.from.get_or_insert(EXAMPLE_FROM.parse().map_err(anyhow::Error::msg)?);
+        eprintln!(
+            "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster"
+        );
+        return Ok(trace::example()?);
     };
     let read = || trace::read(Path::new(path), settings.lenient);
     let trace = progress::during(&format!("reading {path}"), read)?;

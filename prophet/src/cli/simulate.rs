@@ -13,7 +13,7 @@ use crate::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet simulate                                        a synthetic log, all policies
+  prophet simulate                                        an example log, all policies
   prophet simulate --trace jobs.csv.gz --from 8d          8 days warm up the policies, the rest is evaluated
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
   prophet simulate --trace log.swf --wait-cost 50 --launch-latency lognormal:4m:9m

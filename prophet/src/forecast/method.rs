@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A method of forecasting.
+/// A method of forecasting. Policies in a cluster offer those that are on the frontier of waiting
+/// and idling of some log. The others are baselines of the papers, for simulations and backtests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -19,21 +20,27 @@ pub enum Method {
     /// Past needs, weighted by similarity of free room, recent arrivals and time.
     State,
     /// Past needs, weighted by nearness in time of day.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     Seasonal,
     /// The decayed distribution of past needs.
     Increments,
     /// Exponential smoothing of demand with a trend and a daily season, and the errors of past
     /// forecasts.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     HoltWinters,
     /// ARIMA(7, 1, 7) over demand, and the errors of past forecasts.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     Arima,
     /// A decomposition of demand into season and trend, and the errors of past forecasts.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     Mstl,
     /// A trained model from an ONNX file.
     Onnx,
     /// Autopilot's moving window over demand.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     MovingWindow,
     /// Autopilot's recommender, which chooses among models of demand.
+    #[cfg_attr(feature = "kubernetes", schemars(skip))]
     AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,

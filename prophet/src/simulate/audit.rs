@@ -313,8 +313,9 @@ proptest! {
         prop_assert!(waits(fewer + more) <= waits(fewer));
     }
 
-    /// Jobs submitted within the first lead time wait, because the oracle decides for the first time
-    /// at the first tick. The world has one bucket, constant latency, no failures and no limits.
+    /// Jobs submitted within the first lead time wait, because the oracle decides for the first
+    /// time at the first tick. The world has one bucket, constant latency, no failures and no
+    /// limits.
     #[test]
     fn no_job_waits_for_longer_than_a_scan_under_the_oracle(
         jobs in prop::collection::vec(any_job(), 1..40), settings in any_settings(),

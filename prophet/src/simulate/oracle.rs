@@ -1,10 +1,10 @@
 //! The oracle knows the jobs of the future and when each job ends.
 //!
 //! At each decision, it continues the run for one lead time without further decisions, with
-//! launches that take no time. The scheduler and the autoscaler are those of the run, so jobs are packed in
-//! the order of time onto the nodes that exist. The headroom is the number of nodes that jobs of
-//! the future use and that are empty or missing now. With less headroom, a job would wait. With
-//! more, a node would be idle.
+//! launches that take no time. The scheduler and the autoscaler are those of the run, so jobs are
+//! packed in the order of time onto the nodes that exist. The headroom is the number of nodes that
+//! jobs of the future use and that are empty or missing now. With less headroom, a job would wait.
+//! With more, a node would be idle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -21,7 +21,7 @@ use crate::span::Span;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulationSettings {
-    /// The path of the log. When absent, a synthetic log is generated.
+    /// The path of the log. When absent, the example log is read.
     pub trace: Option<String>,
     /// Whether malformed lines of the log are skipped.
     pub lenient: bool,

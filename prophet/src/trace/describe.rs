@@ -10,7 +10,7 @@ use super::read::Trace;
 /// The statistics of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// The path of the log, or a description of a synthetic one.
+    /// The path of the log, or the name of the example.
     pub trace: String,
     /// The name of the format.
     pub format: String,

@@ -10,10 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-use super::detect::Format;
 use super::job::{Job, Work};
-use super::read::Trace;
-use super::reader::Notes;
 
 /// The parameters of a synthetic log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,14 +57,6 @@ fn season(seconds: f64) -> f64 {
 
 /// The maximum of [`season`]: a weekday at 14:00.
 const SEASON_MAX: f64 = 1.25 * 1.75;
-
-impl Recipe {
-    /// The generated jobs as a trace.
-    pub fn trace(&self) -> Trace {
-        let source = format!("synthetic, {} days, seed {}", self.days, self.seed);
-        Trace { source, format: Format::Table, jobs: generate(self), notes: Notes::default() }
-    }
-}
 
 /// Generates jobs in the order of submission. The same recipe gives the same jobs.
 pub fn generate(recipe: &Recipe) -> Vec<Job> {

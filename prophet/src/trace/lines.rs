@@ -28,7 +28,11 @@ impl Lines {
         if file.metadata()?.is_dir() {
             return Err(is_a_folder());
         }
-        let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
+        Self::new(BufReader::with_capacity(BUFFER_BYTES, file))
+    }
+
+    /// Reads the lines of `file`.
+    pub(super) fn new(mut file: impl BufRead + 'static) -> io::Result<Self> {
         let gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
         let mut source: Box<dyn BufRead> = if gzip {
             Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))

@@ -1,5 +1,6 @@
 //! Reads a log of any supported format.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::detect::{Format, detect};
@@ -10,7 +11,7 @@ use super::reader::{Notes, Row, TraceFault};
 /// A job log.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The path of the log, or a description of a synthetic one.
+    /// The path of the log, or the name of the example.
     pub source: String,
     /// The format.
     pub format: Format,
@@ -90,9 +91,33 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     read_at_most(JOBS_MAX, path, lenient)
 }
 
+/// Reads the example log: four weeks of Microsoft's Philly cluster, from 2017-10-09 on.
+///
+/// # Errors
+/// Returns an error if the log of this build cannot be read.
+pub fn example() -> Result<Trace, TraceError> {
+    read_lines(Lines::new(EXAMPLE), JOBS_MAX, Path::new(EXAMPLE_NAME), false)
+}
+
+/// The name of the example log.
+const EXAMPLE_NAME: &str = "Philly, four weeks of 2017";
+
+/// The example log. `data/README.md` has its source and its licence.
+const EXAMPLE: &[u8] = include_bytes!("../../data/philly-2017-10.csv.gz");
+
 fn read_at_most(most: usize, path: &Path, lenient: bool) -> Result<Trace, TraceError> {
+    read_lines(Lines::open(path), most, path, lenient)
+}
+
+/// Reads a log from its lines. `path` names it in errors.
+fn read_lines(
+    lines: io::Result<Lines>,
+    most: usize,
+    path: &Path,
+    lenient: bool,
+) -> Result<Trace, TraceError> {
     let failed = |source| TraceError::Read { path: path.into(), source };
-    let mut lines = Lines::open(path).map_err(failed)?;
+    let mut lines = lines.map_err(failed)?;
     let mut line = String::new();
     while line.trim().is_empty() {
         if !lines.next(&mut line).map_err(failed)? {

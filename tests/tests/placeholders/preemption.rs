@@ -50,6 +50,7 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
 
 /// Waits until a tick of so many seconds began one to five seconds ago. Ticks end at multiples of
 /// their length since 1970.
+#[expect(clippy::disallowed_methods, reason = "the ticks of the controller follow the clock")]
 async fn early_in_a_tick(seconds: u64) {
     let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() % seconds;
     while !(1..5).contains(&second()) {

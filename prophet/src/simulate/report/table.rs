@@ -35,8 +35,8 @@ pub(super) const COLUMNS: [Column; 16] = [
 ];
 
 /// The indices of [`COLUMNS`], the most important first: pending minutes, pending pod-hours, pods
-/// hidden, extra idle, extra cost, dollars, break-even price, idle hours, jobs hidden, used launches
-/// hidden, node launches, mean, p99, p95, instance hours, placeholder writes.
+/// hidden, extra idle, extra cost, dollars, break-even price, idle hours, jobs hidden, used
+/// launches hidden, node launches, mean, p99, p95, instance hours, placeholder writes.
 const BY_IMPORTANCE: [usize; 16] = [0, 5, 6, 11, 12, 13, 14, 10, 4, 8, 7, 1, 3, 2, 9, 15];
 
 /// Returns the comparison as a table, followed by notes on its figures.
