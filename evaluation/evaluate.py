@@ -1,7 +1,8 @@
 """Replays the public logs under all policies: `evaluate.py PROPHET TRACES REPLAYS RESULTS [HALF]`.
 
 For each window of windows.py, it writes the figures of all policies to RESULTS/WINDOW.json, and for
-the last window of each log the forecast errors to RESULTS/LOG.txt. HALF is `open`, `held-out` or
+the last window of each log the forecast errors to RESULTS/LOG.txt. Table 4 of the paper goes to
+RESULTS/paper.txt. HALF is `open`, `held-out` or
 `all` (the default). A file that is newer than the program PROPHET is kept, so a run that was
 interrupted continues where it stopped. pages.py makes docs/evaluation.md from the files.
 """
@@ -43,6 +44,14 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
                 write(prophet, results / f"{window.name}-unneeded-{span}.json", unneeded)
             if is_last(window):
                 write(prophet, results / f"{window.log.name}.txt", ["backtest", *world, "--no-decisions", "--wide"])
+    paper(prophet, traces, results)
+
+
+def paper(prophet: Path, traces: Path, results: Path) -> None:
+    """Repeats table 4 of the paper on Philly."""
+    folder = HERE.parent / "models" / "paper"
+    models = [option for name in ("transformer", "lstm") for option in ("--named-model", f"{name}={folder / name}.onnx")]
+    write(prophet, results / "paper.txt", ["backtest", "--paper", "--trace", str(LOGS[0].file(traces)), *models])
 
 
 def is_last(window: Window) -> bool:

@@ -162,7 +162,7 @@ def overview(results: dict[str, list[Result]]) -> str:
     return table(head, rows)
 
 
-def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], forecasts: str) -> str:
+def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], forecasts: str, paper: str) -> str:
     """Returns the page of a log."""
     head = ["policy", "job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %"]
     head += ["breaks even at $", "cost, % (interval by window)"]
@@ -229,6 +229,20 @@ The columns of pending time have the autoscaler alone.
 ```text
 {forecasts.strip()}
 ```
+{paper}"""
+
+
+def paper(results: Path) -> str:
+    """Returns the section on table 4 of the paper."""
+    return f"""
+## Table 4 of the paper
+
+`prophet backtest --paper` repeats the protocol of the paper, at ticks of five minutes, over the last
+week. `models/paper/` has the models.
+
+```text
+{(results / "paper.txt").read_text().strip()}
+```
 """
 
 
@@ -290,7 +304,7 @@ def main(results: Path, folder: Path) -> None:
         of_log = of_logs[log.name]
         unneeded = {span: with_unneeded(results, of_log, span) for span in UNNEEDED}
         forecasts = (results / f"{log.name}.txt").read_text()
-        (pages / f"{log.name}.md").write_text(page(log, of_log, unneeded, forecasts))
+        (pages / f"{log.name}.md").write_text(page(log, of_log, unneeded, forecasts, paper(results) if log == LOGS[0] else ""))
         plot(of_log, pages / f"{log.name}.svg")
     replays = json.loads((results / f"{LOGS[0].windows()[0].name}.json").read_text())["settings"]["replays"]
     prose = (HERE / "prose.md").read_text().replace("{{replays}}", str(replays))

@@ -56,6 +56,8 @@ fn philly_jobs_are_sorted_by_submission_and_zero_durations_never_ran() {
     let jobs = [("2", base, 60, 1, 1, 0, 0, 0), ("1", base + 60, 90, 20, 1, 0, 0, 0)];
     let trace = check(PHILLY, Format::Philly, &jobs);
     assert_eq!((trace.notes.never_ran, trace.jobs[0].work.split), (1, Some(Split::Full)));
+    let users: Vec<&str> = trace.jobs.iter().map(|job| job.user.as_ref()).collect();
+    assert_eq!(users, ["b", "a"]);
 }
 
 const SWF: &str = "; Version: 2.2

@@ -184,17 +184,18 @@ fn a_backtest_scores_forecasts_and_decisions() {
             .map(|score| score["horizon"].clone())
             .collect()
     };
-    for name in ["zero", "last-value", "static-max", "moving-window", "ensemble", "state", "oracle"]
-    {
+    for name in ["zero", "last-value", "static-max", "moving-window", "state", "oracle"] {
         assert_eq!(Value::from(horizons(name)), serde_json::json!([1, 2, 3, 6, "D"]), "{name}");
     }
+    assert_eq!(Value::from(horizons("blend")), serde_json::json!([1, 2, 3, 6]));
+    assert_eq!(Value::from(horizons("ensemble")), serde_json::json!(["D"]));
     let of = |name: &str, key: &str| -> Vec<f64> {
         let own = scores.iter().filter(|score| score["name"] == name);
         own.map(|score| score[key].as_f64().expect("a figure")).collect()
     };
     assert_eq!(of("oracle", "mse"), [0.0; 5]);
     assert_eq!(of("zero", "pmse"), [0.0; 5]);
-    assert!(of("ensemble", "mse").iter().all(|mse| *mse > 0.0));
+    assert!(of("blend", "mse").iter().all(|mse| *mse > 0.0));
     let decisions = object["decisions"].as_array().expect("decisions");
     let names: Vec<&str> = decisions.iter().filter_map(|policy| policy["name"].as_str()).collect();
     for name in [

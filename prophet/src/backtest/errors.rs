@@ -202,7 +202,7 @@ impl<'a> ErrorPass<'a> {
                 judged.filter(|((tally, _), _)| !tally.days.is_empty())
             {
                 scores.push(Score::of(
-                    named_forecaster.to_string(),
+                    score_name(named_forecaster, horizon),
                     horizon,
                     tally,
                     reference,
@@ -221,6 +221,15 @@ impl<'a> ErrorPass<'a> {
             faults: passes.iter().filter_map(|pass| lock(pass).fault()).collect(),
         }
     }
+}
+
+/// Returns the name of a row. With the ensemble, demand ahead is a blend of methods, which no
+/// decision uses.
+fn score_name(named_forecaster: &NamedForecaster, horizon: Horizon) -> String {
+    if *named_forecaster == ENSEMBLE && horizon != Horizon::Lead {
+        return "blend".into();
+    }
+    named_forecaster.to_string()
 }
 
 fn lock(pass: &Mutex<Pass>) -> MutexGuard<'_, Pass> {

@@ -34,8 +34,8 @@ Scoring:
   demand 1, 2, 3 and 6 ticks ahead, and D: the new nodes needed until a node ordered now is ready. Demand is offered
   demand: each job counts from its submission, for as long as it runs. Every table has the references zero,
   last-value, static-max, moving-window and oracle; the table of D also has constant:4 and ladder.
-  For D, the forecast of ensemble is the number of nodes that it holds. For demand ahead, it is the weighted average
-  of its methods' forecasts; the weights depend on their squared errors.
+  For D, the forecast of ensemble is the number of nodes that it holds. For demand ahead, the row is named blend: the
+  weighted average of methods' forecasts, with weights by their squared errors. No decision uses it.
   The decisions are those of `prophet simulate`, replayed --seeds times, under these policies: reactive, static-max,
   constant:4, best-constant, ladder, paper, moving-window, the forecasters, and oracle.
 

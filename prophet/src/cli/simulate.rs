@@ -44,6 +44,8 @@ Policies, and the information that each one uses:
   onnx[:Q]        the past: the quantile Q that a trained model forecasts; the shipped model or --model
   rates:Q         the future: the quantile Q of the nodes that the arrivals around each time would need, except those
                   within the lead time; a reference for the information in arrival rates
+  jobs:active     the future: the jobs of the lead time of users who submitted a job within the last ten minutes, and
+                  when each job ends; jobs:others those of all other users
   oracle          the future: the jobs of the lead time, and when each job ends
 A quantile Q of a method is calibrated on the past: the fraction of past times at which the held nodes sufficed is Q.";
 

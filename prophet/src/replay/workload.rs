@@ -35,6 +35,8 @@ pub(crate) struct WorkloadJob {
     pub(crate) submit: i64,
     pub(crate) runtime: i64,
     pub(crate) class: JobClassId,
+    /// The number of the user; `None` if the log has no user for the job.
+    pub(crate) user: Option<u32>,
 }
 
 /// The pods of a job, largest first, and its priority.
@@ -120,6 +122,17 @@ struct Builder {
     known: HashMap<(Work, i32), Result<JobClassId, Reason>>,
 }
 
+/// Numbers users in the order of their first jobs.
+#[derive(Default)]
+struct Users<'a>(HashMap<&'a str, u32>);
+
+impl<'a> Users<'a> {
+    fn number(&mut self, user: &'a str) -> Option<u32> {
+        let next = u32::try_from(self.0.len()).ok()?;
+        (!user.is_empty()).then(|| *self.0.entry(user).or_insert(next))
+    }
+}
+
 impl Workload {
     /// Splits jobs into pods for a catalog. Jobs that fit no bucket are omitted and listed in
     /// [`Self::unplaceable`].
@@ -127,6 +140,7 @@ impl Workload {
         let mut builder = Builder::default();
         let mut kept = Vec::with_capacity(jobs.len());
         let mut unplaceable: Vec<Unplaceable> = Vec::new();
+        let mut users = Users::default();
         for (index, job) in jobs.iter().enumerate() {
             match builder.class(job, catalog) {
                 Ok(class) => {
@@ -135,6 +149,7 @@ impl Workload {
                         submit: job.submit,
                         runtime: job.runtime,
                         class,
+                        user: users.number(&job.user),
                     });
                 }
                 Err(reason) => {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::input::SimulationInput;
 use super::log::RunLog;
-use super::named_policy::NamedPolicy;
+use super::named_policy::{KnownJobs, NamedPolicy};
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
@@ -89,7 +89,7 @@ fn job(
     priority: i32,
 ) -> Job {
     let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split };
-    Job { name: "".into(), submit, runtime, priority, work }
+    Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
 }
 
 fn cpus(millis: u64) -> Resources {
@@ -172,6 +172,7 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         Just(NamedPolicy::Ladder),
         Just(NamedPolicy::Rates(0.9)),
         Just(NamedPolicy::Oracle),
+        Just(NamedPolicy::Jobs(KnownJobs::Others)),
     ]
 }
 
@@ -476,4 +477,27 @@ fn the_static_maximum_ends_before_the_window() {
         (6_000, 9_000),
     );
     assert!(log.ticks.iter().all(|tick| tick.headroom <= 1), "it knows the job of second 6000");
+}
+
+/// Each job needs a node of its own. User a submits a job every eight minutes, and user b one job.
+#[test]
+fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
+    let of = |user: &str, submit| Job {
+        user: user.into(),
+        ..job(submit, 10_000, 1, cpus(1_000), None, 0)
+    };
+    let mut jobs: Vec<Job> = (0..9).map(|n| of("a", 480 * n)).collect();
+    jobs.push(of("b", 2_500));
+    let jobs = sorted(jobs);
+    let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }
+        .catalog()
+        .unwrap();
+    let settings = SimulationSettings::default();
+    let waiting = |known| {
+        let log = run(&jobs, &catalog, &settings, NamedPolicy::Jobs(known), ALL);
+        let late = log.jobs.iter().filter(|job| job.submit > 900 && job.wait_seconds(ALL.1) > 10);
+        late.map(|job| jobs[job.index].user.to_string()).collect::<Vec<String>>()
+    };
+    assert_eq!(waiting(KnownJobs::Active), ["b"]);
+    assert_eq!(waiting(KnownJobs::Others), vec!["a"; 7]);
 }

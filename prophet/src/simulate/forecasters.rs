@@ -15,7 +15,8 @@ use crate::forecast::{
 
 /// Returns the forecaster of a policy in a simulation.
 ///
-/// Returns `None` for a policy that holds no placeholders. Only the oracle reads `foreseen`.
+/// Returns `None` for a policy that holds no placeholders. The oracle and `jobs` read
+/// `foreseen`.
 pub(super) fn forecaster(
     named_policy: NamedPolicy,
     world: SimulationInput<'_>,
@@ -27,7 +28,7 @@ pub(super) fn forecaster(
         NamedPolicy::Rates(_) => {
             Some(Box::new(Rates::new(workload, catalog, settings.lead().seconds)))
         }
-        NamedPolicy::Oracle => Some(Box::new(Oracle(foreseen.clone()))),
+        NamedPolicy::Oracle | NamedPolicy::Jobs(_) => Some(Box::new(Oracle(foreseen.clone()))),
         _ => causal_forecaster(named_policy, settings, catalog, from)
             .map(|forecaster| forecaster as Box<dyn Forecaster>),
     }
@@ -48,6 +49,7 @@ pub(crate) fn causal_forecaster(
         NamedPolicy::Reactive
         | NamedPolicy::BestConstant
         | NamedPolicy::Rates(_)
+        | NamedPolicy::Jobs(_)
         | NamedPolicy::Oracle => None,
         NamedPolicy::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
         NamedPolicy::Constant(n) => Some(Box::new(Constant(n))),

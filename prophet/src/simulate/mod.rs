@@ -13,7 +13,7 @@
 //! autoscaler.rs   scans, launches, backoff
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
-//! oracle.rs       a reference that reads future offered demand
+//! oracle.rs       references that know the jobs of the future
 //! rates.rs        a reference that reads past and future arrivals around each moment
 //! log.rs          the record of a run
 //! figures.rs      the figures of a run
@@ -49,7 +49,7 @@ pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
-pub use named_policy::NamedPolicy;
+pub use named_policy::{KnownJobs, NamedPolicy};
 pub use report::{write_report, write_table};
 pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{

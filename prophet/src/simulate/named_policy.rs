@@ -47,9 +47,21 @@ pub enum NamedPolicy {
     /// arrivals within the lead time. Reads the future. It is a reference for a forecast from
     /// arrival rates.
     Rates(f64),
+    /// Like the oracle, but of the jobs of the lead time only those of some users are known. Reads
+    /// the future. It is a reference for what the knowledge of sessions is worth.
+    Jobs(KnownJobs),
     /// The nodes that the jobs of the lead time will use and that are empty or missing now. Reads
     /// the future: submissions and the ends of jobs.
     Oracle,
+}
+
+/// The jobs of the lead time that a reference knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownJobs {
+    /// The jobs of the users who submitted a job within the last ten minutes.
+    Active,
+    /// The jobs of all other users, and those without a user.
+    Others,
 }
 
 impl NamedPolicy {
@@ -65,7 +77,7 @@ impl NamedPolicy {
     pub(crate) fn effort(self) -> u8 {
         match self {
             Self::Forecast(Method::Ensemble | Method::Onnx, _) => 2,
-            Self::Forecast(..) | Self::Rates(_) => 1,
+            Self::Forecast(..) | Self::Rates(_) | Self::Jobs(_) | Self::Oracle => 1,
             _ => 0,
         }
     }
@@ -88,7 +100,7 @@ impl NamedPolicy {
     /// Whether the policy reads data of the future.
     #[cfg(test)]
     pub(crate) fn knows_the_future(self) -> bool {
-        matches!(self, Self::Rates(_) | Self::Oracle)
+        matches!(self, Self::Rates(_) | Self::Jobs(_) | Self::Oracle)
     }
 
     /// Returns the policy for `decide`. References get no limits, no spend cap and no behavior, so
@@ -137,6 +149,8 @@ impl FromStr for NamedPolicy {
             ("ladder", None) => Some(Self::Ladder),
             ("paper" | "paper(last-value)", None) => Some(Self::Paper),
             ("rates", q @ Some(_)) => quantile(q).flatten().map(Self::Rates),
+            ("jobs", Some("active")) => Some(Self::Jobs(KnownJobs::Active)),
+            ("jobs", Some("others")) => Some(Self::Jobs(KnownJobs::Others)),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
                 let points = Method::POINTS.into_iter().filter(|_| q.is_none());
@@ -149,7 +163,7 @@ impl FromStr for NamedPolicy {
         };
         named_policy.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, jobs:active, jobs:others, or oracle"
             )
         })
     }
@@ -174,6 +188,8 @@ impl fmt::Display for NamedPolicy {
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))
             }
             Self::Rates(quantile) => write!(f, "rates:{quantile}"),
+            Self::Jobs(KnownJobs::Active) => f.write_str("jobs:active"),
+            Self::Jobs(KnownJobs::Others) => f.write_str("jobs:others"),
             Self::Oracle => f.write_str("oracle"),
         }
     }

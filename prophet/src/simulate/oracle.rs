@@ -5,6 +5,9 @@
 //! packed in the order of time onto the nodes that exist. The headroom is the number of nodes that
 //! jobs of the future use and that are empty or missing now. With less headroom, a job would wait.
 //! With more, a node would be idle.
+//!
+//! The references `jobs:active` and `jobs:others` know the jobs of some users only, and continue
+//! the run with these.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

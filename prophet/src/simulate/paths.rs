@@ -248,7 +248,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             accelerator_kind: embedder::AcceleratorKind::default(),
             split: None,
         };
-        Job { name: "".into(), submit, runtime, priority: 0, work }
+        Job { name: "".into(), user: "".into(), submit, runtime, priority: 0, work }
     })
 }
 

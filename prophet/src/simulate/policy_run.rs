@@ -7,7 +7,7 @@ use placeholders::{Policy, Prices, Standing};
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::log::TickRecord;
-use super::named_policy::NamedPolicy;
+use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use crate::control::{Control, Observed, Turn};
 use crate::record::{PodStarts, ShapeId};
@@ -16,8 +16,8 @@ use crate::record::{PodStarts, ShapeId};
 pub(crate) struct PolicyRun {
     /// `None` for a policy that holds no placeholders.
     control: Option<Control>,
-    /// `Some` for the oracle.
-    foreseen: Option<Foreseen>,
+    /// `Some` for the oracle, with the jobs that it knows, `None` for all.
+    foreseen: Option<(Foreseen, Option<KnownJobs>)>,
     policy: Policy,
     prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
@@ -51,7 +51,11 @@ impl PolicyRun {
         let policy = named_policy.policy(&settings.policy);
         Self {
             control,
-            foreseen: (named_policy == NamedPolicy::Oracle).then_some(foreseen),
+            foreseen: match named_policy {
+                NamedPolicy::Oracle => Some((foreseen, None)),
+                NamedPolicy::Jobs(known) => Some((foreseen, Some(known))),
+                _ => None,
+            },
             prices: Prices::new(policy.objective, catalog),
             policy,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
@@ -70,9 +74,9 @@ impl PolicyRun {
         self.control.is_some()
     }
 
-    /// Where the oracle reads the new nodes of the decision at `now`. `None` for other policies,
-    /// and while the policy only learns.
-    pub(crate) fn foreseen(&self, now: i64) -> Option<Foreseen> {
+    /// Where the oracle reads the new nodes of the decision at `now`, and the jobs that it knows.
+    /// `None` for other policies, and while the policy only learns.
+    pub(crate) fn foreseen(&self, now: i64) -> Option<(Foreseen, Option<KnownJobs>)> {
         self.foreseen.clone().filter(|_| now >= self.decides_from)
     }
 

@@ -121,7 +121,14 @@ mod tests {
             let unit = Resources { cpu_millis: 8_000, ..Resources::default() };
             let work =
                 Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
-            Job { name: "".into(), submit: NOW + after, runtime: 60, priority: 0, work }
+            Job {
+                name: "".into(),
+                user: "".into(),
+                submit: NOW + after,
+                runtime: 60,
+                priority: 0,
+                work,
+            }
         };
         let jobs: Vec<Job> = arrivals.iter().map(job).collect();
         let rates = Rates::new(&Workload::new(&jobs, &catalog), &catalog, 300);

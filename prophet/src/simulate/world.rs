@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use chrono::DateTime;
 use embedder::{PodRequest, embed};
@@ -17,7 +17,7 @@ use rand_pcg::Pcg64Mcg;
 use super::autoscaler::{Autoscaler, NodeRequest};
 use super::input::SimulationInput;
 use super::log::{JobRecord, NodeRecord, RunLog};
-use super::named_policy::NamedPolicy;
+use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::record::{PodStarts, ShapeId};
@@ -92,6 +92,8 @@ pub(super) struct Simulation<'a> {
     /// The number of jobs that count and have not started.
     waiting: u64,
     policy: PolicyRun,
+    /// In a run that is continued for a reference: the jobs that it knows, and the active users.
+    known: Option<(KnownJobs, BTreeSet<u32>)>,
     steps: u64,
     /// Sees each turn, before it is actuated.
     #[cfg(test)]
@@ -134,6 +136,7 @@ impl<'a> Simulation<'a> {
             workload,
             counted: Vec::new(),
             waiting: 0,
+            known: None,
             steps: 0,
             #[cfg(test)]
             witness: None,
@@ -142,8 +145,8 @@ impl<'a> Simulation<'a> {
 
     /// Returns, by bucket, how many nodes that are empty or missing at `now` the jobs use that are
     /// submitted within the lead time. Nodes for jobs that are pending at `now` do not count,
-    /// because they are part of present demand.
-    fn foresee(&self, now: i64) -> Vec<u64> {
+    /// because they are part of present demand. Unless all jobs are known, only those that are count.
+    fn foresee(&self, now: i64, known: Option<KnownJobs>) -> Vec<u64> {
         let settings = SimulationSettings {
             launch_latency: LaunchLatency::Constant(Span::seconds(0)),
             launch_failure_share: 0.0,
@@ -151,6 +154,7 @@ impl<'a> Simulation<'a> {
         };
         let until = now.saturating_add(self.world.settings.lead().seconds);
         let mut future = self.continued(&settings, now);
+        future.known = known.map(|known| (known, self.active_users(now)));
         future.launch_at_once(now);
         let nodes = &mut future.cluster.nodes;
         let busy: Vec<bool> = nodes.iter().map(SimulatedNode::has_pods).collect();
@@ -168,6 +172,21 @@ impl<'a> Simulation<'a> {
             }
         }
         new_nodes
+    }
+
+    /// Returns the users who submitted a job within the last ten minutes.
+    fn active_users(&self, now: i64) -> BTreeSet<u32> {
+        let jobs = self.workload.jobs[..self.next_job].iter().rev();
+        let recent = jobs.take_while(|job| job.submit > now - ACTIVE_SECONDS);
+        recent.filter_map(|job| job.user).collect()
+    }
+
+    /// Whether a job is submitted: in a run that is continued for a reference, only known jobs are.
+    fn is_known(&self, job: usize) -> bool {
+        self.known.as_ref().is_none_or(|(known, active)| {
+            let is_active = self.workload.jobs[job].user.is_some_and(|user| active.contains(&user));
+            is_active == (*known == KnownJobs::Active)
+        })
     }
 
     /// Launches the nodes for pending pods without waiting for the next scan, and makes them ready
@@ -205,6 +224,7 @@ impl<'a> Simulation<'a> {
             next_job: self.next_job,
             stirred: false,
             waiting: self.waiting,
+            known: None,
             steps: 0,
             #[cfg(test)]
             witness: None,
@@ -244,7 +264,9 @@ impl<'a> Simulation<'a> {
 
     pub(super) fn moment(&mut self, now: i64) {
         while self.workload.jobs.get(self.next_job).is_some_and(|job| job.submit == now) {
-            self.submit(self.next_job, now);
+            if self.is_known(self.next_job) {
+                self.submit(self.next_job, now);
+            }
             self.next_job += 1;
             self.stirred = true;
         }
@@ -500,8 +522,8 @@ impl<'a> Simulation<'a> {
         let standing =
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         let observed = self.policy.observe(time, seen, ready, standing);
-        if let Some(foreseen) = self.policy.foreseen(now) {
-            foreseen.set(self.foresee(now));
+        if let Some((foreseen, known)) = self.policy.foreseen(now) {
+            foreseen.set(self.foresee(now, known));
         }
         let turn = self.policy.turn(&observed);
         #[cfg(test)]
@@ -596,6 +618,9 @@ impl<'a> Simulation<'a> {
 /// How long a run continues after the window for jobs that have not started, in seconds: 90 days.
 /// The limit ends runs with a job for which no group will ever have room.
 pub const WAIT_SECONDS_MAX: i64 = 90 * 86_400;
+
+/// How long ago an active user submitted the last job, in seconds: ten minutes.
+const ACTIVE_SECONDS: i64 = 600;
 
 /// The largest number of nodes with which a group starts. A larger group minimum is reduced to it.
 const MINIMUM_MAX: u64 = 100_000;

@@ -148,7 +148,8 @@ fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
         split: None,
     };
     let name = format!("{id}/{index}").into();
-    Row::Job(Job { name, submit: open.submit / 1_000_000, runtime, priority: open.priority, work })
+    let (user, submit) = (Box::default(), open.submit / 1_000_000);
+    Row::Job(Job { name, user, submit, runtime, priority: open.priority, work })
 }
 
 enum Kind {

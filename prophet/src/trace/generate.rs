@@ -112,7 +112,14 @@ fn session(start: f64, end: f64, gpu: bool, random: &mut Pcg64Mcg, jobs: &mut Ve
         let runtime: f64 = (typical * spread.sample(random)).clamp(10.0, RUNTIME_MAX);
         #[expect(clippy::cast_possible_truncation, reason = "clamped")]
         let (submit, runtime) = (START + now as i64, runtime as i64);
-        jobs.push(Job { name: Box::default(), submit, runtime, priority: 0, work: work.clone() });
+        jobs.push(Job {
+            name: Box::default(),
+            user: Box::default(),
+            submit,
+            runtime,
+            priority: 0,
+            work: work.clone(),
+        });
         now += gap.sample(random);
     }
 }

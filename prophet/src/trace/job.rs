@@ -7,6 +7,8 @@ use embedder::{AcceleratorKind, Resources, Split};
 pub struct Job {
     /// The name in the log, or the number of the row.
     pub name: Box<str>,
+    /// The user, or another group of jobs that depend on each other; empty if the log has none.
+    pub user: Box<str>,
     /// The time of submission, in seconds: Unix time if the log has it, otherwise since the log's
     /// zero.
     pub submit: i64,

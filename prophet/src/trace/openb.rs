@@ -81,6 +81,6 @@ impl Reader for Openb {
         let work =
             Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
         let name = name("name", field(&fields, self.name, "name")?)?.into();
-        Ok(Row::Job(Job { name, submit, runtime, priority: 0, work }))
+        Ok(Row::Job(Job { name, user: Box::default(), submit, runtime, priority: 0, work }))
     }
 }

@@ -5,12 +5,16 @@ use embedder::{AcceleratorKind, Resources, Split};
 
 use super::fields::split;
 use super::job::{Job, Work};
-use super::reader::{Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, index, seconds};
+use super::reader::{
+    Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, index, name, seconds,
+};
 
 /// The columns that are read.
 pub(super) const COLUMNS: [&str; 3] = ["timestamp", "duration", "num_gpus"];
 
 pub(super) struct Philly {
+    /// The virtual cluster, or the user where the log has that column.
+    user: Option<usize>,
     timestamp: usize,
     duration: usize,
     gpus: usize,
@@ -18,7 +22,9 @@ pub(super) struct Philly {
 
 impl Philly {
     pub(super) fn new(columns: &[&str]) -> Self {
+        let column = |name| columns.iter().position(|column| *column == name);
         Self {
+            user: column("user").or_else(|| column("cluster")),
             timestamp: index(columns, "timestamp"),
             duration: index(columns, "duration"),
             gpus: index(columns, "num_gpus"),
@@ -54,6 +60,8 @@ impl Reader for Philly {
         if units == 0 {
             return Ok(Row::NoSize);
         }
+        let user = self.user.map(|at| name("user", field(&fields, at, "user")?)).transpose()?;
+        let user = user.unwrap_or_default();
         let work = Work {
             units,
             unit: Resources { accelerators: 1, ..Resources::default() },
@@ -62,6 +70,7 @@ impl Reader for Philly {
         };
         Ok(Row::Job(Job {
             name: (number - 1).to_string().into(),
+            user: user.into(),
             submit,
             runtime,
             priority: 0,

@@ -18,6 +18,7 @@ const ALLOCATED: usize = 4;
 const REQUESTED: usize = 7;
 const MEMORY: usize = 9;
 const STATUS: usize = 10;
+const USER: usize = 11;
 
 #[derive(Default)]
 pub(super) struct Swf {
@@ -75,6 +76,7 @@ impl Reader for Swf {
             split: Some(Split::Full),
         };
         Ok(Row::Job(Job {
+            user: name("12 (user)", field(&fields, USER, "12 (user)")?)?.into(),
             name: name("1 (job number)", field(&fields, 0, "1 (job number)")?)?.into(),
             submit: self.start + submit,
             runtime,

@@ -16,7 +16,7 @@ use super::reader::{
 };
 
 /// The columns, in the order in which they are written.
-pub(super) const COLUMNS: [&str; 12] = [
+pub(super) const COLUMNS: [&str; 13] = [
     "job",
     "submit",
     "runtime",
@@ -29,6 +29,7 @@ pub(super) const COLUMNS: [&str; 12] = [
     "memory_bytes",
     "ephemeral_bytes",
     "priority",
+    "user",
 ];
 
 /// The columns that every table has.
@@ -134,8 +135,10 @@ impl Reader for Table {
         let kind = kind.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
         let job = get("job")?.map(|job| name("job", job)).transpose()?;
         let name = job.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
+        let user = get("user")?.map(|user| super::reader::name("user", user)).transpose()?;
         Ok(Row::Job(Job {
             name,
+            user: user.unwrap_or_default().into(),
             submit,
             runtime,
             priority,
@@ -194,7 +197,7 @@ fn split(text: Option<&str>) -> Result<Split, TraceFault> {
 /// Returns the errors of the writer.
 pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", COLUMNS.join(","))?;
-    for Job { name, submit, runtime, priority, work } in jobs {
+    for Job { name, user, submit, runtime, priority, work } in jobs {
         let Work { units, unit, accelerator_kind, split } = work;
         let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = unit;
         let (pods, units, split) = match split {
@@ -203,10 +206,10 @@ pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
             Some(Split::Even) => (String::new(), units.to_string(), "even"),
         };
         let kind = if *accelerators > 0 { accelerator_kind.as_str() } else { "" };
-        let (name, kind) = (quoted(name), quoted(kind));
+        let (name, kind, user) = (quoted(name), quoted(kind), quoted(user));
         writeln!(
             to,
-            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority}"
+            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority},{user}"
         )?;
     }
     Ok(())

@@ -73,6 +73,7 @@ impl Backtest {
             ),
             "mse, pmse: squared errors, divided by the square of the bucket's largest demand before --from; pmse counts only forecasts that are too high. wape: absolute errors, divided by demand.".into(),
             "pinball: the mean loss over the quantiles .1 to .9, .95, .975 and .99, in nodes.".into(),
+            "blend: the demand ahead of the ensemble, a weighted average of methods. No decision uses it.".into(),
             format!(
                 "coverage: how often the actual value was below, and at most equal to, the quantile {q} of the objective. For D, the headroom replaces the quantile, because the ensemble minimises cost and does not hold that quantile."
             ),

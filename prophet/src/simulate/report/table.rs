@@ -164,6 +164,12 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
                 .into(),
         );
     }
+    if settings.policies.iter().any(|named_policy| matches!(named_policy, NamedPolicy::Jobs(_))) {
+        notes.push(
+            "jobs:active, jobs:others: know the jobs of the lead time of users who submitted a job within the last ten minutes, or those of the others."
+                .into(),
+        );
+    }
     if has(NamedPolicy::Oracle) {
         notes.push(
             "oracle: knows the jobs of the lead time in advance, and when each job ends.".into(),
