@@ -20,11 +20,13 @@ RULES = ["by-hour:2", "by-hour:4", "by-hour:8", "burst:10m:4", "burst:5m", "ladd
 OURS = ["ensemble", "ensemble:0.9", "ensemble:0.95", "ensemble:0.99"]
 METHODS = ["increments:0.95", "scenario:0.9", "scenario:0.95", "scenario+arrivals:0.9", "scenario+arrivals:0.95", "onnx:0.9"]
 FUTURE = ["rates:0.8", "rates:0.9", "oracle"]
+KNOWN = ["jobs:active", "jobs:others"]
+"""References that know the jobs of some users. They run once and have a file of their own, because they take long."""
 POLICIES = ["reactive", *CONSTANTS, *RULES, *OURS, *METHODS, *FUTURE]
 UNNEEDED = ["5m", "20m"]
 """Values of --scale-down-unneeded-time for the autoscaler alone, beside the default, 10m."""
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 
 def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) -> None:
@@ -35,23 +37,26 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
             continue
         with tempfile.TemporaryDirectory() as folder:
             file, begin, end = cut(window, traces, Path(folder))
-            world = ["--settings", str(HERE / "reference.yaml"), "--trace", str(file), "--from", begin, "--until", end]
+            world = ["--settings", str(HERE / "reference.yaml"), "--trace", file.name, "--from", begin, "--until", end]
             world += [option for kind in window.log.types for option in ("--instance-type", kind)]
             simulate = ["simulate", *world, "--replays", replays, "--output", "json", "--policies"]
-            write(prophet, results / f"{window.name}.json", [*simulate, ",".join(POLICIES)])
+            write(prophet, results / f"{window.name}.json", [*simulate, ",".join(POLICIES)], Path(folder))
+            once = ["simulate", *world, "--replays", "1", "--output", "json", "--policies"]
+            write(prophet, results / f"{window.name}-known.json", [*once, ",".join(KNOWN)], Path(folder))
             for span in UNNEEDED:
                 unneeded = [*simulate, "reactive", "--scale-down-unneeded-time", span]
-                write(prophet, results / f"{window.name}-unneeded-{span}.json", unneeded)
+                write(prophet, results / f"{window.name}-unneeded-{span}.json", unneeded, Path(folder))
             if is_last(window):
-                write(prophet, results / f"{window.log.name}.txt", ["backtest", *world, "--no-decisions", "--wide"])
+                write(prophet, results / f"{window.log.name}.txt", ["backtest", *world, "--no-decisions", "--wide"], Path(folder))
     paper(prophet, traces, results)
 
 
 def paper(prophet: Path, traces: Path, results: Path) -> None:
     """Repeats table 4 of the paper on Philly."""
-    folder = HERE.parent / "models" / "paper"
-    models = [option for name in ("transformer", "lstm") for option in ("--named-model", f"{name}={folder / name}.onnx")]
-    write(prophet, results / "paper.txt", ["backtest", "--paper", "--trace", str(LOGS[0].file(traces)), *models])
+    log = LOGS[0].file(traces.resolve())
+    models = [option for name in ("transformer", "lstm") for option in ("--named-model", f"{name}={name}.onnx")]
+    backtest = ["backtest", "--paper", "--trace", str(log), *models]
+    write(prophet, results / "paper.txt", backtest, HERE.parent / "models" / "paper")
 
 
 def is_last(window: Window) -> bool:
@@ -59,12 +64,12 @@ def is_last(window: Window) -> bool:
     return any(window == log.windows()[-1] for log in LOGS)
 
 
-def write(prophet: Path, file: Path, arguments: list[str]) -> None:
-    """Writes the output of a command into a file, unless the file is newer than the program."""
+def write(prophet: Path, file: Path, arguments: list[str], folder: Path) -> None:
+    """Writes the output of a command in a folder into a file, unless it is newer than the program."""
     if file.exists() and file.stat().st_mtime > prophet.stat().st_mtime:
         return
     start = time.monotonic()
-    done = subprocess.run([prophet, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([prophet.resolve(), *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{file.name}: {done.stderr}")
     file.write_text(done.stdout)

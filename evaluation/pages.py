@@ -17,7 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from windows import LOGS, Log, Window
 
-from evaluate import CONSTANTS, OURS, POLICIES, UNNEEDED
+from evaluate import CONSTANTS, KNOWN, OURS, POLICIES, UNNEEDED
 
 Json = dict[str, Any]
 
@@ -38,9 +38,10 @@ class Result:
     """The dollars of a pending pod-hour."""
 
     def cost(self, name: str) -> tuple[float, float]:
-        """Returns the extra cost of a policy, and the cost of waiting under reactive alone."""
-        waiting = float(self.policies["reactive"]["pending_pod_hours"])
-        return float(self.policies[name]["extra_cost"]) * waiting, waiting
+        """Returns the extra cost of a policy, and the cost of waiting under reactive, in pod-hours."""
+        policy, reactive = self.policies[name], self.policies["reactive"]
+        idle = (policy["idle_dollars"] - reactive["idle_dollars"]) / self.wait
+        return pod_hours(policy) - pod_hours(reactive) + idle, pod_hours(reactive)
 
 
 def ratio(results: list[Result], part: Callable[[Result], tuple[float, float]]) -> float:
@@ -84,6 +85,11 @@ def hidden(name: str) -> Callable[[Result], tuple[float, float]]:
         result.policies[name]["pods_hidden_share"] * result.policies[name]["pods"],
         result.policies[name]["pods"],
     )
+
+
+def extra_cost(name: str) -> Callable[[Result], tuple[float, float]]:
+    """Returns, for a window, the extra cost of a policy, and the cost of waiting under reactive."""
+    return lambda result: result.cost(name)
 
 
 def break_even(name: str) -> Callable[[Result], tuple[float, float]]:
@@ -134,8 +140,8 @@ def halves(results: list[Result]) -> tuple[list[Result], list[Result]]:
 
 def cost(results: list[Result], name: str) -> str:
     """Returns the extra cost of a policy with its interval by windows, in %."""
-    low, high = interval(results, lambda result: result.cost(name))
-    return f"{percent(ratio(results, lambda result: result.cost(name)))} ({percent(low)} to {percent(high)})"
+    low, high = interval(results, extra_cost(name))
+    return f"{percent(ratio(results, extra_cost(name)))} ({percent(low)} to {percent(high)})"
 
 
 def overview(results: dict[str, list[Result]]) -> str:
@@ -155,11 +161,27 @@ def overview(results: dict[str, list[Result]]) -> str:
                     percent(ratio(of_log, idling(name)), 2),
                     percent(equal_constant(of_log, name), 2),
                     f"{ratio(of_log, break_even(name)):.2f}",
-                    percent(ratio(held_out, lambda result, name=name: result.cost(name))),  # type: ignore[misc]
-                    percent(ratio(seen, lambda result, name=name: result.cost(name))),  # type: ignore[misc]
+                    percent(ratio(held_out, extra_cost(name))),
+                    percent(ratio(seen, extra_cost(name))),
                 ]
             )
     return table(head, rows)
+
+
+def knowledge(results: dict[str, list[Result]]) -> str:
+    """Returns the table of what more knowledge of the future is worth: the extra cost on each log."""
+    known = [
+        ("the past", ["ensemble"]),
+        ("and the arrival rates of the next half hour", ["rates:0.8", "rates:0.9"]),
+        ("the next jobs of users active in the last ten minutes, and no others", ["jobs:active"]),
+        ("the next jobs of all other users", ["jobs:others"]),
+        ("all next jobs, and their ends", ["oracle"]),
+    ]
+    rows = []
+    for knows, names in known:
+        costs = [min(ratio(of_log, extra_cost(name)) for name in names) for of_log in results.values()]
+        rows.append([knows, ", ".join(f"`{name}`" for name in names), *(percent(cost) for cost in costs)])
+    return table(["known", "policy", *results], rows)
 
 
 def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], forecasts: str, paper: str) -> str:
@@ -167,7 +189,7 @@ def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], for
     head = ["policy", "job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %"]
     head += ["breaks even at $", "cost, % (interval by window)"]
     rows = []
-    for name in POLICIES[1:]:
+    for name in [*POLICIES[1:], *KNOWN]:
         rows.append(
             [
                 f"`{name}`",
@@ -202,7 +224,10 @@ def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], for
                 f"{policies['reactive']['jobs']:.0f}",
                 f"{minutes(policies['reactive']):.0f}",
                 f"{pod_hours(policies['reactive']):.1f}",
-                *(percent(policies[name]["extra_cost"]) for name in ("constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle")),
+                *(
+                    percent(ratio([result], extra_cost(name)))
+                    for name in ("constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle")
+                ),
             ]
         )
     head_windows = ["window", "jobs", "pending minutes", "pending pod-hours"]
@@ -227,9 +252,15 @@ The columns of pending time have the autoscaler alone.
 ## Forecasts in the last window
 
 ```text
-{forecasts.strip()}
+{plain(forecasts)}
 ```
 {paper}"""
+
+
+def plain(text: str) -> str:
+    """Returns the output of a command without the folders of the log."""
+    first, rest = text.strip().split("\n", 1)
+    return f"{first.rsplit('/', 1)[-1]}\n{rest}"
 
 
 def paper(results: Path) -> str:
@@ -241,7 +272,7 @@ def paper(results: Path) -> str:
 week. `models/paper/` has the models.
 
 ```text
-{(results / "paper.txt").read_text().strip()}
+{plain((results / "paper.txt").read_text())}
 ```
 """
 
@@ -281,17 +312,18 @@ def read(results: Path, window: Window, suffix: str = "") -> Result:
     return Result(window, policies, report["wait_dollars_per_pod_hour"])
 
 
+def with_known(results: Path, result: Result) -> Result:
+    """Returns the window with the references that know the jobs of some users."""
+    known = read(results, result.window, "-known").policies
+    return Result(result.window, {**known, **result.policies}, result.wait)
+
+
 def with_unneeded(results: Path, of_log: list[Result], span: str) -> list[Result]:
     """Returns the windows with `unneeded`, the autoscaler that removes nodes after `span`."""
     changed = []
     for result in of_log:
-        reactive = result.policies["reactive"]
         other = read(results, result.window, f"-unneeded-{span}").policies["reactive"]
-        waiting = pod_hours(reactive)
-        idle = other["idle_dollars"] - reactive["idle_dollars"]
-        extra = (pod_hours(other) - waiting + idle / result.wait) / waiting
-        policies = {**result.policies, "unneeded": {**other, "extra_cost": extra}}
-        changed.append(Result(result.window, policies, result.wait))
+        changed.append(Result(result.window, {**result.policies, "unneeded": other}, result.wait))
     return changed
 
 
@@ -299,7 +331,7 @@ def main(results: Path, folder: Path) -> None:
     """Writes all pages."""
     pages = folder / "evaluation"
     pages.mkdir(exist_ok=True)
-    of_logs = {log.name: [read(results, window) for window in log.windows()] for log in LOGS}
+    of_logs = {log.name: [with_known(results, read(results, window)) for window in log.windows()] for log in LOGS}
     for log in LOGS:
         of_log = of_logs[log.name]
         unneeded = {span: with_unneeded(results, of_log, span) for span in UNNEEDED}
@@ -309,7 +341,11 @@ def main(results: Path, folder: Path) -> None:
     replays = json.loads((results / f"{LOGS[0].windows()[0].name}.json").read_text())["settings"]["replays"]
     prose = (HERE / "prose.md").read_text().replace("{{replays}}", str(replays))
     figures = "\n\n".join(f"[![{log.name}](evaluation/{log.name}.svg)](evaluation/{log.name}.md)" for log in LOGS)
-    prose = prose.replace("{{overview}}", overview(of_logs)).replace("{{figures}}", figures)
+    prose = (
+        prose.replace("{{overview}}", overview(of_logs))
+        .replace("{{figures}}", figures)
+        .replace("{{knowledge}}", knowledge(of_logs))
+    )
     (folder / "evaluation.md").write_text(prose)
 
 

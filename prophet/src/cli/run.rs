@@ -1,5 +1,6 @@
 //! `prophet run`: the controller.
 
+use std::io::IsTerminal as _;
 #[cfg(feature = "serve")]
 use std::net::SocketAddr;
 
@@ -79,7 +80,12 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
 
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("PROPHET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours would be escape codes in the log of a container.
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

@@ -69,6 +69,9 @@ impl Reader for Swf {
             memory_bytes: kilobytes * 1_024,
             ..Resources::default()
         };
+        // -1 means that the user is unknown.
+        let user = fields.get(USER).filter(|user| **user != "-1");
+        let user = user.map(|user| name("12 (user)", user)).transpose()?.unwrap_or_default().into();
         let work = Work {
             units,
             unit,
@@ -76,7 +79,7 @@ impl Reader for Swf {
             split: Some(Split::Full),
         };
         Ok(Row::Job(Job {
-            user: name("12 (user)", field(&fields, USER, "12 (user)")?)?.into(),
+            user,
             name: name("1 (job number)", field(&fields, 0, "1 (job number)")?)?.into(),
             submit: self.start + submit,
             runtime,

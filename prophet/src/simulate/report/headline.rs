@@ -115,8 +115,9 @@ fn hours(figures: &Figures) -> f64 {
 /// A row of the table: its name, and its value. The last argument has the figures of `reactive`.
 type Row = (&'static str, fn(&Figures, &Figures) -> String);
 
-const ROWS: [Row; 8] = [
-    ("hours waited", |f, _| grouped(hours(f))),
+const ROWS: [Row; 9] = [
+    ("hours that jobs waited", |f, _| grouped(hours(f))),
+    ("hours that pods waited", |f, _| grouped(f.pending_pod_hours)),
     ("jobs that waited, %", |f, _| format!("{:.1}", 100.0 * (1.0 - f.jobs_hidden_share))),
     ("95 % of jobs waited at most, min", |f, _| format!("{:.1}", f.pending_minutes.p95)),
     ("idle node-hours", |f, _| grouped(f.idle_instance_hours)),
