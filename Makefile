@@ -70,7 +70,7 @@ train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=
 
 evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies on windows of the public logs in TRACES=dir, REPLAYS times
 	cargo build --release --locked
-	$(MODELS_VENV)/bin/python evaluation/evaluate.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
+	$(MODELS_VENV)/bin/python evaluation/replay.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
 	$(MODELS_VENV)/bin/python evaluation/pages.py $(TARGET)/evaluation docs
 
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir

@@ -1,6 +1,6 @@
 """Makes docs/evaluation.md and its pages: `pages.py RESULTS FOLDER`.
 
-RESULTS has the files of evaluate.py. FOLDER gets evaluation.md, which begins with prose.md, and in
+RESULTS has the files of replay.py. FOLDER gets evaluation.md, which begins with prose.md, and in
 evaluation/ a page and a plot for each log.
 """
 
@@ -17,7 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from windows import LOGS, Log, Window
 
-from evaluate import CONSTANTS, KNOWN, OURS, POLICIES, UNNEEDED
+from replay import CONSTANTS, KNOWN, OURS, POLICIES, UNNEEDED
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Replays the public logs under all policies: `evaluate.py PROPHET TRACES REPLAYS RESULTS [HALF]`.
+"""Replays the public logs under all policies: `replay.py PROPHET TRACES REPLAYS RESULTS [HALF]`.
 
 For each window of windows.py, it writes the figures of all policies to RESULTS/WINDOW.json, and for
 the last window of each log the forecast errors to RESULTS/LOG.txt. Table 4 of the paper goes to
