@@ -15,9 +15,8 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from windows import LOGS, Log, Window
-
 from replay import CONSTANTS, KNOWN, OURS, POLICIES, UNNEEDED
+from windows import LOGS, Log, Window
 
 Json = dict[str, Any]
 
