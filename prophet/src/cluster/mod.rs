@@ -15,6 +15,7 @@
 //! templates.rs     the templates of placeholders
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
+//! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
 //! clock.rs         the only module that reads a clock
 //! ```
@@ -37,6 +38,7 @@ mod sources;
 mod standing;
 mod surroundings;
 mod templates;
+mod unwritten;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

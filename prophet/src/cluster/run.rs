@@ -19,6 +19,7 @@ use super::settings::PolicySettings;
 use super::standing::Stands;
 use super::surroundings::Surroundings;
 use super::templates::templates;
+use super::unwritten::Unwritten;
 use crate::catalog::{Offers, Sizes, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
@@ -26,7 +27,7 @@ use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{Appended, BucketExtras, EndedLaunch, Journal, LaunchEnd, Line};
+use crate::record::store::{BucketExtras, EndedLaunch, Journal, LaunchEnd, Line};
 use crate::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
@@ -43,12 +44,29 @@ pub struct PolicyController {
     launches: Launches,
     /// Launches that are not in the history yet.
     unrecorded: Vec<EndedLaunch>,
+    /// Lines that could not be written to the history yet.
+    unwritten: Unwritten,
+    /// Whether the launches of the history are learnt.
+    launches_recalled: bool,
+    /// Why the history could not be read, and when it is read again.
+    history_failure: Option<HistoryFailure>,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
     unlearnt: Vec<(PodClass, u64)>,
     blindness: Blindness,
     /// The day before which all days of the history are closed.
     closed: Option<NaiveDate>,
 }
+
+/// A failure to read the history.
+struct HistoryFailure {
+    error: String,
+    /// The time of the next attempt, and the seconds until then.
+    retry: (DateTime<Utc>, i64),
+}
+
+/// The seconds until the history is read again after a first failure, and at most. A replay reads
+/// up to 14 days, so it is not repeated at every turn.
+const RETRY_SECONDS: (i64, i64) = (10, 600);
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
@@ -94,7 +112,7 @@ impl PolicyController {
         outcome.offers = Some(Arc::clone(&offers));
 
         if let Err(error) = self.prepare(key, &settings, &offers, around.config, now).await {
-            outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+            outcome.fault(Cause::HistoryFailed, error);
         }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
@@ -147,8 +165,37 @@ impl PolicyController {
         }
     }
 
-    /// Rebuilds the control from the history if its configuration changed.
+    /// Rebuilds the control from the history if its configuration changed, unless the history
+    /// failed a short time ago. An error is why the history cannot be read.
     async fn prepare(
+        &mut self,
+        key: &Key,
+        settings: &PolicySettings,
+        offers: &Offers,
+        config: &Config,
+        now: DateTime<Utc>,
+    ) -> Result<(), String> {
+        let last = self.history_failure.take();
+        if let Some(HistoryFailure { error, retry: (at, _) }) = &last
+            && now < *at
+        {
+            let error = error.clone();
+            self.history_failure = last;
+            return Err(error);
+        }
+        let rebuilt = self.rebuild(key, settings, offers, config, now).await;
+        rebuilt.map_err(|error| {
+            let error = format!("{error:#}");
+            let (first, most) = RETRY_SECONDS;
+            let seconds = last.map_or(first, |last| (2 * last.retry.1).min(most));
+            let retry = (now + TimeDelta::seconds(seconds), seconds);
+            self.history_failure = Some(HistoryFailure { error: error.clone(), retry });
+            error
+        })
+    }
+
+    /// Rebuilds the control from the history if its configuration changed.
+    async fn rebuild(
         &mut self,
         key: &Key,
         settings: &PolicySettings,
@@ -164,14 +211,20 @@ impl PolicyController {
                 Journal::open(place.clone(), &name).await.context("failed to open the history")?,
             );
         }
-        if self.control.is_none()
+        if !self.launches_recalled
             && let Some(journal) = &self.journal
         {
-            // The latencies are read first, because the forecasts' lead time depends on them.
+            // The latencies are read first, because the forecasts' lead time depends on them. They
+            // are learnt once all of them are read, so that a failure does not repeat some.
             let mut replay = journal.replay(Some(now - RECALLED)).await?;
+            let mut launches: Vec<EndedLaunch> = Vec::new();
             while let Some(line) = replay.next().await? {
-                line.launches.iter().for_each(|launch| self.launches.learn(launch));
+                launches.extend(line.launches);
             }
+            for launch in &launches {
+                self.launches.learn(launch);
+            }
+            self.launches_recalled = true;
         }
         let config = self.config(settings, offers, config);
         if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
@@ -382,7 +435,7 @@ impl PolicyController {
             placeholders: outcome.observed.standing.placeholders(bucket.bucket),
         });
         let extras: Vec<BucketExtras> = extras.collect();
-        let line = &Line::new(
+        let line = Line::new(
             &history_name(key),
             tick,
             &extras,
@@ -390,13 +443,8 @@ impl PolicyController {
             &offers.catalog,
             control.shapes(),
         );
-        match journal.append(line).await.context("failed to write the history")? {
-            Appended::Written { cut: Some(fault) } => tracing::warn!(%fault, "torn line cut off"),
-            Appended::NotLater { last } => {
-                tracing::warn!(%last, "tick dropped: the clock went back");
-            }
-            Appended::Written { cut: None } => {}
-        }
+        self.unwritten.push(line);
+        self.unwritten.write(journal).await.context("failed to write the history")?;
         if self.closed != Some(now.date_naive()) {
             journal
                 .compact(now.date_naive())

@@ -97,6 +97,11 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
+    /// Whether the line itself cannot be written, whatever the state of the storage.
+    pub(crate) fn is_of_the_line(&self) -> bool {
+        matches!(self, Self::OtherPolicy { .. } | Self::TooLong(_) | Self::Text(_))
+    }
+
     /// A conversion for `map_err`: an operation of the store on `file` failed.
     pub(crate) fn store(
         act: &'static str,
