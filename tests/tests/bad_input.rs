@@ -74,7 +74,7 @@ static ROWS: &[Row] = &[
     ("a YAML file as a log", Text("instanceTypes:\n- name: a\n"), LOG, 1, "prophet: FILE:1: not a known format; the first line is \"instanceTypes:\". Known formats are Philly CSV, SWF, Alibaba openb pods, Borg 2019 events (JSON lines) and the job table, whose first line has the names of its columns (docs/trace-format.md)"),
     ("a header with other names", Text("submit,duration,cpu_millis\n1,2,3\n"), LOG, 1, "prophet: FILE:1: the header lacks the column runtime and has the unknown column duration (docs/trace-format.md lists the columns of a job table)"),
     ("a header with other names only", Text("submit_time,run_time,cpus\n1,2,3\n"), LOG, 1, "prophet: FILE:1: the header lacks the columns submit, runtime and has the unknown columns submit_time, run_time, cpus (docs/trace-format.md lists the columns of a job table)"),
-    ("unknown columns", Text("submit,runtime,user,queue\n1,2,a,b\n"), LOG, 1, "prophet: FILE:1: the header has the unknown columns user, queue (docs/trace-format.md lists the columns of a job table)"),
+    ("unknown columns", Text("submit,runtime,team,queue\n1,2,a,b\n"), LOG, 1, "prophet: FILE:1: the header has the unknown columns team, queue (docs/trace-format.md lists the columns of a job table)"),
     ("a repeated column in any letter case", Text("submit,runtime,Submit\n1,2,3\n"), LOG, 1, "prophet: FILE:1: the header repeats the column submit (docs/trace-format.md lists the columns of a job table)"),
     ("semicolons", Text("submit;runtime;pods\n1;2;3\n"), LOG, 1, "prophet: FILE:1: the columns are separated by semicolons: separate them with commas"),
     ("tabs", Text("submit\truntime\n1\t2\n"), LOG, 1, "prophet: FILE:1: the columns are separated by tabs: separate them with commas"),
