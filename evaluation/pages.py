@@ -267,8 +267,8 @@ def paper(results: Path) -> str:
     return f"""
 ## Table 4 of the paper
 
-`prophet backtest --paper` repeats the protocol of the paper, at ticks of five minutes, over the last
-week. `models/paper/` has the models.
+`prophet backtest --paper` repeats the protocol of the paper, at ticks of five minutes, over the
+last week. `models/paper/` has the models.
 
 ```text
 {plain((results / "paper.txt").read_text())}

@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
 
     /// Returns, by bucket, how many nodes that are empty or missing at `now` the jobs use that are
     /// submitted within the lead time. Nodes for jobs that are pending at `now` do not count,
-    /// because they are part of present demand. Unless all jobs are known, only those that are count.
+    /// because they are part of present demand. If not all jobs are `known`, only these count.
     fn foresee(&self, now: i64, known: Option<KnownJobs>) -> Vec<u64> {
         let settings = SimulationSettings {
             launch_latency: LaunchLatency::Constant(Span::seconds(0)),
