@@ -59,7 +59,7 @@ mod tests {
 
     fn line(minute: i64) -> Line {
         let text = format!(
-            r#"{{"v":1,"time":"{}","policy":"a.b","buckets":[]}}"#,
+            r#"{{"v":1,"time":"{}","policy":"a.b","buckets":{{}}}}"#,
             (DateTime::UNIX_EPOCH + TimeDelta::minutes(minute)).to_rfc3339()
         );
         Line::parse(text.as_bytes()).unwrap()
