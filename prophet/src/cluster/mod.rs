@@ -15,6 +15,7 @@
 //! templates.rs     the templates of placeholders
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
+//! retry.rs         when the history is read again after a failure
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
 //! clock.rs         the only module that reads a clock
@@ -32,6 +33,7 @@ mod gather;
 mod launches;
 mod launching;
 mod remote_model;
+mod retry;
 mod run;
 mod settings;
 mod sources;

@@ -15,6 +15,7 @@ use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
 use super::launches::Launches;
 use super::launching::Launching;
+use super::retry::Retry;
 use super::settings::PolicySettings;
 use super::standing::Stands;
 use super::surroundings::Surroundings;
@@ -48,25 +49,14 @@ pub struct PolicyController {
     unwritten: Unwritten,
     /// Whether the launches of the history are learnt.
     launches_recalled: bool,
-    /// Why the history could not be read, and when it is read again.
-    history_failure: Option<HistoryFailure>,
+    /// When the history is read again after a failure.
+    retry: Retry,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
     unlearnt: Vec<(PodClass, u64)>,
     blindness: Blindness,
     /// The day before which all days of the history are closed.
     closed: Option<NaiveDate>,
 }
-
-/// A failure to read the history.
-struct HistoryFailure {
-    error: String,
-    /// The time of the next attempt, and the seconds until then.
-    retry: (DateTime<Utc>, i64),
-}
-
-/// The seconds until the history is read again after a first failure, and at most. A replay reads
-/// up to 14 days, so it is not repeated at every turn.
-const RETRY_SECONDS: (i64, i64) = (10, 600);
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
@@ -111,7 +101,11 @@ impl PolicyController {
         };
         outcome.offers = Some(Arc::clone(&offers));
 
-        if let Err(error) = self.prepare(key, &settings, &offers, around.config, now).await {
+        if self.retry.error(now).is_none() {
+            let prepared = self.prepare(key, &settings, &offers, around.config, now).await;
+            self.retry.note(prepared.err().map(|error| format!("{error:#}")), now);
+        }
+        if let Some(error) = self.retry.error(now) {
             outcome.fault(Cause::HistoryFailed, error);
         }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
@@ -165,37 +159,8 @@ impl PolicyController {
         }
     }
 
-    /// Rebuilds the control from the history if its configuration changed, unless the history
-    /// failed a short time ago. An error is why the history cannot be read.
-    async fn prepare(
-        &mut self,
-        key: &Key,
-        settings: &PolicySettings,
-        offers: &Offers,
-        config: &Config,
-        now: DateTime<Utc>,
-    ) -> Result<(), String> {
-        let last = self.history_failure.take();
-        if let Some(HistoryFailure { error, retry: (at, _) }) = &last
-            && now < *at
-        {
-            let error = error.clone();
-            self.history_failure = last;
-            return Err(error);
-        }
-        let rebuilt = self.rebuild(key, settings, offers, config, now).await;
-        rebuilt.map_err(|error| {
-            let error = format!("{error:#}");
-            let (first, most) = RETRY_SECONDS;
-            let seconds = last.map_or(first, |last| (2 * last.retry.1).min(most));
-            let retry = (now + TimeDelta::seconds(seconds), seconds);
-            self.history_failure = Some(HistoryFailure { error: error.clone(), retry });
-            error
-        })
-    }
-
     /// Rebuilds the control from the history if its configuration changed.
-    async fn rebuild(
+    async fn prepare(
         &mut self,
         key: &Key,
         settings: &PolicySettings,
