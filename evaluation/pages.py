@@ -143,27 +143,30 @@ def cost(results: list[Result], name: str) -> str:
     return f"{percent(ratio(results, extra_cost(name)))} ({percent(low)} to {percent(high)})"
 
 
+COLUMNS = ["job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %", "breaks even at $"]
+"""The columns of `cells`."""
+
+
+def cells(results: list[Result], name: str) -> list[str]:
+    """Returns the figures of a policy that every table of policies has."""
+    return [
+        percent(ratio(results, removed(name, minutes))),
+        percent(ratio(results, removed(name, pod_hours))),
+        percent(ratio(results, hidden(name))),
+        percent(ratio(results, idling(name)), 2),
+        percent(equal_constant(results, name), 2),
+        f"{ratio(results, break_even(name)):.2f}",
+    ]
+
+
 def overview(results: dict[str, list[Result]]) -> str:
     """Returns the first table: a few policies on all logs."""
-    head = ["log, policy", "job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %"]
-    head += ["breaks even at $", "cost, held out, %", "cost, open, %"]
+    head = ["log, policy", *COLUMNS, "cost, held out, %", "cost, open, %"]
     rows = []
     for log, of_log in results.items():
-        held_out, seen = halves(of_log)
         for name in SHOWN:
-            rows.append(
-                [
-                    f"{log}, `{name}`",
-                    percent(ratio(of_log, removed(name, minutes))),
-                    percent(ratio(of_log, removed(name, pod_hours))),
-                    percent(ratio(of_log, hidden(name))),
-                    percent(ratio(of_log, idling(name)), 2),
-                    percent(equal_constant(of_log, name), 2),
-                    f"{ratio(of_log, break_even(name)):.2f}",
-                    percent(ratio(held_out, extra_cost(name))),
-                    percent(ratio(seen, extra_cost(name))),
-                ]
-            )
+            costs = [percent(ratio(half, extra_cost(name))) for half in halves(of_log)]
+            rows.append([f"{log}, `{name}`", *cells(of_log, name), *costs])
     return table(head, rows)
 
 
@@ -185,35 +188,11 @@ def knowledge(results: dict[str, list[Result]]) -> str:
 
 def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], forecasts: str, paper: str) -> str:
     """Returns the page of a log."""
-    head = ["policy", "job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %"]
-    head += ["breaks even at $", "cost, % (interval by window)"]
-    rows = []
-    for name in [*POLICIES[1:], *KNOWN]:
-        rows.append(
-            [
-                f"`{name}`",
-                percent(ratio(results, removed(name, minutes))),
-                percent(ratio(results, removed(name, pod_hours))),
-                percent(ratio(results, hidden(name))),
-                percent(ratio(results, idling(name)), 2),
-                percent(equal_constant(results, name), 2),
-                f"{ratio(results, break_even(name)):.2f}",
-                cost(results, name),
-            ]
-        )
+    head = ["policy", *COLUMNS, "cost, % (interval by window)"]
+    rows = [[f"`{name}`", *cells(results, name), cost(results, name)] for name in [*POLICIES[1:], *KNOWN]]
     for span, of_span in unneeded.items():
-        rows.append(
-            [
-                f"`reactive`, unneeded after {span}",
-                percent(ratio(of_span, removed("unneeded", minutes))),
-                percent(ratio(of_span, removed("unneeded", pod_hours))),
-                percent(ratio(of_span, hidden("unneeded"))),
-                percent(ratio(of_span, idling("unneeded")), 2),
-                percent(equal_constant(of_span, "unneeded"), 2),
-                f"{ratio(of_span, break_even('unneeded')):.2f}",
-                cost(of_span, "unneeded"),
-            ]
-        )
+        name = f"`reactive`, unneeded after {span}"
+        rows.append([name, *cells(of_span, "unneeded"), cost(of_span, "unneeded")])
     windows = []
     for result in results:
         policies, window = result.policies, result.window
