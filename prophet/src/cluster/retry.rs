@@ -42,7 +42,7 @@ mod tests {
         let mut now = DateTime::UNIX_EPOCH;
         let mut fail_until_due = |retry: &mut Retry| {
             retry.note(Some("gone".into()), now);
-            let waits = (1..).find(|s| retry.error(now + TimeDelta::seconds(*s)).is_none());
+            let waits = (1..=600).find(|s| retry.error(now + TimeDelta::seconds(*s)).is_none());
             now += TimeDelta::seconds(waits.unwrap());
             waits.unwrap()
         };
