@@ -110,7 +110,9 @@ pub struct Group {
 /// An instance type with its capacity type and kind of accelerator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// The name: the instance type, followed by `/spot` for spot capacity.
+    /// The name: the instance type, followed by `/spot` for spot capacity, followed by what
+    /// distinguishes it from other buckets of its instance type and capacity type, such as
+    /// `m5.xlarge/spot/team=a,web:NoSchedule`.
     pub name: String,
     /// The capacity type of its instances.
     pub capacity_type: CapacityType,
@@ -123,6 +125,23 @@ pub struct Bucket {
     pub hourly: MicroDollars,
     /// The groups in which its instances can be launched: at least one.
     pub groups: Vec<Group>,
+}
+
+/// What distinguishes a bucket from others of its instance type and capacity type, as its name has
+/// it, separated by commas. Empty if nothing does.
+pub fn parts_of_name(name: &str) -> &str {
+    let Some((_, rest)) = name.split_once('/') else { return "" };
+    match rest.strip_prefix("spot") {
+        Some("") => "",
+        Some(parts) if parts.starts_with('/') => &parts[1..],
+        _ => rest,
+    }
+}
+
+/// The instance type and capacity type in a bucket's name.
+fn plain_name(name: &str) -> &str {
+    let parts = parts_of_name(name);
+    if parts.is_empty() { name } else { &name[..name.len() - parts.len() - 1] }
 }
 
 /// The buckets on offer, ascending by allocatable resources, then price, then name.
@@ -196,6 +215,21 @@ impl Catalog {
     /// Always false, because a catalog has at least one bucket.
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
+    }
+
+    /// The buckets that a recorded name denotes: the bucket of that name. If there is none, all
+    /// buckets of the same instance type and capacity type, because the name of a bucket changes
+    /// when the groups of an instance type begin or cease to differ.
+    pub fn named(&self, name: &str) -> Vec<BucketId> {
+        let those = |of: &dyn Fn(&Bucket) -> bool| -> Vec<BucketId> {
+            (0..self.len()).filter(|&id| of(&self.buckets[id])).collect()
+        };
+        let exact = those(&|bucket| bucket.name == name);
+        if exact.is_empty() {
+            those(&|bucket| plain_name(&bucket.name) == plain_name(name))
+        } else {
+            exact
+        }
     }
 
     /// Returns the buckets that admit a pod of this shape and that it fits on while they are empty.

@@ -5,7 +5,7 @@
 //! gate holds it until [`crate::actuate`] removes the gate, because a pod that a ReplicaSet
 //! recreates after a preemption must not cause a launch by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{Resources, UNLIMITED};
 use serde_json::{Map, Value, json};
@@ -22,6 +22,9 @@ pub const GROUP_LABEL: &str = "prophet.dev/group";
 
 /// The label with the digest of the template. Each template has its own ReplicaSet.
 pub const TEMPLATE_LABEL: &str = "prophet.dev/template";
+
+/// The label of a node with its instance type.
+const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 
 /// The annotation with the full name of the bucket.
 pub const BUCKET_ANNOTATION: &str = "prophet.dev/bucket";
@@ -61,6 +64,9 @@ pub struct Template {
     pub accelerator_kind: String,
     /// The labels that a node must have (`nodeSelector`).
     pub pins: BTreeMap<String, String>,
+    /// The instance types of the group. If there are several, a node must be of one of them
+    /// (required node affinity). A single one is among `pins`.
+    pub instance_types: BTreeSet<String>,
     /// The taints that a placeholder tolerates, as (key, value, effect).
     pub taints: Vec<(String, String, String)>,
     /// The priority class of a placeholder.
@@ -220,6 +226,14 @@ impl Template {
             "securityContext": {"runAsNonRoot": true, "runAsUser": 65535, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [self.container()],
         });
+        if self.instance_types.len() > 1 {
+            let of_type = json!({
+                "key": INSTANCE_TYPE_LABEL, "operator": "In", "values": self.instance_types,
+            });
+            spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [of_type]}],
+            }}});
+        }
         if held {
             spec["schedulingGates"] = json!([{"name": HOLD_GATE}]);
         }

@@ -2,7 +2,7 @@
 #![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::Resources;
 use placeholders::{
@@ -18,6 +18,7 @@ fn template(image: &str) -> Template {
         requests: Resources { cpu_millis: 3_900, pods: 1, ..Resources::default() },
         accelerator_kind: "nvidia.com/gpu".into(),
         pins: BTreeMap::new(),
+        instance_types: BTreeSet::new(),
         taints: Vec::new(),
         priority_class: "prophet-placeholder-10".into(),
         image: image.into(),

@@ -29,6 +29,7 @@ fn template() -> Template {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into(),
+        instance_types: ["g5.xlarge".to_owned()].into(),
         taints: vec![
             ("nvidia.com/gpu".into(), String::new(), "NoSchedule".into()),
             ("team".into(), "batch".into(), "NoSchedule".into()),
@@ -58,6 +59,20 @@ fn a_placeholder_has_no_privileges_and_takes_a_whole_node() {
 fn a_buffer_has_the_same_pods_without_the_gate() {
     check("capacity-buffer.json", &template().capacity_buffer(2, None));
     check("pod-template.json", &template().pod_template());
+}
+
+#[test]
+fn a_placeholder_of_a_mixed_instances_group_admits_all_its_instance_types() {
+    let pins = [("prophet.dev/placement-group".to_owned(), "a".to_owned())].into();
+    let instance_types = ["g5.xlarge", "g5n.xlarge"].map(str::to_owned).into();
+    let mixed = Template { pins, instance_types, ..template() };
+    let spec = &mixed.replica_set(1, None)["spec"]["template"]["spec"];
+    let expected = serde_json::json!({"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{
+            "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g5.xlarge", "g5n.xlarge"],
+        }]}]},
+    }});
+    assert_eq!(spec["affinity"], expected);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Instant;
 use chrono::DateTime;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
-use prophet::catalog::{NodeGroup, Offers, Sizes, offers};
+use prophet::catalog::{Comparison, NodeGroup, Offers, OtherTypes, Sizes, offers};
 use prophet::cluster::{Places, Seen, View};
 use prophet::control::{Control, Observed};
 use prophet::forecast::onnx::ModelSource;
@@ -79,6 +79,7 @@ fn group(id: usize) -> NodeGroup {
             instance_type.clone(),
         )]),
         instance_type,
+        other_types: OtherTypes::None,
         taints: Vec::new(),
         capacity: Resources {
             accelerators: 0,
@@ -142,7 +143,8 @@ fn events(index: &mut Index, size: Size) {
 
 fn offers_of(index: &Index) -> Offers {
     let groups: Vec<NodeGroup> = (0..GROUPS).map(group).collect();
-    let made = offers(&groups, index.nodes(), &[], "placement-group", &mut Sizes::new());
+    let comparison = Comparison::by_taints("placement-group");
+    let made = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
     made.expect("there are groups")
 }
 

@@ -44,12 +44,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The names of the buckets on offer to the policy.
-    pub fn buckets(&self) -> impl Iterator<Item = String> + '_ {
-        self.offers
-            .iter()
-            .flat_map(|offers| offers.catalog.buckets())
-            .map(|bucket| bucket.name.clone())
+    /// The names of the groups on offer to the policy.
+    pub fn groups(&self) -> impl Iterator<Item = String> + '_ {
+        let groups = self.offers.iter().flat_map(|offers| offers.groups.iter().flatten());
+        groups.flat_map(|offer| offer.members.iter().cloned())
     }
 
     /// Whether there is a problem of this kind.

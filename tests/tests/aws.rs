@@ -15,8 +15,8 @@ use aws_sdk_autoscaling::types::{
 use aws_sdk_ec2::types::{
     LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
 };
-use prophet::catalog::NodeGroup;
 use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
+use prophet::catalog::{NodeGroup, OtherTypes};
 use tests::moto::{Moto, REGION};
 
 #[path = "aws/proxy.rs"]
@@ -202,6 +202,7 @@ async fn a_mixed_group_counts_as_its_first_override() {
         ("no-override", &[], 0, 100),
         ("partly", &["trn1.32xlarge"], 0, 50),
         ("partly-by-base", &["p5.48xlarge"], 1, 0),
+        ("sizes", &["m5.xlarge", "m5.2xlarge", "m5a.xlarge"], 0, 100),
         ("types", &["m5.xlarge", "m5a.xlarge", "m5.xlarge", "m4.xlarge"], 0, 100),
     ] {
         let policy = mixed("base", types, base, percent);
@@ -215,16 +216,19 @@ async fn a_mixed_group_counts_as_its_first_override() {
             "no-override: m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods",
             "partly: trn1.32xlarge OnDemand - us-east-1a 0/0/10, 128 cpus 512 GiB 247 pods 16 aws.amazon.com/neuron",
             "partly-by-base: p5.48xlarge OnDemand - us-east-1a 0/0/10, 192 cpus 2048 GiB 100 pods 8 nvidia.com/gpu",
+            "sizes: m5.xlarge OnDemand - us-east-1a 0/0/10, 4 cpus 16 GiB 58 pods",
             "types: m5.xlarge OnDemand - us-east-1a 0/0/10, 4 cpus 16 GiB 58 pods",
         ],
         &[
             "partly_spot: Auto Scaling group partly: only some of its instances are spot instances, so it counts as on demand",
             "partly_spot: Auto Scaling group partly-by-base: only some of its instances are spot instances, so it counts as on demand",
-            "mixed_instance_types: Auto Scaling group types: it also launches instance types other than its first: m4.xlarge, m5a.xlarge",
+            "mixed_instance_types: Auto Scaling group sizes: it also launches instance types of other sizes than its first: m5.2xlarge",
         ],
     );
-    let typed = |group: &NodeGroup| group.labels.contains_key("node.kubernetes.io/instance-type");
-    assert!(typed(&found.groups[0]) && !typed(&found.groups[4]), "{:?}", found.groups);
+    let others: Vec<&OtherTypes> = found.groups.iter().map(|group| &group.other_types).collect();
+    let same_size = OtherTypes::SameSize(["m4.xlarge", "m5a.xlarge"].map(str::to_owned).into());
+    let none = &OtherTypes::None;
+    assert_eq!(others, [none, none, none, none, &OtherTypes::OtherSizes, &same_size]);
 }
 
 #[tokio::test]

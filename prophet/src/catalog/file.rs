@@ -210,6 +210,7 @@ impl GroupEntry {
             labels.entry(placement_group_label.into()).or_insert_with(|| placement_group.clone());
         }
         Ok(NodeGroup {
+            other_types: super::group::OtherTypes::None,
             name,
             instance_type: entry.name.clone(),
             capacity_type: bucket.capacity_type,

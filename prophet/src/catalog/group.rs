@@ -3,11 +3,23 @@
 //! A source is an Auto Scaling group, an instance type of a Karpenter `NodePool`, or live nodes of
 //! one kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType, MicroDollars, Resources};
 
 use crate::observe::Taint;
+
+/// The instance types of a group beyond its first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OtherTypes {
+    /// The group launches one instance type.
+    #[default]
+    None,
+    /// The group launches these types, too, which have the size of the first.
+    SameSize(BTreeSet<String>),
+    /// The group launches types of other sizes.
+    OtherSizes,
+}
 
 /// One Auto Scaling group, or its equivalent in another source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +29,9 @@ pub struct NodeGroup {
     /// The instance type that cluster-autoscaler assumes: of a mixed-instances policy, the first
     /// override's.
     pub instance_type: String,
+    /// The other instance types that the group launches. They have the same size as the first, or
+    /// the group is of no use, because its placeholders have no single size.
+    pub other_types: OtherTypes,
     /// How its instances are bought.
     pub capacity_type: CapacityType,
     /// The AWS placement group that its instances start in.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 
-use super::group::NodeGroup;
+use super::group::{NodeGroup, OtherTypes};
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
 use super::table;
 use crate::observe::{NodeClaim, NodeFacts, NodePool};
@@ -104,6 +104,7 @@ fn group(
     NodeGroup {
         name,
         instance_type,
+        other_types: OtherTypes::None,
         capacity_type,
         placement_group: placement_group.map(str::to_owned),
         zone: None,

@@ -1,49 +1,51 @@
 //! Groups of nodes from live nodes, for clusters in which no source lists the groups.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use embedder::{CapacityType, UNLIMITED};
+use embedder::{AcceleratorKind, CapacityType, UNLIMITED};
 
-use super::group::NodeGroup;
+use super::alike::{Comparison, names, plain_name};
+use super::group::{NodeGroup, OtherTypes};
 use super::karpenter;
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
 use crate::observe::{NodeFacts, Nodes, is_passing};
 
+/// The nodes of one instance type, capacity type and placement group that no taint and no label
+/// distinguishes: the name of the first three, and the parts of the name for the rest.
+type GroupKey = (String, Vec<String>);
+
 /// Builds groups from live nodes: one for each combination of instance type, capacity type and
-/// placement group.
+/// placement group, and of the taints and the labels that distinguish buckets.
 ///
 /// Nodes of `pools` are left out, and so are nodes that will be gone soon, because no new node is
-/// like them. Taints that come and go, and `startup_taints`, are no taints of a group.
+/// like them. Taints that come and go, and startup taints, are no taints of a group.
 pub fn live_groups(
     nodes: &Nodes,
     pools: &[NodeGroup],
-    placement_group_label: &str,
-    startup_taints: &BTreeSet<String>,
+    comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
-    let mut groups: BTreeMap<(String, CapacityType, Option<String>), NodeGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, NodeGroup> = BTreeMap::new();
     let staying = nodes.iter().map(|(_, _, facts)| facts).filter(|facts| !facts.leaving);
     for facts in staying.filter(|facts| !karpenter::is_of(facts, pools)) {
         let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
         let capacity = capacity_type(&facts.labels).unwrap_or_default();
-        let placement_group = facts.labels.get(placement_group_label).cloned();
-        let key = (instance_type.clone(), capacity, placement_group.clone());
-        match groups.get_mut(&key) {
+        let placement_group = facts.labels.get(comparison.placement_group_label).cloned();
+        let mut name = plain_name(instance_type, capacity);
+        if let Some(placement_group) = placement_group.as_ref().filter(|name| !name.is_empty()) {
+            name = format!("{name}/{placement_group}");
+        }
+        // A node has no accelerators until its device plugin has started.
+        let kind = AcceleratorKind::default();
+        let parts = comparison.parts(&kind, &facts.labels, &facts.taints);
+        match groups.get_mut(&(name.clone(), parts.clone())) {
             None => {
-                let parts = [
-                    instance_type.as_str(),
-                    if capacity == CapacityType::Spot { "spot" } else { "" },
-                ];
-                let parts = parts
-                    .into_iter()
-                    .chain(placement_group.as_deref())
-                    .filter(|part| !part.is_empty());
-                let name = parts.collect::<Vec<_>>().join("/");
-                let mut group = live_group(name, instance_type, facts, capacity, placement_group);
-                group.taints.retain(|taint| {
-                    !is_passing(&taint.key) && !startup_taints.contains(&taint.key)
-                });
+                let mut group = live_group(instance_type, facts, capacity, placement_group);
+                let startup = comparison.startup_taints;
+                group
+                    .taints
+                    .retain(|taint| !is_passing(&taint.key) && !startup.contains(&taint.key));
                 take_accelerators(&mut group, facts);
-                groups.insert(key, group);
+                groups.insert((name, parts), group);
             }
             Some(group) => {
                 group.desired += 1;
@@ -53,7 +55,11 @@ pub fn live_groups(
             }
         }
     }
-    groups.into_values().collect()
+    let (keys, mut groups): (Vec<GroupKey>, Vec<NodeGroup>) = groups.into_iter().unzip();
+    for (group, name) in groups.iter_mut().zip(names(&keys)) {
+        group.name = name;
+    }
+    groups
 }
 
 /// Raises the group's accelerators to those of a node. The first node may be degraded, or its
@@ -66,16 +72,17 @@ fn take_accelerators(group: &mut NodeGroup, facts: &NodeFacts) {
     }
 }
 
+/// The group of a node, without a name.
 fn live_group(
-    name: String,
     instance_type: &str,
     facts: &NodeFacts,
     capacity_type: CapacityType,
     placement_group: Option<String>,
 ) -> NodeGroup {
     NodeGroup {
-        name,
+        name: String::new(),
         instance_type: instance_type.into(),
+        other_types: OtherTypes::None,
         capacity_type,
         placement_group,
         zone: None,

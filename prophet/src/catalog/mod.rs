@@ -4,6 +4,7 @@
 //! table.rs      a small table of AWS instance types, for job logs without a cluster
 //! file.rs       the catalog in a file, and in the settings of a run
 //! group.rs      groups of nodes, in one form for all sources
+//! alike.rs      which groups are one bucket, and the names of buckets
 //! labels.rs     the node labels of instance type and capacity type
 //! karpenter.rs  groups of nodes from Karpenter's pools
 //! live.rs       groups of nodes from live nodes
@@ -14,6 +15,8 @@
 //! aws/          groups of nodes from Auto Scaling groups
 //! ```
 
+#[cfg(feature = "kubernetes")]
+mod alike;
 #[cfg(feature = "aws")]
 pub mod aws;
 mod file;
@@ -33,9 +36,11 @@ mod size;
 mod table;
 mod unfit;
 
+#[cfg(feature = "kubernetes")]
+pub use alike::{Comparison, labels_in_name};
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
 #[cfg(feature = "kubernetes")]
-pub use group::NodeGroup;
+pub use group::{NodeGroup, OtherTypes};
 #[cfg(feature = "kubernetes")]
 pub use karpenter::pool_groups;
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};

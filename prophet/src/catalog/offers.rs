@@ -8,7 +8,8 @@ use embedder::{
     UNLIMITED,
 };
 
-use super::group::NodeGroup;
+use super::alike::{Comparison, names, plain_name};
+use super::group::{NodeGroup, OtherTypes};
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
 use super::size::{Sizes, devices, size, template};
@@ -28,8 +29,8 @@ pub struct Offers {
 /// The Kubernetes properties of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The instance type.
-    pub instance_type: String,
+    /// The instance types. A mixed-instances group has several of the same size.
+    pub instance_types: BTreeSet<String>,
     /// The names of the source's groups that are merged into this one, because no label
     /// distinguishes them.
     pub members: Vec<String>,
@@ -48,21 +49,15 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether a node belongs to this group.
+    /// Whether a node of one of the group's instance types has the labels of the group.
     pub fn owns(&self, node: &NodeFacts) -> bool {
         self.pins.iter().all(|(key, value)| node.labels.get(key) == Some(value))
     }
-}
 
-impl Offers {
-    /// Removes the named buckets. Returns `None` if none is left.
-    pub fn without(self, names: &BTreeSet<String>) -> Option<Self> {
-        let Self { catalog, groups, problems } = self;
-        let pairs = catalog.buckets().iter().cloned().zip(groups);
-        let (buckets, groups): (Vec<Bucket>, Vec<_>) =
-            pairs.filter(|(bucket, _)| !names.contains(&bucket.name)).unzip();
-        // Removing buckets from a sorted catalog leaves it sorted.
-        Some(Self { catalog: Catalog::new(buckets).ok()?, groups, problems })
+    /// The number of the group's taints that a node has, or `None` if it lacks one. It decides
+    /// between groups that only taints distinguish.
+    pub fn taints_on(&self, node: &NodeFacts) -> Option<usize> {
+        self.taints.iter().all(|taint| node.taints.contains(taint)).then_some(self.taints.len())
     }
 }
 
@@ -74,12 +69,12 @@ pub fn offers(
     groups: &[NodeGroup],
     nodes: &Nodes,
     daemons: &[Daemon],
-    placement_group_label: &str,
+    comparison: &Comparison<'_>,
     sizes: &mut Sizes,
 ) -> Result<Offers, CatalogError> {
+    let placement_group_label = comparison.placement_group_label;
     let mut problems = Vec::new();
-    let mut buckets: BTreeMap<(String, CapacityType, AcceleratorKind), Vec<Merged>> =
-        BTreeMap::new();
+    let mut alike: BTreeMap<(String, Vec<String>), Vec<Merged>> = BTreeMap::new();
     for group in groups {
         let capacity = labelled_capacity_type(group, &mut problems);
         if let (Some(placement_group), None) =
@@ -90,26 +85,34 @@ pub fn offers(
                 group.name
             ));
         }
-        if !group.labels.contains_key(INSTANCE_TYPE_LABEL) {
+        if group.other_types == OtherTypes::OtherSizes {
             problems.push(format!(
-                "group {}: left out, because its instances are of several types, so its placeholders would have no single size",
+                "group {}: left out, because its instances are of several sizes, so its placeholders would have no single size",
                 group.name
             ));
             continue;
         }
-        let key = (group.instance_type.clone(), capacity, group.accelerator_kind.clone());
-        merge(buckets.entry(key).or_default(), group, &mut problems);
+        let key = (
+            plain_name(&group.instance_type, capacity),
+            comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
+        );
+        merge(alike.entry(key).or_default(), group, capacity, &mut problems);
     }
     let live = by_type(nodes);
+    let (keys, merged): (Vec<_>, Vec<_>) = alike.into_iter().unzip();
+    let all: Vec<&Merged> = merged.iter().flatten().collect();
+    let pins: Vec<_> = all.iter().map(|one| pins(one, &all, placement_group_label)).collect();
+    problems.extend(distinguished_by_taints_alone(&all, &pins));
+    let mut pins = pins.into_iter();
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
     let mut made = Vec::new();
-    for ((instance_type, capacity_type, accelerator_kind), merged) in buckets {
-        let suffix = if capacity_type == CapacityType::Spot { "/spot" } else { "" };
-        let name = format!("{instance_type}{suffix}");
+    for (name, merged) in names(&keys).into_iter().zip(&merged) {
+        let Some(Merged { first, capacity_type, .. }) = merged.first() else { continue };
+        let (capacity_type, accelerator_kind) = (*capacity_type, first.accelerator_kind.clone());
         let mut offered: Vec<Offer> =
-            merged.iter().map(|one| offer(one, &merged, placement_group_label)).collect();
+            merged.iter().zip(pins.by_ref()).map(|(one, pins)| offer(one, pins)).collect();
         problems.extend(degraded(&name, &offered, &live, &accelerator_kind));
-        let Some(allocatable) = sized(&merged, &offered, &live, daemons, sizes) else {
+        let Some(allocatable) = sized(merged, &offered, &live, daemons, sizes) else {
             problems.push(format!(
                 "{name}: DaemonSets leave no room on its nodes, or their size is unknown"
             ));
@@ -119,7 +122,7 @@ pub fn offers(
             offer.devices = devices(&one.first, owned(offer, &live), sizes);
         }
         made.push(Bucket {
-            hourly: price(&merged, capacity_type, allocatable),
+            hourly: price(merged, capacity_type, allocatable),
             groups: merged.iter().map(Merged::group).collect(),
             name: name.clone(),
             capacity_type,
@@ -140,6 +143,8 @@ pub fn offers(
 /// Groups of a source that no label distinguishes.
 struct Merged {
     first: NodeGroup,
+    capacity_type: CapacityType,
+    instance_types: BTreeSet<String>,
     members: Vec<String>,
     min: u64,
     max: u64,
@@ -148,7 +153,7 @@ struct Merged {
 
 impl Merged {
     fn group(&self) -> Group {
-        let Self { first, members: _, min, max, price: _ } = self;
+        let Self { first, min, max, .. } = self;
         Group {
             name: first.name.clone(),
             placement_group: first.placement_group.clone(),
@@ -156,11 +161,24 @@ impl Merged {
             max: *max,
         }
     }
+
+    /// Whether a node could belong to both, as far as its instance type and capacity type tell.
+    fn could_share_nodes(&self, other: &Self) -> bool {
+        self.capacity_type == other.capacity_type
+            && !self.instance_types.is_disjoint(&other.instance_types)
+    }
 }
 
-fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>) {
+fn merge(
+    merged: &mut Vec<Merged>,
+    group: &NodeGroup,
+    capacity_type: CapacityType,
+    problems: &mut Vec<String>,
+) {
     let alike = |known: &&mut Merged| {
-        known.first.labels == group.labels && known.first.taints == group.taints
+        known.first.labels == group.labels
+            && known.first.taints == group.taints
+            && known.first.other_types == group.other_types
     };
     if let Some(known) = merged.iter_mut().find(alike) {
         problems.push(format!(
@@ -173,8 +191,14 @@ fn merge(merged: &mut Vec<Merged>, group: &NodeGroup, problems: &mut Vec<String>
         return;
     }
     let members = vec![group.name.clone()];
+    let others = match &group.other_types {
+        OtherTypes::SameSize(others) => others.clone(),
+        OtherTypes::None | OtherTypes::OtherSizes => BTreeSet::new(),
+    };
     merged.push(Merged {
         first: group.clone(),
+        capacity_type,
+        instance_types: others.into_iter().chain([group.instance_type.clone()]).collect(),
         members,
         min: group.min,
         max: group.max,
@@ -231,7 +255,8 @@ fn owned<'a>(
     offer: &'a Offer,
     live: &'a Live<'a>,
 ) -> impl Iterator<Item = (&'a NodeSlot, &'a NodeFacts)> {
-    let alike = live.get(offer.instance_type.as_str()).into_iter().flatten().copied();
+    let types = offer.instance_types.iter();
+    let alike = types.filter_map(|name| live.get(name.as_str())).flatten().copied();
     alike.filter(|(_, facts)| offer.owns(facts))
 }
 
@@ -271,13 +296,28 @@ fn degraded(
         .then(|| format!("{bucket}: degraded nodes do not define its size: {}", named.join(", ")))
 }
 
-/// Builds a group's offer. Its pins are the standard labels, and the labels in which it differs
-/// from the bucket's other groups.
-fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
+fn offer(one: &Merged, pins: BTreeMap<String, String>) -> Offer {
+    Offer {
+        instance_types: one.instance_types.clone(),
+        members: one.members.clone(),
+        labels: one.first.labels.clone(),
+        taints: one.first.taints.clone(),
+        devices: BTreeSet::new(),
+        disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
+        pins,
+    }
+}
+
+/// The labels that distinguish the nodes of a group: the standard labels, and the labels in which
+/// it differs from other groups of its instance types, unless the placement group distinguishes all
+/// of them.
+fn pins(one: &Merged, all: &[&Merged], placement_group_label: &str) -> BTreeMap<String, String> {
     let labels = &one.first.labels;
     let known =
         [INSTANCE_TYPE_LABEL, CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, placement_group_label];
     let standard: BTreeSet<&str> = known.into_iter().collect();
+    let all: Vec<&Merged> =
+        all.iter().copied().filter(|other| other.could_share_nodes(one)).collect();
     let differs = |key: &String| {
         all.iter().any(|other| {
             other.first.labels.get(key).is_some_and(|value| labels.get(key) != Some(value))
@@ -287,19 +327,33 @@ fn offer(one: &Merged, all: &[Merged], placement_group_label: &str) -> Offer {
         let at = |merged: &Merged| merged.first.labels.get(placement_group_label).cloned();
         at(a).is_some() && all[..i].iter().all(|b| at(a) != at(b))
     });
-    let pins = labels
-        .iter()
-        .filter(|(key, _)| standard.contains(key.as_str()) || (!by_placement && differs(key)))
-        .map(|(key, value)| (key.clone(), value.clone()));
-    Offer {
-        instance_type: one.first.instance_type.clone(),
-        members: one.members.clone(),
-        labels: labels.clone(),
-        taints: one.first.taints.clone(),
-        devices: BTreeSet::new(),
-        disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
-        pins: pins.collect(),
+    let one_type = one.first.other_types == OtherTypes::None;
+    let pinned = |key: &String| {
+        (standard.contains(key.as_str()) || (!by_placement && differs(key)))
+            && (one_type || key != INSTANCE_TYPE_LABEL)
+    };
+    let pins = labels.iter().filter(|(key, _)| pinned(key));
+    pins.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// A message for each two groups whose nodes have the same labels, so that a placeholder that
+/// tolerates the taints of one can run on a node of the other.
+fn distinguished_by_taints_alone(
+    all: &[&Merged],
+    pins: &[BTreeMap<String, String>],
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (at, one) in all.iter().enumerate() {
+        for (before, other) in all[..at].iter().enumerate() {
+            if pins[at] == pins[before] && one.could_share_nodes(other) {
+                problems.push(format!(
+                    "groups {} and {}: only taints distinguish them, so a placeholder of one may run on a node of the other; add a label to one of them",
+                    other.first.name, one.first.name
+                ));
+            }
+        }
     }
+    problems
 }
 
 fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources) -> MicroDollars {

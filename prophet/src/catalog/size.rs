@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{Resources, UNLIMITED};
 
-use super::group::NodeGroup;
+use super::group::{NodeGroup, OtherTypes};
 use crate::observe::{Daemon, NodeFacts, NodeSlot, less, others, resources};
 
 /// What is known of each group's nodes, by the group's name.
@@ -50,6 +50,12 @@ pub(super) fn size<'a>(
     let known = sizes.get(&group.name).map(|known| known.size);
     let mut left = match (seen.reduce(Resources::floor), known) {
         (Some(seen), Some(known)) if near(seen, known) => known,
+        // The size must not follow the mixture of the group's instance types at the moment.
+        (Some(seen), Some(known)) if group.other_types != OtherTypes::None => {
+            let smallest = seen.floor(known);
+            sizes.entry(group.name.clone()).and_modify(|of| of.size = smallest);
+            smallest
+        }
         (Some(seen), _) => {
             let none = Known { size: seen, devices: BTreeSet::new() };
             sizes.entry(group.name.clone()).or_insert(none).size = seen;

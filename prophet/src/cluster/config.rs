@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::settings::Allowed;
 use super::sources::GroupSource;
+use crate::catalog::Comparison;
 use crate::forecast::onnx;
 use crate::observe::Scope;
 use crate::record::store::Place;
@@ -29,4 +30,18 @@ pub struct Config {
     pub allowed: Allowed,
     /// The source of the ONNX model that forecasts use.
     pub model: onnx::ModelSource,
+}
+
+impl Config {
+    /// How groups of nodes are compared, given the labels by which pods select nodes.
+    pub(super) fn comparison<'a>(
+        &'a self,
+        selected_labels: &'a BTreeSet<String>,
+    ) -> Comparison<'a> {
+        Comparison {
+            placement_group_label: &self.placement_group_label,
+            startup_taints: &self.startup_taints,
+            selected_labels,
+        }
+    }
 }

@@ -375,14 +375,16 @@ pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> 
     let mut by_type: HashMap<&str, Vec<(BucketId, usize)>> = HashMap::new();
     for (bucket, groups) in offers.groups.iter().enumerate() {
         for (group, offer) in groups.iter().enumerate() {
-            by_type.entry(&offer.instance_type).or_default().push((bucket, group));
+            for instance_type in &offer.instance_types {
+                by_type.entry(instance_type).or_default().push((bucket, group));
+            }
         }
     }
     by_type
 }
 
 /// The bucket and group of a node: among the groups whose pins it meets, the one with the most
-/// pins.
+/// pins, and then the one with the most taints that the node has.
 pub(super) fn place(
     facts: &NodeFacts,
     offers: &Offers,
@@ -392,7 +394,8 @@ pub(super) fn place(
     let candidates = by_type.get(instance_type.as_str())?.iter().copied();
     let owning = candidates.filter(|&(bucket, group)| offers.groups[bucket][group].owns(facts));
     owning.max_by_key(|&(bucket, group)| {
-        (offers.groups[bucket][group].pins.len(), std::cmp::Reverse((bucket, group)))
+        let offer = &offers.groups[bucket][group];
+        (offer.pins.len(), offer.taints_on(facts), std::cmp::Reverse((bucket, group)))
     })
 }
 

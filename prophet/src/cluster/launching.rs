@@ -156,7 +156,7 @@ mod tests {
             ..InstanceTypeEntry::default()
         };
         let offer = Offer {
-            instance_type: "one".into(),
+            instance_types: ["one".to_owned()].into(),
             members: vec![],
             labels: BTreeMap::new(),
             taints: vec![],

@@ -64,7 +64,7 @@ use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, Shared, Watches};
+use crate::observe::{Key, Shared, Watches, Workloads};
 use crate::outcome::Outcome;
 
 /// The result of one turn of one policy.
@@ -93,6 +93,8 @@ pub struct Operator {
     watches: Watches,
     groups: Groups,
     groups_read: Option<i64>,
+    /// The keys of the labels by which batch pods select nodes, or did so before.
+    selected_labels: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
     explain: Explain,
 }
@@ -102,8 +104,17 @@ impl Operator {
     pub fn new(client: Client, config: Config, explain: Explain) -> Self {
         let shared = Arc::new(Shared::default());
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
-        let (groups, groups_read, runs) = (Groups::default(), None, BTreeMap::new());
-        Self { client, config, shared, watches, groups, groups_read, runs, explain }
+        Self {
+            client,
+            config,
+            shared,
+            watches,
+            groups: Groups::default(),
+            groups_read: None,
+            selected_labels: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            explain,
+        }
     }
 
     /// Runs until `stop` completes. A turn that has begun is finished first.
@@ -142,15 +153,17 @@ impl Operator {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
-        let Config { source, placement_group_label: label, startup_taints, .. } = &mut self.config;
-        self.groups.refresh(source, label).await;
+        self.groups.refresh(&mut self.config.source, &self.config.placement_group_label).await;
+        let policies = self.policies();
+        self.read_selected_labels(&policies);
         let world = self.shared.world();
         let nodes = world.index.nodes();
-        let Some(groups) = self.groups.with(source, &world, label, startup_taints) else {
+        let comparison = self.config.comparison(&self.selected_labels);
+        let Some(groups) = self.groups.with(&self.config.source, &world, &comparison) else {
             anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<_> = world.index.daemons().cloned().collect();
-        let mut offers = offers(&groups, nodes, &daemons, label, &mut Sizes::default())?;
+        let mut offers = offers(&groups, nodes, &daemons, &comparison, &mut Sizes::default())?;
         offers.problems.extend(self.groups.problems.iter().cloned());
         Ok(offers)
     }
@@ -191,6 +204,11 @@ impl Operator {
         self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
+        for (key, _) in &policies {
+            let run = self.runs.entry(key.clone()).or_default();
+            run.recall(key, &self.config, now).await;
+        }
+        self.read_selected_labels(&policies);
         let (arrivals, starts, preempted) = {
             let index = &mut self.shared.world().index;
             (index.take_arrivals(), index.take_starts(), index.take_preempted())
@@ -204,6 +222,7 @@ impl Operator {
                 config: &self.config,
                 shared: &self.shared,
                 groups: &self.groups,
+                selected_labels: &self.selected_labels,
                 taken: &taken,
                 arrivals: &arrivals,
                 starts: &starts,
@@ -213,7 +232,7 @@ impl Operator {
             let outcome =
                 run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             if policy.spec.mode == Mode::Act {
-                taken.extend(outcome.buckets());
+                taken.extend(outcome.groups());
             }
             if writes {
                 self.explain.turn(&key, &policy, &outcome, now).instrument(span).await;
@@ -251,6 +270,31 @@ impl Operator {
             (policy.creation_timestamp().map(|time| time.0), key.clone())
         });
         policies
+    }
+
+    /// Adds the labels by which pods select nodes: those of the history's buckets, and those that
+    /// the constraints of selected pods name.
+    ///
+    /// Labels are never removed, because buckets would change whenever the last pod with a selector
+    /// ends.
+    fn read_selected_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
+        for run in self.runs.values() {
+            self.selected_labels.extend(run.recalled_labels().cloned());
+        }
+        let world = self.shared.world();
+        let settings = policies
+            .iter()
+            .filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
+        let workloads: Vec<Workloads> = settings.map(|settings| settings.workloads).collect();
+        let announced = world.index.announcements().flat_map(|(_, announced)| &announced.pods);
+        let classes = world.index.classes().iter().map(|(_, class)| &**class);
+        let classes = classes.chain(announced.map(|(class, _)| class));
+        let batch = classes.filter(|class| workloads.iter().any(|batch| batch.select(class)));
+        let named = batch.flat_map(|class| class.constraints.label_keys());
+        let new: BTreeSet<&str> = named
+            .filter(|key| !self.selected_labels.contains(*key) && self.groups.have(key, &world))
+            .collect();
+        self.selected_labels.extend(new.into_iter().map(str::to_owned));
     }
 
     /// Lists the pods again if a policy selects by labels that the index did not keep.

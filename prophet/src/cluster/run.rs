@@ -21,7 +21,7 @@ use super::standing::Stands;
 use super::surroundings::Surroundings;
 use super::templates::templates;
 use super::unwritten::Unwritten;
-use crate::catalog::{Offers, Sizes, offers};
+use crate::catalog::{Offers, Sizes, labels_in_name, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
@@ -47,8 +47,8 @@ pub struct PolicyController {
     unrecorded: Vec<EndedLaunch>,
     /// Lines that could not be written to the history yet.
     unwritten: Unwritten,
-    /// Whether the launches of the history are learnt.
-    launches_recalled: bool,
+    /// The labels in the names of the history's buckets. `None` until the history is read.
+    recalled_labels: Option<BTreeSet<String>>,
     /// When the history is read again after a failure.
     retry: Retry,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
@@ -65,6 +65,51 @@ impl PolicyController {
     /// Seconds between the policy's ticks.
     pub(super) fn tick_seconds(&self) -> Option<i64> {
         self.settings.as_ref().map(|settings| settings.tick_seconds)
+    }
+
+    /// The labels by which pods selected nodes, as the names of the history's buckets tell.
+    pub(super) fn recalled_labels(&self) -> impl Iterator<Item = &String> {
+        self.recalled_labels.iter().flatten()
+    }
+
+    /// Opens the history and reads what later steps need before the first turn: the labels that
+    /// distinguish buckets, and launch latencies. Does nothing once that is done.
+    pub(super) async fn recall(&mut self, key: &Key, config: &Config, now: DateTime<Utc>) {
+        if self.recalled_labels.is_none() && self.retry.error(now).is_none() {
+            let read = self.read_history(key, config, now).await;
+            self.retry.note(read.err().map(|error| format!("{error:#}")), now);
+        }
+    }
+
+    async fn read_history(
+        &mut self,
+        key: &Key,
+        config: &Config,
+        now: DateTime<Utc>,
+    ) -> anyhow::Result<()> {
+        let Some(place) = &config.data else {
+            self.recalled_labels = Some(BTreeSet::new());
+            return Ok(());
+        };
+        if self.journal.is_none() {
+            let opened = Journal::open(place.clone(), &history_name(key)).await;
+            self.journal = Some(opened.context("failed to open the history")?);
+        }
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let (mut launches, mut labels) = (Vec::new(), BTreeSet::new());
+        let mut replay = journal.replay(Some(now - RECALLED)).await?;
+        while let Some(line) = replay.next().await? {
+            labels.extend(
+                line.buckets.keys().flat_map(|name| labels_in_name(name)).map(String::from),
+            );
+            launches.extend(line.launches);
+        }
+        // They are learnt once all of them are read, so that a failure does not repeat some.
+        for launch in &launches {
+            self.launches.learn(launch);
+        }
+        self.recalled_labels = Some(labels);
+        Ok(())
     }
 
     /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
@@ -102,7 +147,7 @@ impl PolicyController {
         outcome.offers = Some(Arc::clone(&offers));
 
         if self.retry.error(now).is_none() {
-            let prepared = self.prepare(key, &settings, &offers, around.config, now).await;
+            let prepared = self.prepare(&settings, &offers, around.config, now).await;
             self.retry.note(prepared.err().map(|error| format!("{error:#}")), now);
         }
         if let Some(error) = self.retry.error(now) {
@@ -131,29 +176,37 @@ impl PolicyController {
         around: &Surroundings<'_>,
         outcome: &mut Outcome,
     ) {
-        let Surroundings { config, shared, groups, taken, .. } = around;
+        let Surroundings { config, shared, groups, selected_labels, taken, .. } = around;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let Config { source, placement_group_label: label, startup_taints, .. } = config;
-        let Some(mut all) = groups.with(source, &world, label, startup_taints) else {
+        let comparison = config.comparison(selected_labels);
+        let Some(mut all) = groups.with(&config.source, &world, &comparison) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
-        all.retain(|group| settings.buckets.select(&group.instance_type, group.capacity_type));
+        all.retain(|group| settings.buckets.select(group));
+        let (theirs, ours): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|group| taken.contains(&group.name));
+        if !theirs.is_empty() {
+            let names: Vec<&str> = theirs.iter().map(|group| group.name.as_str()).collect();
+            let message = format!("an older policy uses the groups {}", names.join(", "));
+            outcome.fault(Cause::OverlappingBuckets, message);
+        }
         let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
-        let made = offers(&all, nodes, &daemons, label, &mut self.sizes);
+        let made = offers(&ours, nodes, &daemons, &comparison, &mut self.sizes);
         drop(world);
-        let made = made.map(|offers| without(offers, taken, outcome));
         match made {
-            Ok(Some(made)) => {
+            Ok(made) => {
                 if self.offers.as_deref() != Some(&made) {
                     self.offers = Some(Arc::new(made));
                 }
             }
-            Ok(None) => self.offers = None,
             Err(CatalogError::Empty) => {
                 self.offers = None;
-                outcome.fault(Cause::NoBuckets, "the policy's buckets select no group of nodes");
+                if theirs.is_empty() {
+                    let message = "the policy's buckets select no group of nodes";
+                    outcome.fault(Cause::NoBuckets, message);
+                }
             }
             Err(error) => outcome.fault(Cause::Groups, error.to_string()),
         }
@@ -162,35 +215,11 @@ impl PolicyController {
     /// Rebuilds the control from the history if its configuration changed.
     async fn prepare(
         &mut self,
-        key: &Key,
         settings: &PolicySettings,
         offers: &Offers,
         config: &Config,
         now: DateTime<Utc>,
     ) -> anyhow::Result<()> {
-        let name = history_name(key);
-        if self.journal.is_none()
-            && let Some(place) = &config.data
-        {
-            self.journal = Some(
-                Journal::open(place.clone(), &name).await.context("failed to open the history")?,
-            );
-        }
-        if !self.launches_recalled
-            && let Some(journal) = &self.journal
-        {
-            // The latencies are read first, because the forecasts' lead time depends on them. They
-            // are learnt once all of them are read, so that a failure does not repeat some.
-            let mut replay = journal.replay(Some(now - RECALLED)).await?;
-            let mut launches: Vec<EndedLaunch> = Vec::new();
-            while let Some(line) = replay.next().await? {
-                launches.extend(line.launches);
-            }
-            for launch in &launches {
-                self.launches.learn(launch);
-            }
-            self.launches_recalled = true;
-        }
         let config = self.config(settings, offers, config);
         if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
             return Ok(());
@@ -450,22 +479,6 @@ fn owner(key: &Key, policy: &OverprovisioningPolicy) -> Owner {
         name: key.name.clone(),
         uid: policy.meta().uid.clone().unwrap_or_default(),
     }
-}
-
-/// Removes the buckets that older policies use. Returns `None` if none is left.
-fn without(offers: Offers, taken: &BTreeSet<String>, outcome: &mut Outcome) -> Option<Offers> {
-    let theirs: Vec<&str> = offers
-        .catalog
-        .buckets()
-        .iter()
-        .filter(|bucket| taken.contains(&bucket.name))
-        .map(|bucket| bucket.name.as_str())
-        .collect();
-    if theirs.is_empty() {
-        return Some(offers);
-    }
-    outcome.fault(Cause::OverlappingBuckets, format!("an older policy uses {}", theirs.join(", ")));
-    offers.without(taken)
 }
 
 async fn actuate(

@@ -7,12 +7,13 @@ use placeholders::{
     ScalingRules,
 };
 
+use crate::catalog::NodeGroup;
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
     RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
 };
 use crate::forecast::{Ladder, Method};
-use crate::observe::{Requirement, Workloads};
+use crate::observe::{Requirement, Workloads, all_met};
 use crate::span::Span;
 
 /// A policy's settings, in the types of the stages.
@@ -36,22 +37,42 @@ pub struct PolicySettings {
     pub placeholders: PlaceholdersSpec,
 }
 
-/// The buckets that a policy selects. An empty list selects all.
+/// The groups of nodes that a policy selects. An empty list selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketSelection {
     /// The selected instance types.
     pub instance_types: Vec<String>,
     /// The selected capacity types.
     pub capacity_types: Vec<CapacityType>,
+    /// The selected groups by name, where `*` stands for any characters.
+    pub groups: Vec<String>,
+    /// The requirements on the labels of the groups' nodes.
+    pub selector: Vec<Requirement>,
 }
 
 impl BucketSelection {
-    /// Whether a bucket is selected.
-    pub fn select(&self, instance_type: &str, capacity_type: CapacityType) -> bool {
-        let Self { instance_types, capacity_types } = self;
-        (instance_types.is_empty() || instance_types.iter().any(|name| name == instance_type))
-            && (capacity_types.is_empty() || capacity_types.contains(&capacity_type))
+    /// Whether a group is selected.
+    pub fn select(&self, group: &NodeGroup) -> bool {
+        let Self { instance_types, capacity_types, groups, selector } = self;
+        (instance_types.is_empty() || instance_types.contains(&group.instance_type))
+            && (capacity_types.is_empty() || capacity_types.contains(&group.capacity_type))
+            && (groups.is_empty() || groups.iter().any(|pattern| matches(pattern, &group.name)))
+            && all_met(selector, &group.labels)
     }
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        // The leftmost match leaves the most for the parts that follow.
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
 }
 
 /// The operator's restrictions, which apply to every policy.
@@ -112,6 +133,7 @@ impl OverprovisioningPolicySpec {
         );
         placeholders.faults(allowed, &mut faults);
         let workloads = workloads.workloads(&mut faults);
+        let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -125,6 +147,8 @@ impl OverprovisioningPolicySpec {
             buckets: BucketSelection {
                 instance_types: buckets.instance_types.clone(),
                 capacity_types: capacity_types.collect(),
+                groups: buckets.groups.clone(),
+                selector: node_labels,
             },
             policy,
             tick_seconds,
@@ -272,5 +296,29 @@ impl PlaceholdersSpec {
                 faults.push(format!("{path}.marker: {marker:?} is not the name of a file"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, name: &str, expected: bool) {
+        assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+    }
+
+    #[test]
+    fn a_star_in_a_group_name_stands_for_any_characters() {
+        check("batch", "batch", true);
+        check("batch", "batch-a", false);
+        check("batch-*", "batch-a", true);
+        check("batch-*", "web-a", false);
+        check("*-gpu", "batch-gpu", true);
+        check("*-gpu", "batch-gpu-a", false);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("a*a", "a", false);
+        check("*", "", true);
     }
 }

@@ -1,9 +1,7 @@
 //! The source of the groups of nodes: Auto Scaling groups, Karpenter's pools and live nodes, or a
 //! file.
 
-use std::collections::BTreeSet;
-
-use crate::catalog::{CatalogFile, NodeGroup, live_groups, pool_groups};
+use crate::catalog::{CatalogFile, Comparison, NodeGroup, live_groups, pool_groups};
 use crate::observe::World;
 
 /// A source of groups of nodes.
@@ -59,23 +57,31 @@ impl Groups {
         }
     }
 
+    /// Whether nodes have the label with this key: those of the groups that were read, or live
+    /// nodes.
+    pub fn have(&self, label: &str, world: &World) -> bool {
+        let mut read = self.read.iter().flatten();
+        let mut live = world.index.nodes().iter();
+        read.any(|group| group.labels.contains_key(label))
+            || live.any(|(_, _, facts)| facts.labels.contains_key(label))
+    }
+
     /// The groups of a source, which for [`GroupSource::Nodes`] are built from `world`. `None`
     /// until the first successful read.
     pub fn with(
         &self,
         source: &GroupSource,
         world: &World,
-        placement_group_label: &str,
-        startup_taints: &BTreeSet<String>,
+        comparison: &Comparison<'_>,
     ) -> Option<Vec<NodeGroup>> {
         match source {
             GroupSource::Nodes => {
                 let nodes = world.index.nodes();
                 let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
                 let claims: Vec<_> = world.node_claims.values().collect();
-                let mut groups =
-                    pool_groups(world.node_pools.values(), &claims, &live, placement_group_label);
-                let of_nodes = live_groups(nodes, &groups, placement_group_label, startup_taints);
+                let label = comparison.placement_group_label;
+                let mut groups = pool_groups(world.node_pools.values(), &claims, &live, label);
+                let of_nodes = live_groups(nodes, &groups, comparison);
                 groups.extend(of_nodes);
                 Some(groups)
             }

@@ -16,7 +16,9 @@ pub(super) struct Surroundings<'a> {
     pub(super) config: &'a Config,
     pub(super) shared: &'a Shared,
     pub(super) groups: &'a Groups,
-    /// The names of the buckets that older policies use.
+    /// The keys of the labels by which batch pods select nodes.
+    pub(super) selected_labels: &'a BTreeSet<String>,
+    /// The names of the groups that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
     /// Pods that arrived since the last turn, by class.
     pub(super) arrivals: &'a [(PodClass, u64)],

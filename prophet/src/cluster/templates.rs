@@ -37,6 +37,7 @@ pub(super) fn templates(
                 requests: requests(bucket.allocatable, offer),
                 accelerator_kind: bucket.accelerator_kind.to_string(),
                 pins: offer.pins.clone(),
+                instance_types: offer.instance_types.clone(),
                 taints: offer
                     .taints
                     .iter()
@@ -115,7 +116,7 @@ mod tests {
     use embedder::{Bucket, CapacityType, Group, MicroDollars};
 
     use super::*;
-    use crate::catalog::{NodeGroup, Sizes, offers};
+    use crate::catalog::{Comparison, NodeGroup, Sizes, offers};
     use crate::observe::Index;
 
     #[track_caller]
@@ -156,6 +157,7 @@ mod tests {
         let group = NodeGroup {
             name: "a".into(),
             instance_type: "m5.xlarge".into(),
+            other_types: crate::catalog::OtherTypes::None,
             capacity_type: CapacityType::OnDemand,
             placement_group: None,
             zone: None,
@@ -189,7 +191,8 @@ mod tests {
         let mut sizes = Sizes::new();
         let mut check = |index: &Index, expected: u64| {
             let groups = std::slice::from_ref(&group);
-            let offers = offers(groups, index.nodes(), &[], "place", &mut sizes).unwrap();
+            let comparison = Comparison::by_taints("place");
+            let offers = offers(groups, index.nodes(), &[], &comparison, &mut sizes).unwrap();
             let owner = Owner { namespace: String::new(), name: String::new(), uid: String::new() };
             let made = templates(&owner, &offers, &PlaceholdersSpec::default());
             assert_eq!(made[0][0].requests.ephemeral_bytes, expected << 30);

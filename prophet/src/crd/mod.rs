@@ -172,7 +172,9 @@ pub enum SelectorOperator {
     DoesNotExist,
 }
 
-/// Which buckets get placeholders. A bucket is an instance type with a capacity type.
+/// Which groups of nodes get placeholders: those that meet all fields. Groups that pods can use
+/// alike are one bucket: an instance type with a capacity type, and with the taints and labels in
+/// which groups differ, such as `m5.xlarge/team=a`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BucketsSpec {
@@ -182,6 +184,11 @@ pub struct BucketsSpec {
     /// Capacity types: `on-demand`, `spot`. Both when empty.
     #[schemars(length(max = 2))]
     pub capacity_types: Vec<Capacity>,
+    /// Names of groups, in which `*` stands for any characters, such as `batch-*`. All when empty.
+    #[schemars(length(max = 100))]
+    pub groups: Vec<String>,
+    /// The labels of a group's nodes. All when empty.
+    pub selector: Selector,
 }
 
 /// The capacity type of instances: how they are bought.
@@ -249,8 +256,8 @@ pub struct LimitsSpec {
     /// The most placeholders over all buckets. No limit when absent.
     #[schemars(range(min = 0, max = 100_000))]
     pub placeholders: Option<u32>,
-    /// The most placeholders of single buckets, by the bucket's name, such as `m5.xlarge` or
-    /// `m5.xlarge/spot`. No limit for buckets that are absent.
+    /// The most placeholders of single buckets, by the bucket's name, such as `m5.xlarge`,
+    /// `m5.xlarge/spot` or `m5.xlarge/team=a`. No limit for buckets that are absent.
     pub buckets: BTreeMap<String, u32>,
     /// The most that all placeholders together may cost, in dollars per hour. No limit when absent.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]

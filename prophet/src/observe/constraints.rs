@@ -45,6 +45,13 @@ impl Constraints {
         constraints
     }
 
+    /// Iterates over the keys of the labels that decide on which nodes the pod may run.
+    pub fn label_keys(&self) -> impl Iterator<Item = &str> {
+        let terms = self.terms.iter().flatten().flat_map(|term| &term.match_expressions);
+        let of_terms = terms.map(|requirement| requirement.key.as_str());
+        self.selector.keys().map(String::as_str).chain(of_terms)
+    }
+
     /// Whether a pod with these constraints may run on a node with these labels and taints.
     pub fn admit(&self, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
         let Self { selector, terms, tolerations } = self;

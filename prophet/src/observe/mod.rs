@@ -57,5 +57,6 @@ pub use requests::{kind_in, requests, resources};
 pub use schedule::Schedule;
 pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};
+pub(crate) use workloads::all_met;
 pub use workloads::{HeldBack, WaitingState, Workloads};
 pub use world::{OwnedObject, World};

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
@@ -474,4 +475,16 @@ pub struct Taint {
     pub value: String,
     /// The taint's effect: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
+}
+
+impl fmt::Display for Taint {
+    /// Writes the taint as kubectl does: `KEY=VALUE:EFFECT`, or `KEY:EFFECT` without a value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, effect } = self;
+        if value.is_empty() {
+            write!(f, "{key}:{effect}")
+        } else {
+            write!(f, "{key}={value}:{effect}")
+        }
+    }
 }

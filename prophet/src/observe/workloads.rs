@@ -110,6 +110,7 @@ impl Workloads {
     }
 }
 
-fn all_met(selector: &[Requirement], labels: &BTreeMap<String, String>) -> bool {
+/// Whether labels meet all requirements.
+pub(crate) fn all_met(selector: &[Requirement], labels: &BTreeMap<String, String>) -> bool {
     selector.iter().all(|requirement| meets(requirement, labels))
 }

@@ -61,7 +61,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
         let labels: BTreeMap<String, String> =
             labels.map(|(key, value)| (key.to_owned(), value.clone())).into();
         Offer {
-            instance_type: bucket.name.clone(),
+            instance_types: [bucket.name.clone()].into(),
             members: vec![],
             pins: labels.clone(),
             labels,

@@ -94,3 +94,23 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
     world.wait_for_groups(&[("wide", 3)]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placeholders_stand_only_in_groups_whose_nodes_the_jobs_can_use() {
+    let groups = [
+        NodeGroup::new("blue", "m5.xlarge").label("team", "blue"),
+        NodeGroup::new("red", "m5.xlarge").label("team", "red"),
+        NodeGroup::new("web", "m5.xlarge").label("team", "red").taint("web", "", "NoSchedule"),
+    ];
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
+    let world = Plan::of(groups).start(&policy("batch", spec)).await;
+    let gated = |team, count| {
+        job(team, count).replace(
+            "template: {spec: {",
+            &format!("template: {{spec: {{schedulingGates: [{{name: example.com/data}}], nodeSelector: {{team: {team}}}, "),
+        )
+    };
+    world.apply(&[gated("blue", 2), gated("red", 2)].concat()).await;
+    world.wait_for_groups(&[("blue", 2), ("red", 2)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.details());
+}

@@ -34,7 +34,22 @@ pub(super) struct Hardware {
     pub(super) unknown_maker: Option<String>,
 }
 
+/// The most by which the memory of two instance types of the same size may differ, in thousandths:
+/// 15, as in cluster-autoscaler's comparison of node groups (`MaxCapacityMemoryDifferenceRatio`).
+const MEMORY_DIFFERENCE: u64 = 15;
+
 impl Hardware {
+    /// Whether nodes of the two types have the same size: the same CPU, accelerators and
+    /// architecture, and nearly the same memory.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let Self { architecture, vcpus, memory_bytes, accelerators, accelerator_kind, .. } = self;
+        let (less, more) =
+            (other.memory_bytes.min(*memory_bytes), other.memory_bytes.max(*memory_bytes));
+        (architecture, vcpus, accelerators, accelerator_kind)
+            == (&other.architecture, &other.vcpus, &other.accelerators, &other.accelerator_kind)
+            && more - less <= more / 1_000 * MEMORY_DIFFERENCE
+    }
+
     pub(super) fn of(info: &InstanceTypeInfo) -> Self {
         let vcpus = count(info.v_cpu_info().and_then(VCpuInfo::default_v_cpus));
         let mib = info.memory_info().and_then(MemoryInfo::size_in_mib);

@@ -65,6 +65,8 @@ pub(super) enum SpotShare {
 #[derive(Clone, Debug)]
 pub(super) struct LaunchSpec {
     pub(super) instance_type: String,
+    /// The other instance types that the group launches.
+    pub(super) other_types: BTreeSet<String>,
     pub(super) capacity_type: CapacityType,
     /// The template's placement group. The Auto Scaling group's own takes precedence.
     pub(super) placement_group: Option<String>,
@@ -205,6 +207,7 @@ impl Origin {
                 let Configuration { instance_type, spot } = configuration.clone();
                 Ok(LaunchSpec {
                     instance_type: instance_type.ok_or(GroupFault::NoInstanceType)?,
+                    other_types: BTreeSet::new(),
                     capacity_type: bought(spot),
                     placement_group: None,
                     vcpus: None,
@@ -220,11 +223,7 @@ impl Origin {
                 if share == SpotShare::Some {
                     launch.faults.push(GroupFault::PartlySpot);
                 }
-                if !others.is_empty() {
-                    launch
-                        .faults
-                        .push(GroupFault::MixedInstanceTypes(others.into_iter().collect()));
-                }
+                launch.other_types = others;
                 Ok(launch)
             }
         }
@@ -241,6 +240,7 @@ fn from_template(
     let unknown = if by_attributes { GroupFault::ByAttributes } else { GroupFault::NoInstanceType };
     Ok(LaunchSpec {
         instance_type: overridden.or(instance_type).ok_or(unknown)?,
+        other_types: BTreeSet::new(),
         capacity_type: bought(spot),
         placement_group,
         vcpus,

@@ -101,10 +101,10 @@ impl AwsCatalog {
                 (group, origin.and_then(|origin| origin.launch(&self.templates, &configurations)))
             })
             .collect();
-        let types = launches
-            .iter()
-            .filter_map(|(_, launch)| Some(launch.as_ref().ok()?.instance_type.clone()));
-        self.read_hardware(types.collect()).await?;
+        let specs = launches.iter().filter_map(|(_, launch)| launch.as_ref().ok());
+        let types =
+            specs.flat_map(|launch| launch.other_types.iter().chain([&launch.instance_type]));
+        self.read_hardware(types.cloned().collect()).await?;
 
         let mut found = Found::default();
         for (group, launch) in launches {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
+use embedder::Resources;
 
 use super::found::Found;
 use super::hardware::Hardware;
 use super::launch::LaunchSpec;
 use super::problem::{GroupFault, GroupProblem};
 use super::tags::NodeTemplate;
-use crate::catalog::group::NodeGroup;
+use crate::catalog::group::{NodeGroup, OtherTypes};
 
 /// Adds a group to `found`, with its problems; or only the problem that excludes it.
 pub(super) fn add(
@@ -43,20 +44,34 @@ fn node_group(
     if group.status().is_some() {
         return Err(GroupFault::BeingDeleted);
     }
-    let LaunchSpec { instance_type, capacity_type, placement_group, vcpus, mut faults } = launch;
-    let Some(hardware) = hardware.get(&instance_type) else {
+    let LaunchSpec { instance_type, other_types, capacity_type, placement_group, vcpus, .. } =
+        launch;
+    let mut faults = launch.faults;
+    let known = hardware;
+    let Some(hardware) = known.get(&instance_type) else {
         return Err(GroupFault::UnknownInstanceType(instance_type));
     };
+    let (same_size, other_sizes): (Vec<String>, Vec<String>) = other_types
+        .into_iter()
+        .partition(|name| known.get(name).is_some_and(|other| other.is_like(hardware)));
     faults.extend(hardware.unknown_maker.clone().map(GroupFault::UnknownAccelerator));
     let zone = match group.availability_zones() {
         [zone] => Some(zone.clone()),
         _ => None,
     };
-    let one_type = !faults.iter().any(|fault| matches!(fault, GroupFault::MixedInstanceTypes(_)));
+    let capacities = same_size.iter().filter_map(|name| Some(known.get(name)?.capacity(vcpus)));
+    let capacity = capacities.fold(hardware.capacity(vcpus), Resources::floor);
+    let other_types = match (same_size.is_empty(), other_sizes.is_empty()) {
+        (true, true) => OtherTypes::None,
+        (false, true) => OtherTypes::SameSize(same_size.into_iter().collect()),
+        (_, false) => {
+            faults.push(GroupFault::MixedInstanceTypes(other_sizes));
+            OtherTypes::OtherSizes
+        }
+    };
+    // Of several instance types, cluster-autoscaler's template has the label of the first.
     let mut labels = common_labels(hardware.architecture, region, zone.as_deref());
-    if one_type {
-        labels.insert("node.kubernetes.io/instance-type".into(), instance_type.clone());
-    }
+    labels.insert("node.kubernetes.io/instance-type".into(), instance_type.clone());
     let tags =
         group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default())));
     let template = NodeTemplate::of(tags);
@@ -72,6 +87,7 @@ fn node_group(
     let group = NodeGroup {
         name: name.into(),
         instance_type,
+        other_types,
         capacity_type,
         placement_group: group.placement_group().map(Into::into).or(placement_group),
         zone,
@@ -80,7 +96,7 @@ fn node_group(
         desired,
         labels,
         taints: template.taints,
-        capacity: hardware.capacity(vcpus),
+        capacity,
         accelerator_kind: hardware.accelerator_kind.clone(),
         resources: template.resources,
         estimate: None,

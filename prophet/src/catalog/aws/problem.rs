@@ -42,8 +42,8 @@ pub enum GroupFault {
     /// The group cannot launch instances, so its maximum is its present number of instances.
     #[error("its process Launch is suspended, so it cannot grow")]
     LaunchSuspended,
-    /// The group also launches instance types other than the first.
-    #[error("it also launches instance types other than its first: {}", .0.join(", "))]
+    /// The group also launches these instance types, whose size differs from the first's.
+    #[error("it also launches instance types of other sizes than its first: {}", .0.join(", "))]
     MixedInstanceTypes(Vec<String>),
     /// Only some of the group's instances are spot instances. It counts as on demand.
     #[error("only some of its instances are spot instances, so it counts as on demand")]

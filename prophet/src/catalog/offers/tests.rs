@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::live_groups;
-use super::{NodeGroup, Offers, Sizes, offers};
+use super::{Comparison, NodeGroup, Offers, Sizes, offers};
 use crate::observe::Index;
 
 const LABEL: &str = "placement-group";
@@ -33,12 +33,27 @@ fn index(nodes: &[Value]) -> Index {
     index
 }
 
+/// Calls `use_it` with a comparison by these labels.
+fn with_comparison<T>(selected: &[&str], use_it: impl FnOnce(&Comparison<'_>) -> T) -> T {
+    use_it(&Comparison {
+        placement_group_label: LABEL,
+        startup_taints: &[STARTUP.to_owned()].into(),
+        selected_labels: &selected.iter().map(ToString::to_string).collect(),
+    })
+}
+
 /// The offers of the groups that the nodes themselves form.
 fn of_nodes(nodes: &[Value], sizes: &mut Sizes) -> Offers {
+    of_selected(nodes, &[], sizes)
+}
+
+/// The same, where pods select nodes by these labels.
+fn of_selected(nodes: &[Value], selected: &[&str], sizes: &mut Sizes) -> Offers {
     let index = index(nodes);
-    let startup = [STARTUP.to_owned()].into();
-    let groups: Vec<NodeGroup> = live_groups(index.nodes(), &[], LABEL, &startup);
-    offers(&groups, index.nodes(), &[], LABEL, sizes).unwrap()
+    with_comparison(selected, |comparison| {
+        let groups: Vec<NodeGroup> = live_groups(index.nodes(), &[], comparison);
+        offers(&groups, index.nodes(), &[], comparison, sizes).unwrap()
+    })
 }
 
 /// Checks the accelerators of the bucket of GPU nodes, each given as (allocatable, capacity), and
@@ -104,7 +119,8 @@ fn taints_that_come_and_go_are_no_taints_of_a_group() {
 fn check_defining(keys: &[&str], expected: Option<u64>) {
     let named = keys.iter().enumerate();
     let nodes: Vec<Value> = named.map(|(at, key)| tainted(&format!("n{at}"), &[*key])).collect();
-    let groups = live_groups(index(&nodes).nodes(), &[], LABEL, &[].into());
+    let index = index(&nodes);
+    let groups = with_comparison(&[], |comparison| live_groups(index.nodes(), &[], comparison));
     assert_eq!(groups.first().map(|group| group.desired), expected);
     assert!(groups.iter().all(|group| group.taints.iter().all(|taint| taint.key == "team")));
 }
@@ -130,4 +146,94 @@ fn a_bucket_offers_the_devices_of_its_nodes_and_of_its_former_nodes() {
     assert_eq!(of_nodes(&[node], &mut sizes).groups[0][0].devices, expected);
     // The device plugin of a new node has not started yet.
     assert_eq!(of_nodes(&[gpu_node("n1", 8, 8)], &mut sizes).groups[0][0].devices, expected);
+}
+
+/// A ready node with labels and taints, given as kubectl prints them.
+fn marked(name: &str, labels: &[&str], taints: &[&str]) -> Value {
+    let mut node = gpu_node(name, 8, 8);
+    for label in labels {
+        let (key, value) = label.split_once('=').unwrap();
+        node["metadata"]["labels"][key] = json!(value);
+    }
+    let taint = |text: &&str| {
+        let (key, effect) = text.split_once(':').unwrap();
+        json!({"key": key, "effect": effect})
+    };
+    node["spec"]["taints"] = taints.iter().map(taint).collect();
+    node
+}
+
+/// Checks the buckets, each as `NAME: GROUPS`, of nodes given by labels and taints, where pods
+/// select nodes by these labels.
+#[track_caller]
+fn check_buckets(nodes: &[(&[&str], &[&str])], selected: &[&str], expected: &[&str]) {
+    let named = nodes.iter().enumerate();
+    let nodes: Vec<Value> =
+        named.map(|(at, (labels, taints))| marked(&format!("n{at}"), labels, taints)).collect();
+    let offers = of_selected(&nodes, selected, &mut Sizes::new());
+    let buckets = offers.catalog.buckets().iter().map(|bucket| {
+        let groups: Vec<&str> = bucket.groups.iter().map(|group| group.name.as_str()).collect();
+        format!("{}: {}", bucket.name, groups.join(" "))
+    });
+    assert_eq!(buckets.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn groups_that_pods_can_tell_apart_are_different_buckets() {
+    let (none, web) = (&[][..], &["web:NoSchedule"][..]);
+    let (blue, red) = (&["team=blue"][..], &["team=red"][..]);
+    check_buckets(&[(blue, none), (red, none)], &[], &["p4d.24xlarge: p4d.24xlarge"]);
+    check_buckets(
+        &[(blue, none), (red, none)],
+        &["team"],
+        &[
+            "p4d.24xlarge/team=blue: p4d.24xlarge/team=blue",
+            "p4d.24xlarge/team=red: p4d.24xlarge/team=red",
+        ],
+    );
+    // Nodes without the label keep the plain name.
+    check_buckets(
+        &[(none, none), (red, none)],
+        &["team"],
+        &["p4d.24xlarge: p4d.24xlarge", "p4d.24xlarge/team=red: p4d.24xlarge/team=red"],
+    );
+    check_buckets(
+        &[(none, none), (none, web)],
+        &[],
+        &["p4d.24xlarge: p4d.24xlarge", "p4d.24xlarge/web:NoSchedule: p4d.24xlarge/web:NoSchedule"],
+    );
+    // A taint of all groups distinguishes none, and a preference keeps no pod off.
+    check_buckets(&[(none, web), (none, web)], &[], &["p4d.24xlarge: p4d.24xlarge"]);
+    check_buckets(
+        &[(none, none), (none, &["web:PreferNoSchedule"])],
+        &[],
+        &["p4d.24xlarge: p4d.24xlarge"],
+    );
+}
+
+#[test]
+fn zones_and_placement_groups_do_not_divide_a_bucket() {
+    let zone = "topology.kubernetes.io/zone";
+    let in_zone = |name: &str| format!("{zone}={name}");
+    let (a, b) = (in_zone("a"), in_zone("b"));
+    check_buckets(
+        &[(&[a.as_str()], &[]), (&[b.as_str()], &[])],
+        &[zone],
+        &["p4d.24xlarge: p4d.24xlarge"],
+    );
+    check_buckets(
+        &[(&["placement-group=a"], &[]), (&["placement-group=b"], &[])],
+        &[LABEL],
+        &["p4d.24xlarge: p4d.24xlarge/a p4d.24xlarge/b"],
+    );
+}
+
+#[test]
+fn groups_that_only_taints_distinguish_are_reported() {
+    let nodes = [marked("n0", &[], &[]), marked("n1", &[], &["web:NoSchedule"])];
+    let offers = of_nodes(&nodes, &mut Sizes::new());
+    assert!(offers.problems.iter().any(|problem| problem.contains("only taints distinguish them")));
+    let nodes = [marked("n0", &["a=1"], &[]), marked("n1", &["a=2"], &["web:NoSchedule"])];
+    let offers = of_nodes(&nodes, &mut Sizes::new());
+    assert!(offers.problems.is_empty(), "{:?}", offers.problems);
 }

@@ -31,7 +31,7 @@ fn offers() -> Arc<Offers> {
         groups: vec![Group { name: "a".into(), placement_group: None, min: 0, max: 5 }],
     };
     let offer = Offer {
-        instance_type: TYPE.into(),
+        instance_types: [TYPE.into()].into(),
         members: vec![],
         pins: labels.clone(),
         labels,

@@ -48,7 +48,8 @@ pub enum ShapeKeyError {
     NoKind(String),
 }
 
-/// The shape of a key. Buckets that the catalog does not have are omitted.
+/// The shape of a key, with the buckets of the catalog that its names denote
+/// ([`Catalog::named`]).
 ///
 /// # Errors
 /// Returns an error with the part that cannot be parsed.
@@ -60,11 +61,8 @@ pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyEr
         if let Some(name) = part.strip_prefix("kind=") {
             kind = Some(AcceleratorKind::new(&unescaped(name)));
         } else if let Some(names) = part.strip_prefix("admits=") {
-            let id = |name: &str| {
-                let name = unescaped(name);
-                catalog.buckets().iter().position(|bucket| bucket.name == name)
-            };
-            admits = BucketSet::only(names.split('|').filter_map(id));
+            admits =
+                BucketSet::only(names.split('|').flat_map(|name| catalog.named(&unescaped(name))));
         } else {
             return Err(ShapeKeyError::Part(part.into()));
         }
