@@ -381,3 +381,38 @@ impl Unfit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: &[&str]) {
+        let bucket = |name: &&str| Bucket {
+            name: (*name).into(),
+            capacity_type: CapacityType::OnDemand,
+            accelerator_kind: AcceleratorKind::default(),
+            allocatable: Resources::default(),
+            hourly: MicroDollars(0),
+            groups: vec![Group { name: (*name).into(), placement_group: None, min: 0, max: 1 }],
+        };
+        let names = ["a.large", "a.large/spot", "b.large/spot/x:NoSchedule", "b.large/team=x"];
+        let catalog = Catalog::new(names.iter().map(bucket).collect()).expect("distinct names");
+        let found = catalog.named(name).into_iter();
+        let found: Vec<&str> = found.map(|id| catalog.buckets()[id].name.as_str()).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+
+    #[test]
+    fn a_name_that_is_gone_denotes_the_buckets_of_its_type() {
+        check("a.large", &["a.large"]);
+        check("a.large/spot", &["a.large/spot"]);
+        check("a.large/team=x", &["a.large"]);
+        check("a.large/spot/team=x", &["a.large/spot"]);
+        check("b.large", &["b.large/team=x"]);
+        check("b.large/team=y", &["b.large/team=x"]);
+        check("b.large/spot", &["b.large/spot/x:NoSchedule"]);
+        check("c.large", &[]);
+        check("", &[]);
+    }
+}

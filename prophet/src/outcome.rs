@@ -23,7 +23,7 @@ pub struct Outcome {
     pub observed: Observed,
     /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
-    /// The number of announced pods that are not counted, by reason.
+    /// The number of waiting and announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
     pub unfit: Vec<(Shape, u64, NoBucket)>,

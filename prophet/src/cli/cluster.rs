@@ -59,6 +59,15 @@ pub(super) struct ClusterArgs {
         value_delimiter = ','
     )]
     startup_taints: Vec<String>,
+    /// The name of a scheduler whose pods preempt placeholders, beside default-scheduler; can be
+    /// given several times. Pods of other schedulers are not counted
+    #[arg(
+        long = "preempting-scheduler",
+        value_name = "NAME",
+        env = "PROPHET_PREEMPTING_SCHEDULERS",
+        value_delimiter = ','
+    )]
+    preempting_schedulers: Vec<String>,
     /// The location of the history: a folder, or a prefix in S3 as `s3://BUCKET/PREFIX` [default:
     /// no history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
@@ -111,7 +120,10 @@ impl ClusterArgs {
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
-            allowed: Allowed { host_path_prefix: self.warm_host_path_prefix },
+            allowed: Allowed {
+                host_path_prefix: self.warm_host_path_prefix,
+                preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
+            },
             model: model_source(self.model.as_deref()).await?,
         };
         Ok((client, config))

@@ -26,7 +26,7 @@ pub struct Config {
     pub launch_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
     pub priority_cutoff: i32,
-    /// The operator's restrictions on policies.
+    /// The operator's settings for the specifications of policies.
     pub allowed: Allowed,
     /// The source of the ONNX model that forecasts use.
     pub model: onnx::ModelSource,

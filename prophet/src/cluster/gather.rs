@@ -25,7 +25,7 @@ pub struct Seen {
     pub standing: PlaceholdersStanding,
     /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
-    /// The number of announced pods that are not counted, by reason.
+    /// The number of waiting and announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster, by shape.
     pub unfit: Vec<(Shape, u64, NoBucket)>,
@@ -171,6 +171,9 @@ impl View {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
+            if pending + gated > 0 && workloads.miss(class) {
+                *seen.held_back.entry(HeldBack::CannotPreempt).or_default() += pending + gated;
+            }
             if pending + gated == 0 || !batch[id as usize] {
                 continue;
             }
@@ -235,9 +238,14 @@ impl View {
             {
                 continue;
             }
-            let ours: Vec<_> =
-                announcement.pods.iter().filter(|(class, _)| workloads.select(class)).collect();
+            let pods = announcement.pods.iter();
+            let missed = pods.clone().filter(|(class, _)| workloads.miss(class));
+            let missed: u64 = missed.fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            let ours: Vec<_> = pods.filter(|(class, _)| workloads.select(class)).collect();
             let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            if missed > 0 {
+                *seen.held_back.entry(HeldBack::CannotPreempt).or_default() += missed;
+            }
             if count == 0 {
                 continue;
             }

@@ -1,6 +1,8 @@
 //! Converts a policy into the settings of the stages. Checks it once, each fault with its field
 //! path.
 
+use std::collections::BTreeSet;
+
 use embedder::CapacityType;
 use placeholders::{
     Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
@@ -75,12 +77,14 @@ fn matches(pattern: &str, name: &str) -> bool {
     left.ends_with(last)
 }
 
-/// The operator's restrictions, which apply to every policy.
+/// The operator's settings that apply to the specification of every policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// The prefix below which host paths of data warming must lie. When absent, no host path is
     /// allowed.
     pub host_path_prefix: Option<String>,
+    /// The schedulers whose pods preempt placeholders, beyond the default scheduler.
+    pub preempting_schedulers: BTreeSet<String>,
 }
 
 /// The lowest priority of a workload, unless the policy sets one: 0, because placeholders have
@@ -132,7 +136,7 @@ impl OverprovisioningPolicySpec {
             }),
         );
         placeholders.faults(allowed, &mut faults);
-        let workloads = workloads.workloads(&mut faults);
+        let workloads = workloads.workloads(allowed, &mut faults);
         let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
@@ -221,7 +225,7 @@ impl RulesSpec {
 }
 
 impl WorkloadsSpec {
-    fn workloads(&self, faults: &mut Vec<String>) -> Workloads {
+    fn workloads(&self, allowed: &Allowed, faults: &mut Vec<String>) -> Workloads {
         let Self { namespaces, selector, priority, released_gates, released_jobs } = self;
         let (min, max) =
             (priority.min.unwrap_or(WORKLOAD_PRIORITY_MIN), priority.max.unwrap_or(i32::MAX));
@@ -233,6 +237,7 @@ impl WorkloadsSpec {
             selector: selector.requirements("spec.workloads.selector", faults),
             priority_min: min,
             priority_max: max,
+            preempting_schedulers: allowed.preempting_schedulers.clone(),
             released_gates: released_gates.clone(),
             released_jobs: released_jobs
                 .as_ref()

@@ -22,7 +22,7 @@ pub struct OverprovisioningPolicyStatus {
     pub placeholders: u64,
     /// Demand, forecasts and placeholders of each bucket.
     pub buckets: Vec<BucketStatus>,
-    /// The number of announced pods that are not counted as demand, by reason.
+    /// The number of waiting and announced pods that are not counted as demand, by reason.
     pub held_back: BTreeMap<String, u64>,
     /// Pods that fit in no bucket, by their requests and the reason. The twenty entries with the
     /// most pods.

@@ -114,7 +114,7 @@ impl Default for Metrics {
         registry.register("ready_placeholders", "Placeholders on nodes", metrics.ready.clone());
         registry.register(
             "held_back_pods",
-            "Announced pods that are not counted, by reason",
+            "Waiting and announced pods that are not counted, by reason",
             metrics.held_back.clone(),
         );
         registry.register(

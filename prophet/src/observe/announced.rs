@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::class::PodClass;
+use super::class::{PodClass, Priority};
 use super::objects::{BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodTemplate, is_true};
 use super::schedule::Schedule;
 
@@ -74,7 +74,7 @@ pub struct Reading<'a> {
     /// The labels of pods that policies read.
     pub label_keys: &'a BTreeSet<String>,
     /// Priorities by the key of their PriorityClass.
-    pub priorities: &'a BTreeMap<Key, i32>,
+    pub priorities: &'a BTreeMap<Key, Priority>,
 }
 
 impl Reading<'_> {
@@ -194,7 +194,11 @@ impl Reading<'_> {
         let named = template.spec.priority_class_name.as_ref().and_then(|name| {
             self.priorities.get(&Key { namespace: String::new(), name: name.clone() }).copied()
         });
-        let priority = template.spec.priority.or(named).unwrap_or(0);
+        let mut priority = named.unwrap_or(Priority::NONE);
+        priority.value = template.spec.priority.unwrap_or(priority.value);
+        if let Some(policy) = &template.spec.preemption_policy {
+            priority.may_preempt = policy != "Never";
+        }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         (PodClass::of_template(template, namespace, priority, self.label_keys), count.min(PODS_MAX))
     }

@@ -4,12 +4,39 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use embedder::{AcceleratorKind, Resources};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use placeholders::POLICY_LABEL;
 
 use super::constraints::Constraints;
 use super::devices::{Device, needed};
-use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodTemplate, VOLCANO_GROUP};
+use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodSpec, PodTemplate, VOLCANO_GROUP};
 use super::requests::requests;
+
+/// The name of the scheduler of pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The preemption policy of pods that preempt no others.
+const NEVER: &str = "Never";
+
+/// The priority of pods, as a PriorityClass gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    /// The priority. A higher one preempts a lower one.
+    pub value: i32,
+    /// Whether pods of the class preempt others.
+    pub may_preempt: bool,
+}
+
+impl Priority {
+    /// The priority of pods without a PriorityClass.
+    pub const NONE: Self = Self { value: 0, may_preempt: true };
+
+    /// The priority that a PriorityClass gives.
+    pub fn of(class: &PriorityClass) -> Self {
+        let may_preempt = class.preemption_policy.as_deref() != Some(NEVER);
+        Self { value: class.value.unwrap_or(0), may_preempt }
+    }
+}
 
 /// The role of a pod in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +62,10 @@ pub struct PodClass {
     pub labels: BTreeMap<String, String>,
     /// The priority of the pods.
     pub priority: i32,
+    /// The scheduler of the pods; `None` for the default scheduler.
+    pub scheduler: Option<String>,
+    /// Whether the pods may preempt others: their preemption policy is not `Never`.
+    pub may_preempt: bool,
     /// The scheduling gates that hold the pods.
     pub gates: Vec<String>,
     /// The PodGroup of pods that a gate holds. It is `None` for pods without a gate, because their
@@ -64,6 +95,8 @@ impl PodClass {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             labels: kept(metadata.labels.as_ref(), label_keys),
             priority: spec.priority.unwrap_or(0),
+            scheduler: scheduler(spec),
+            may_preempt: spec.preemption_policy.as_deref() != Some(NEVER),
             gates,
             pod_group,
             requests,
@@ -73,11 +106,11 @@ impl PodClass {
         }
     }
 
-    /// Returns the class of the pods that a template describes.
+    /// Returns the class of the pods that a template describes, which will have this priority.
     pub fn of_template(
         template: &PodTemplate,
         namespace: &str,
-        priority: i32,
+        Priority { value, may_preempt }: Priority,
         label_keys: &BTreeSet<String>,
     ) -> Self {
         let (requests, accelerator_kind) = requests(&template.spec);
@@ -85,7 +118,9 @@ impl PodClass {
             role: Role::Workload,
             namespace: namespace.into(),
             labels: kept(Some(&template.metadata.labels), label_keys),
-            priority,
+            priority: value,
+            scheduler: scheduler(&template.spec),
+            may_preempt,
             gates: Vec::new(),
             pod_group: None,
             requests,
@@ -94,6 +129,10 @@ impl PodClass {
             constraints: Constraints::of(&template.spec),
         }
     }
+}
+
+fn scheduler(spec: &PodSpec) -> Option<String> {
+    spec.scheduler_name.clone().filter(|name| name != DEFAULT_SCHEDULER)
 }
 
 fn pod_group(pod: &Pod) -> Option<String> {

@@ -40,7 +40,7 @@ mod workloads;
 mod world;
 
 pub use announced::{Announcement, Held, Key, Reading};
-pub use class::{ClassId, Classes, PodClass, Role};
+pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::Constraints;
 pub use devices::Device;
 pub(crate) use devices::others;

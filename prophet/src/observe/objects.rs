@@ -147,6 +147,8 @@ pub struct PodSpec {
     pub node_name: Option<String>,
     pub priority: Option<i32>,
     pub priority_class_name: Option<String>,
+    pub preemption_policy: Option<String>,
+    pub scheduler_name: Option<String>,
     pub node_selector: BTreeMap<String, String>,
     pub affinity: Affinity,
     pub tolerations: Vec<Toleration>,

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
 use super::announced::{Announcement, Key, Reading};
+use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
 use super::optional::{KARPENTER, optional_kinds};
@@ -151,7 +152,7 @@ impl Watches {
         let apply = kept(
             None,
             |world| &mut world.priorities,
-            |class: PriorityClass| class.value.or(Some(0)),
+            |class: PriorityClass| Some(Priority::of(&class)),
         );
         self.follow("priorityclasses", api, watcher::Config::default(), apply);
     }

@@ -1,7 +1,7 @@
 //! The workloads that a policy selects: which pods are batch demand, and which announced pods
 //! count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
@@ -19,6 +19,8 @@ pub struct Workloads {
     pub priority_min: i32,
     /// The highest priority, inclusive.
     pub priority_max: i32,
+    /// The schedulers that preempt, beyond the default scheduler.
+    pub preempting_schedulers: BTreeSet<String>,
     /// The scheduling gates that are removed within the launch latency.
     pub released_gates: Vec<String>,
     /// The requirements on the labels of suspended jobs that will be released within the launch
@@ -37,7 +39,7 @@ pub enum WaitingState {
     HeldBack(HeldBack),
 }
 
-/// Why waiting or announced pods do not count.
+/// Why pods do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeldBack {
     /// A gate holds them that the policy does not name.
@@ -50,6 +52,9 @@ pub enum HeldBack {
     Suspended,
     /// Their PodGroup has fewer pods than must start together.
     PartOfGang,
+    /// Their preemption policy, or their scheduler, does not preempt. They could not take the node
+    /// of a placeholder.
+    CannotPreempt,
 }
 
 impl HeldBack {
@@ -61,13 +66,30 @@ impl HeldBack {
             Self::NoQuota => "no_quota",
             Self::Suspended => "suspended",
             Self::PartOfGang => "part_of_gang",
+            Self::CannotPreempt => "cannot_preempt",
         }
     }
 }
 
 impl Workloads {
-    /// Whether the policy selects the pods of a class as batch demand.
+    /// Whether the pods of a class are batch demand: the policy covers them, and they can take the
+    /// node of a placeholder.
     pub fn select(&self, class: &PodClass) -> bool {
+        self.cover(class) && self.can_preempt(class)
+    }
+
+    /// Whether the policy covers the pods of a class, and they cannot take the node of a
+    /// placeholder.
+    pub fn miss(&self, class: &PodClass) -> bool {
+        self.cover(class) && !self.can_preempt(class)
+    }
+
+    fn can_preempt(&self, class: &PodClass) -> bool {
+        class.may_preempt
+            && class.scheduler.as_ref().is_none_or(|name| self.preempting_schedulers.contains(name))
+    }
+
+    fn cover(&self, class: &PodClass) -> bool {
         let Self { namespaces, selector, priority_min, priority_max, .. } = self;
         class.role == Role::Workload
             && (*priority_min..=*priority_max).contains(&class.priority)

@@ -9,6 +9,7 @@ use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL};
 use serde::Deserialize;
 
 use super::announced::Key;
+use super::class::Priority;
 use super::index::Index;
 use super::karpenter::{NodeClaim, NodePool};
 use crate::crd::OverprovisioningPolicy;
@@ -29,7 +30,7 @@ pub struct World {
     /// The NodeClaims of Karpenter: nodes that it has requested.
     pub node_claims: BTreeMap<Key, NodeClaim>,
     /// Priorities by the key of their PriorityClass, which has no namespace.
-    pub priorities: BTreeMap<Key, i32>,
+    pub priorities: BTreeMap<Key, Priority>,
     /// Names of the groups for which cluster-autoscaler backs off.
     pub backoff: BTreeSet<String>,
     /// The errors of failing watches, by the name of the watch.
@@ -43,7 +44,8 @@ pub struct World {
 impl World {
     /// Returns the priority of a PriorityClass.
     pub fn priority(&self, class: &str) -> Option<i32> {
-        self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
+        let class = Key { namespace: String::new(), name: class.into() };
+        self.priorities.get(&class).map(|priority| priority.value)
     }
 
     /// Whether every watch that the controller awaits has completed its first list.

@@ -86,10 +86,20 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     let held =
         [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
     let pods = [gated("data", "example.com/data"), gated("unknown", "example.com/other")].concat();
-    world.apply(&[held, pods].concat()).await;
+    // Pods that cannot preempt would wait beside the placeholders that stand for them.
+    let with = |name: &str, more: &str| {
+        gated(name, "example.com/data").replace("restartPolicy", &format!("{more}, restartPolicy"))
+    };
+    let polite = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: polite}, value: 10, preemptionPolicy: Never}\n---\n";
+    let polite_job = with("polite", "priorityClassName: polite");
+    let polite_later = job_with("soon-polite", 1, "suspend: true,")
+        .replace("job: soon-polite", "job: soon")
+        .replace("restartPolicy", "priorityClassName: polite, restartPolicy");
+    let volcano = with("volcano", "schedulerName: volcano");
+    world.apply(&[polite, &held, &pods, &polite_job, &polite_later, &volcano].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     let held_back = |status: &serde_json::Value| {
-        status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1})
+        status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1, "cannot_preempt": 3})
     };
     world.wait_for_status("batch", "the pods held back", held_back).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());

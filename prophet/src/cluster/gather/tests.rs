@@ -97,6 +97,7 @@ fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
         namespaces: vec!["jobs".into()],
         priority_min: i32::MIN,
         priority_max: i32::MAX,
+        preempting_schedulers: ["preempting".to_owned()].into(),
         ..Workloads::default()
     };
     let set = Key { namespace: "prophet".into(), name: "set".into() };
@@ -172,6 +173,29 @@ fn a_pod_that_needs_a_device_that_no_bucket_offers_is_unplaced() {
     // A pod that fits nowhere in any case keeps its reason.
     let elsewhere = json!({"nodeSelector": {"zone": "moon"}});
     check_device("example.com/fpga", &elsewhere, Err("no_bucket_admits"));
+}
+
+/// Checks whether a pending pod with `more` in its spec counts as demand. Otherwise it is held back
+/// because it cannot preempt. `volcano` does not preempt, and `preempting` does.
+#[track_caller]
+fn check_preemption(more: &Value, counts: bool) {
+    let mut pod = pod("a", "jobs", "");
+    for (key, value) in more.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    let Seen { cluster, held_back, .. } = seen(&[], &[pod]);
+    assert_eq!(!cluster.pending.is_empty(), counts, "{more}");
+    assert_eq!(held_back.get(&HeldBack::CannotPreempt), (!counts).then_some(&1), "{more}");
+}
+
+#[test]
+fn a_pod_that_cannot_take_a_placeholders_node_is_no_demand() {
+    check_preemption(&json!({}), true);
+    check_preemption(&json!({"preemptionPolicy": "PreemptLowerPriority"}), true);
+    check_preemption(&json!({"preemptionPolicy": "Never"}), false);
+    check_preemption(&json!({"schedulerName": "default-scheduler"}), true);
+    check_preemption(&json!({"schedulerName": "preempting"}), true);
+    check_preemption(&json!({"schedulerName": "volcano"}), false);
 }
 
 /// A CronJob of one pod that fires every hour, with the last firing of its status.

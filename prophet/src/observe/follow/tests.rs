@@ -8,6 +8,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+use super::super::class::Priority;
 use super::*;
 
 const NAME: &str = "priorityclasses";
@@ -86,8 +87,11 @@ fn watch(url: &str, config: watcher::Config) -> Arc<Shared> {
     let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
     let shared = Arc::new(Shared::default());
     shared.world().wait_for([NAME.to_owned()]);
-    let apply =
-        kept(None, |world| &mut world.priorities, |class: PriorityClass| class.value.or(Some(0)));
+    let apply = kept(
+        None,
+        |world| &mut world.priorities,
+        |class: PriorityClass| Some(Priority::of(&class)),
+    );
     tokio::spawn(follow(NAME.to_owned(), Api::all(client), config, Arc::clone(&shared), apply));
     shared
 }
