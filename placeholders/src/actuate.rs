@@ -5,6 +5,8 @@
 //! and owner: their names come from [`Template::name`], or from objects that were found by these
 //! labels.
 
+use std::sync::Arc;
+
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams,
     Preconditions,
@@ -41,12 +43,18 @@ impl ActuateError {
 pub struct Actuator {
     client: Client,
     namespace: String,
+    may_write: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Actuator {
-    /// Creates an actuator for the policies of a namespace.
-    pub fn new(client: Client, namespace: &str) -> Self {
-        Self { client, namespace: namespace.into() }
+    /// Creates an actuator for the policies of a namespace. It asks `may_write` before each write,
+    /// and leaves the write out if the answer is no.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        may_write: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
+        Self { client, namespace: namespace.into(), may_write }
     }
 
     /// Applies one change.
@@ -56,6 +64,9 @@ impl Actuator {
     /// # Errors
     /// The API server rejects the write or cannot be reached.
     pub async fn change(&self, change: &Change, now: &str, why: &str) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         match change {
             Change::Apply { set, body } => self.apply("apps", "v1", "ReplicaSet", set, body).await,
             Change::Scale { set, resource_version, replicas } => {
@@ -91,6 +102,9 @@ impl Actuator {
         replicas: u64,
         resource_version: Option<&str>,
     ) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         let name = template.name();
         if resource_version.is_none() {
             self.apply("", "v1", "PodTemplate", &name, &template.pod_template()).await?;
@@ -108,6 +122,9 @@ impl Actuator {
         name: &str,
         resource_version: &str,
     ) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         self.delete(
             "autoscaling.x-k8s.io",
             "v1beta1",

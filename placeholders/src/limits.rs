@@ -15,7 +15,7 @@ pub(crate) fn limit(
     policy: &Policy,
     why: &mut [Vec<Step>],
 ) {
-    let Limits { total, buckets } = &policy.limits;
+    let Limits { total, buckets, yielding } = &policy.limits;
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let bucket = &catalog.buckets()[want.bucket];
         if let Some(&most) = buckets.get(&bucket.name).filter(|&&most| most < *target) {
@@ -23,22 +23,34 @@ pub(crate) fn limit(
             why[want.bucket].push(Step { reason: Reason::BucketLimit, target: most });
         }
     }
-    if let Some(most) =
-        total.filter(|&most| targets.iter().fold(0_u64, |sum, &t| sum.saturating_add(t)) > most)
-    {
+    if let Some(most) = total.filter(|&most| sum(targets) > most) {
         let mut offers = offers(targets, wants, catalog);
         offers.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket)));
-        offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-        let mut kept = vec![0; targets.len()];
-        for offer in &offers {
-            kept[offer.bucket] += 1;
-        }
-        settle(targets, &kept, Reason::TotalLimit, why);
+        settle(targets, &first(most, &offers, targets.len()), Reason::TotalLimit, why);
     }
     if let Some(cap) = policy.spend_cap.and_then(MicroDollars::from_dollars) {
         let kept = spend(offers(targets, wants, catalog), cap, targets.len());
         settle(targets, &kept, Reason::SpendCap, why);
     }
+    if let Some(most) = yielding.filter(|&most| sum(targets) > most) {
+        // The dearest placeholders go first, because they occupy the most of a quota.
+        let mut offers = offers(targets, wants, catalog);
+        offers.sort_by(|a, b| a.hourly.cmp(&b.hourly).then_with(|| b.chance.total_cmp(&a.chance)));
+        settle(targets, &first(most, &offers, targets.len()), Reason::YieldsToRealPods, why);
+    }
+}
+
+fn sum(targets: &[u64]) -> u64 {
+    targets.iter().fold(0, |sum, &target| sum.saturating_add(target))
+}
+
+/// The number of placeholders of each bucket among the first `most`.
+fn first(most: u64, offers: &[Candidate], buckets: usize) -> Vec<u64> {
+    let mut kept = vec![0; buckets];
+    for offer in offers.iter().take(usize::try_from(most).unwrap_or(usize::MAX)) {
+        kept[offer.bucket] += 1;
+    }
+    kept
 }
 
 fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step>]) {

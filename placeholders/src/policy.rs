@@ -69,6 +69,10 @@ pub struct Limits {
     pub total: Option<u64>,
     /// The maximum of single buckets, by the name of the bucket.
     pub buckets: BTreeMap<String, u64>,
+    /// The maximum over all buckets while placeholders yield to pods that wait for nodes. The
+    /// controller sets it; a policy cannot.
+    #[serde(skip)]
+    pub yielding: Option<u64>,
 }
 
 /// How fast targets may change.

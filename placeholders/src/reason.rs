@@ -37,6 +37,9 @@ pub enum Reason {
     /// The spend cap lowers the target, because placeholders of other buckets are worth more per
     /// dollar.
     SpendCap,
+    /// The target is lower, because pods of workloads wait for nodes that do not come, and a ceiling
+    /// of the cluster may count the nodes of placeholders.
+    YieldsToRealPods,
     /// The target is lower, because every group that is not backing off is at its maximum.
     GroupsFull,
     /// The target is lower, because no group has room for a whole gang, and a gang cannot start on
@@ -62,6 +65,7 @@ impl Reason {
             Self::BucketLimit => "bucket_limit",
             Self::TotalLimit => "total_limit",
             Self::SpendCap => "spend_cap",
+            Self::YieldsToRealPods => "yields_to_real_pods",
             Self::GroupsFull => "groups_full",
             Self::GangFitsNoGroup => "gang_fits_no_group",
             Self::GroupBackoff => "group_backoff",

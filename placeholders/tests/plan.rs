@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
@@ -230,7 +228,8 @@ fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
 
 #[test]
 fn limits_apply_to_buckets_and_to_the_total() {
-    let limits = Limits { total: Some(3), buckets: [("small".to_string(), 2)].into() };
+    let buckets = [("small".to_string(), 2)].into();
+    let limits = Limits { total: Some(3), buckets, yielding: None };
     let policy = Policy { limits, ..Policy::default() };
     check(
         &wants(5, 4),
@@ -245,6 +244,25 @@ fn limits_apply_to_buckets_and_to_the_total() {
            forecast 4
            total_limit 1
            group c: 0 -> 1",
+    );
+}
+
+#[test]
+fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
+    let limits = Limits { yielding: Some(4), ..Limits::default() };
+    let policy = Policy { limits, ..Policy::default() };
+    check(
+        &wants(3, 4),
+        &standing(2, 1, 4),
+        &policy,
+        "small: 3 -> 3
+           forecast 3
+           group a: 2 -> 2
+           group b: 1 -> 1
+         large: 4 -> 1
+           forecast 4
+           yields_to_real_pods 1
+           group c: 4 -> 1",
     );
 }
 
@@ -498,7 +516,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     };
     (prop::option::of(0..12_u64), prop::option::of(0.0..30.0), rules(), rules()).prop_map(
         |(total, spend_cap, scale_up, scale_down)| Policy {
-            limits: Limits { total, buckets: BTreeMap::new() },
+            limits: Limits { total, ..Limits::default() },
             spend_cap,
             behavior: Behavior { scale_up, scale_down },
             ..Policy::default()

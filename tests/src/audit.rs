@@ -23,6 +23,9 @@ rules:
 pub struct Entry {
     /// The user: `admin`, or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
+    /// The ID of the user's credential, which distinguishes processes with the same service account;
+    /// empty for other credentials than tokens.
+    pub credential: String,
     /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
     /// `deletecollection`.
     pub verb: String,
@@ -62,6 +65,7 @@ fn entry(line: &str) -> Result<Entry> {
     let (resource, part) = (text("/objectRef/resource"), text("/objectRef/subresource"));
     Ok(Entry {
         user: text("/user/username"),
+        credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
         verb: text("/verb"),
         group: text("/objectRef/apiGroup"),
         resource: if part.is_empty() { resource } else { format!("{resource}/{part}") },

@@ -165,6 +165,22 @@ impl Prophet {
         get(self.port.number(), "/metrics").await
     }
 
+    /// Stops the process without its knowledge (SIGSTOP), until [`Prophet::resume`].
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn pause(&self) -> Result<()> {
+        self.process.signal("STOP")
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn resume(&self) -> Result<()> {
+        self.process.signal("CONT")
+    }
+
     /// Stops the controller with SIGTERM, and waits until it has ended.
     ///
     /// # Errors

@@ -106,13 +106,20 @@ impl Process {
     /// # Errors
     /// The signal cannot be sent, or the program still runs after the deadline.
     pub async fn terminate(mut self, deadline: Duration) -> Result<ExitStatus> {
-        let status = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
-        ensure!(
-            status.context("failed to run kill")?.success(),
-            "failed to send {} a signal",
-            self.name
-        );
+        self.signal("TERM")?;
         self.wait_for_end(deadline).await
+    }
+
+    /// Sends a signal, such as `STOP`.
+    ///
+    /// # Errors
+    /// The signal cannot be sent.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let status =
+            Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        let sent = status.context("failed to run kill")?.success();
+        ensure!(sent, "failed to send {} the signal {name}", self.name);
+        Ok(())
     }
 
     /// Kills the program, and waits until it has ended, so that its ports are free.

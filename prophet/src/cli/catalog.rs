@@ -10,7 +10,7 @@ use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::output;
 use super::output::OutputFormat;
 use crate::catalog::{Offer, Offers};
-use crate::cluster::Operator;
+use crate::cluster::{Leadership, Operator};
 use crate::explain::Explain;
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let offers = block_on(async {
         let (client, config) = args.cluster.connect().await?;
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, explain);
+        let mut operator = Operator::new(client, config, explain, Leadership::alone());
         match tokio::time::timeout(PATIENCE, operator.catalog()).await {
             Ok(offers) => offers.context("failed to read the groups of nodes"),
             Err(_) => bail!(

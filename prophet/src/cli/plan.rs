@@ -7,7 +7,7 @@ use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
 use super::output;
 use super::output::OutputFormat;
-use crate::cluster::Operator;
+use crate::cluster::{Leadership, Operator};
 use crate::crd::OverprovisioningPolicyStatus;
 use crate::explain::{Explain, status};
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (client, config) = args.cluster.connect().await?;
         let namespaces = config.scope.namespaces.join(", ");
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, explain);
+        let mut operator = Operator::new(client, config, explain, Leadership::alone());
         let in_time = tokio::time::timeout(PATIENCE, operator.look()).await;
         let Ok(outcomes) = in_time else {
             bail!(

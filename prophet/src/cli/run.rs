@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::cluster::{ClusterArgs, block_on};
-use crate::cluster::Operator;
+use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
 
 const EXAMPLES: &str = "\
@@ -19,7 +19,8 @@ Examples:
   PROPHET_LOG=debug prophet run --catalog types.yaml --log-format json
 
 A policy writes no placeholders until its mode is Act: see `prophet crd` and `prophet plan`.
-After SIGTERM the controller completes the current turn and exits. Standing placeholders stay.";
+After SIGTERM the controller completes the current turn and exits. Standing placeholders stay.
+Of several replicas with --leader-elect, one writes, and the others stand by.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -30,6 +31,17 @@ pub(super) struct Args {
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Write only while this replica holds the Lease `prophet`, so that several replicas can run
+    #[arg(long, env = "PROPHET_LEADER_ELECT")]
+    leader_elect: bool,
+    /// The namespace of the Lease [default: the namespace of the kubeconfig context or of the pod]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "PROPHET_LEADER_ELECT_NAMESPACE",
+        requires = "leader_elect"
+    )]
+    leader_elect_namespace: Option<String>,
     /// The format of the log; the variable `PROPHET_LOG` sets its filter (default: info)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -51,7 +63,18 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         #[cfg(feature = "serve")]
         let served = crate::serve::serve(args.listen, explain.health(), explain.metrics());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
-        let operator = Operator::new(client, config, explain);
+        let election = args.leader_elect.then(|| {
+            let namespace = args.leader_elect_namespace.as_deref();
+            let namespace = namespace.unwrap_or_else(|| client.default_namespace());
+            // The name of the pod.
+            let replica = std::env::var("HOSTNAME").unwrap_or_else(|_| "prophet".into());
+            Election::new(client.clone(), namespace, &replica)
+        });
+        let leadership = election.as_ref().map_or_else(Leadership::alone, Election::leadership);
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let until_ended = async { drop(ended.await) };
+        let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
+        let operator = Operator::new(client, config, explain, leadership);
         let running = operator.run(stopped()?);
         #[cfg(feature = "serve")]
         tokio::select! {
@@ -60,6 +83,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         }
         #[cfg(not(feature = "serve"))]
         running.await;
+        // The Lease is given up after the last write.
+        drop(end);
+        if let Some(electing) = electing {
+            electing.await.context("the election failed")?;
+        }
         tracing::info!("stopped");
         Ok(())
     })

@@ -341,18 +341,23 @@ fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
 }
 
 fn admits(constraints: &Constraints, devices: &BTreeSet<Device>, offers: &Offers) -> BucketSet {
-    let admitting = offers.groups.iter().enumerate().filter(|(_, groups)| {
-        groups.iter().any(|offer| {
-            constraints.admit(&offer.labels, &offer.taints)
-                && devices.iter().all(|device| has(offer, device))
-        })
-    });
+    let admitting = offers
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(_, groups)| groups.iter().any(|offer| usable(constraints, devices, offer)));
     let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
     if admitting.len() == offers.groups.len() {
         BucketSet::all()
     } else {
         BucketSet::only(admitting)
     }
+}
+
+/// Whether pods can use the nodes of a group, as far as their size allows it.
+pub(super) fn usable(constraints: &Constraints, devices: &BTreeSet<Device>, offer: &Offer) -> bool {
+    constraints.admit(&offer.labels, &offer.taints)
+        && devices.iter().all(|device| has(offer, device))
 }
 
 /// Whether the nodes of a group offer a device.

@@ -6,6 +6,7 @@
 //! run.rs           one policy's turn
 //! config.rs        the controller's settings
 //! settings.rs      a policy's settings, checked
+//! election.rs      leader election: of several replicas, one writes
 //! surroundings.rs  the inputs of a turn other than the policy
 //! gather.rs        a policy's view of the cluster
 //! checks.rs        a policy's prerequisites in the cluster
@@ -15,6 +16,7 @@
 //! templates.rs     the templates of placeholders
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
+//! yielding.rs      whether placeholders yield to pods that wait for nodes
 //! retry.rs         when the history is read again after a failure
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
@@ -29,6 +31,7 @@ mod blindness;
 mod checks;
 pub(crate) mod clock;
 mod config;
+mod election;
 mod gather;
 mod launches;
 mod launching;
@@ -41,18 +44,20 @@ mod standing;
 mod surroundings;
 mod templates;
 mod unwritten;
+mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use kube::{Client, ResourceExt as _};
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, Sizes, offers};
 
 pub use self::config::Config;
+pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
 pub use self::launches::Launches;
 pub use self::launching::Launching;
@@ -62,6 +67,7 @@ pub use self::settings::{Allowed, BucketSelection, PolicySettings};
 pub use self::sources::{GroupSource, Groups};
 use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
+use self::yielding::{Yield, Yielding, nodes_for};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, Shared, Watches, Workloads};
@@ -88,6 +94,7 @@ const SOURCES_EVERY_SECONDS: i64 = 60;
 /// The controller.
 pub struct Operator {
     client: Client,
+    leadership: Arc<Leadership>,
     config: Config,
     shared: Arc<Shared>,
     watches: Watches,
@@ -96,16 +103,24 @@ pub struct Operator {
     /// The keys of the labels by which batch pods select nodes, or did so before.
     selected_labels: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
+    yielding: Yielding,
     explain: Explain,
 }
 
 impl Operator {
-    /// Creates the controller and starts its watches.
-    pub fn new(client: Client, config: Config, explain: Explain) -> Self {
+    /// Creates the controller and starts its watches. While another replica leads, it observes and
+    /// learns, and writes nothing.
+    pub fn new(
+        client: Client,
+        config: Config,
+        explain: Explain,
+        leadership: Arc<Leadership>,
+    ) -> Self {
         let shared = Arc::new(Shared::default());
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
         Self {
             client,
+            leadership,
             config,
             shared,
             watches,
@@ -113,6 +128,7 @@ impl Operator {
             groups_read: None,
             selected_labels: BTreeSet::new(),
             runs: BTreeMap::new(),
+            yielding: Yielding::default(),
             explain,
         }
     }
@@ -126,13 +142,16 @@ impl Operator {
             tokio::select! {
                 () = &mut stop => return,
                 () = tokio::time::sleep(wait) => {}
+                () = self.leadership.won() => {}
                 () = self.shared.changed() => {
                     changed_at = Some(clock::Stopwatch::now());
                     tokio::time::sleep(COALESCE).await;
                 }
             }
             if self.is_listed() {
-                self.turn(true).await;
+                let leads = self.leadership.leads();
+                self.explain.leads(leads);
+                self.turn(leads).await;
                 if let Some(at) = changed_at.take() {
                     self.explain.reacted(Reaction { seconds: at.elapsed().as_secs_f64() });
                 }
@@ -213,17 +232,20 @@ impl Operator {
             let index = &mut self.shared.world().index;
             (index.take_arrivals(), index.take_starts(), index.take_preempted())
         };
+        let yielding = self.yield_to_waiting_pods(now);
         let mut taken = BTreeSet::new();
         let mut outcomes = Vec::new();
         for (key, policy) in policies {
             let run = self.runs.entry(key.clone()).or_default();
             let surroundings = Surroundings {
                 client: &self.client,
+                leadership: &self.leadership,
                 config: &self.config,
                 shared: &self.shared,
                 groups: &self.groups,
                 selected_labels: &self.selected_labels,
                 taken: &taken,
+                yielding,
                 arrivals: &arrivals,
                 starts: &starts,
                 preempted: &preempted,
@@ -234,7 +256,7 @@ impl Operator {
             if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.groups());
             }
-            if writes {
+            if writes && self.leadership.leads() {
                 self.explain.turn(&key, &policy, &outcome, now).instrument(span).await;
             }
             outcomes.push(Looked { key, policy, outcome, time: now });
@@ -270,6 +292,24 @@ impl Operator {
             (policy.creation_timestamp().map(|time| time.0), key.clone())
         });
         policies
+    }
+
+    /// What placeholders do for pods that have waited for longer than the lead time, although a
+    /// group could still launch nodes for them.
+    fn yield_to_waiting_pods(&mut self, now: DateTime<Utc>) -> Yield {
+        let leads = self.runs.values().filter_map(PolicyController::lead_seconds);
+        let Some(patience) = leads.max() else { return Yield::No };
+        let world = self.shared.world();
+        let comparison = self.config.comparison(&self.selected_labels);
+        self.yielding.note(&world.index, TimeDelta::seconds(patience), now, |waiting| {
+            let Some(groups) = self.groups.with(&self.config.source, &world, &comparison) else {
+                return 0;
+            };
+            let (index, sizes) = (&world.index, &mut Sizes::default());
+            let daemons: Vec<_> = index.daemons().cloned().collect();
+            let all = offers(&groups, index.nodes(), &daemons, &comparison, sizes);
+            all.map_or(0, |all| nodes_for(waiting, index, &all))
+        })
     }
 
     /// Adds the labels by which pods select nodes: those of the history's buckets, and those that

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use embedder::{Bucket, BucketId, CatalogError};
 use kube::Resource as _;
-use placeholders::{Actuator, Owner, Template};
+use placeholders::{Actuator, Owner, Standing, Template};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
@@ -21,6 +21,7 @@ use super::standing::Stands;
 use super::surroundings::Surroundings;
 use super::templates::templates;
 use super::unwritten::Unwritten;
+use super::yielding::Yield;
 use crate::catalog::{Offers, Sizes, labels_in_name, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
@@ -54,6 +55,8 @@ pub struct PolicyController {
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
     unlearnt: Vec<(PodClass, u64)>,
     blindness: Blindness,
+    /// The placeholders that the policy had when they began to yield to waiting pods.
+    stood: Option<u64>,
     /// The day before which all days of the history are closed.
     closed: Option<NaiveDate>,
 }
@@ -112,6 +115,11 @@ impl PolicyController {
         Ok(())
     }
 
+    /// The lead time of the policy's forecasts, in seconds.
+    pub(super) fn lead_seconds(&self) -> Option<i64> {
+        self.control.as_ref().map(|(config, _)| config.lead.seconds)
+    }
+
     /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
     pub(super) async fn turn(
         &mut self,
@@ -123,7 +131,7 @@ impl PolicyController {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         // An invalid policy changes nothing: its standing placeholders stay.
-        let settings = match policy.spec.settings(&around.config.allowed) {
+        let mut settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
             Err(faults) => {
                 for fault in faults {
@@ -134,7 +142,9 @@ impl PolicyController {
         };
         self.settings = Some(settings.clone());
         let owner = owner(key, policy);
-        let actuator = Actuator::new(around.client.clone(), &key.namespace);
+        let leadership = Arc::clone(around.leadership);
+        let may_write = Arc::new(move || leadership.leads());
+        let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
         self.refresh_offers(&settings, around, &mut outcome);
         let Some(offers) = self.offers.clone() else {
             let all_taken = outcome.has(Cause::OverlappingBuckets);
@@ -156,6 +166,7 @@ impl PolicyController {
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
 
+        settings.policy.limits.yielding = self.cap(around.yielding, &outcome.observed.standing);
         // Embed, record, forecast, plan.
         self.run_control(&settings, around.config, &mut outcome);
         if writes {
@@ -164,9 +175,31 @@ impl PolicyController {
             }
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
+        } else {
+            // The replica that leads records them.
+            self.unrecorded.clear();
         }
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
+    }
+
+    /// The most placeholders that the policy may hold while placeholders yield to waiting pods.
+    fn cap(&mut self, yielding: Yield, standing: &Standing) -> Option<u64> {
+        let stands = (0..standing.buckets.len())
+            .fold(0, |sum: u64, id| sum.saturating_add(standing.placeholders(id)));
+        match yielding {
+            Yield::No => {
+                self.stood = None;
+                None
+            }
+            Yield::Hold => {
+                self.stood = None;
+                Some(stands)
+            }
+            Yield::Shed(nodes) => {
+                Some(self.stood.get_or_insert(stands).saturating_sub(nodes).min(stands))
+            }
+        }
     }
 
     /// Rebuilds the buckets on offer, and replaces them if they changed.

@@ -123,6 +123,7 @@ impl OverprovisioningPolicySpec {
                     .iter()
                     .map(|(name, &most)| (name.clone(), most.into()))
                     .collect(),
+                yielding: None,
             },
             spend_cap: limits.dollars_per_hour,
             behavior: Behavior {

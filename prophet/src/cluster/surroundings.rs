@@ -6,13 +6,16 @@ use std::sync::Arc;
 use kube::Client;
 
 use super::config::Config;
+use super::election::Leadership;
 use super::sources::Groups;
+use super::yielding::Yield;
 use crate::observe::{PodClass, Preempted, Shared};
 use crate::record::PodStarts;
 
 /// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {
     pub(super) client: &'a Client,
+    pub(super) leadership: &'a Arc<Leadership>,
     pub(super) config: &'a Config,
     pub(super) shared: &'a Shared,
     pub(super) groups: &'a Groups,
@@ -20,6 +23,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) selected_labels: &'a BTreeSet<String>,
     /// The names of the groups that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
+    /// What placeholders do for pods that wait for nodes.
+    pub(super) yielding: Yield,
     /// Pods that arrived since the last turn, by class.
     pub(super) arrivals: &'a [(PodClass, u64)],
     /// Pods that started since the last turn, by class and by the name of the node.

@@ -51,6 +51,7 @@ pub struct Metrics {
     taken: Family<OfPolicy, Counter>,
     launch_seconds: Histogram,
     reaction_seconds: Histogram,
+    leader: Gauge,
     /// The labels that the last turn of each policy set.
     set: Mutex<BTreeSet<Labels>>,
 }
@@ -89,6 +90,7 @@ impl Default for Metrics {
             taken: Family::default(),
             launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
             reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
+            leader: Gauge::default(),
             set: Mutex::default(),
         };
         registry.register(
@@ -134,6 +136,11 @@ impl Default for Metrics {
             "Nodes that pods outside batch demand took from placeholders",
             metrics.taken.clone(),
         );
+        registry.register(
+            "leader",
+            "1 on the replica that writes, 0 on the others",
+            metrics.leader.clone(),
+        );
         let (launch, reaction) = (metrics.launch_seconds.clone(), metrics.reaction_seconds.clone());
         registry.register_with_unit(
             "launch",
@@ -158,6 +165,10 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+
+    pub(super) fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
     }
 
     pub(super) fn reacted(&self, reaction: Reaction) {

@@ -86,6 +86,15 @@ impl Explain {
         self.health.ready.store(listed, Ordering::Relaxed);
     }
 
+    /// Sets whether this replica leads. A replica that does not lead reports no policies.
+    pub fn leads(&mut self, leads: bool) {
+        #[cfg(feature = "serve")]
+        self.metrics.leads(leads);
+        if !leads {
+            self.keep(&BTreeSet::new());
+        }
+    }
+
     /// Records the time that the response to a change took.
     pub fn reacted(&self, reaction: Reaction) {
         #[cfg(feature = "serve")]

@@ -31,6 +31,8 @@ pub struct Index {
     nodes: Nodes,
     /// The number of waiting pods by class: those without a gate, and those that a gate holds.
     waiting: Vec<[u64; 2]>,
+    /// The number of pods by class that ceased to wait: they got a node, or are gone.
+    ceased: Vec<u64>,
     /// The placeholders, each with the generation in which it was last observed.
     placeholders: BTreeMap<Key, (u8, PlaceholderPod)>,
     daemons: BTreeMap<Key, Daemon>,
@@ -221,6 +223,8 @@ impl Index {
             if node == NOWHERE {
                 let count = &mut self.waiting[id as usize][usize::from(!class.gates.is_empty())];
                 *count = count.saturating_sub(1);
+                self.ceased.resize(self.waiting.len(), 0);
+                self.ceased[id as usize] += 1;
             } else {
                 self.nodes.unbind(node, id, class);
             }
@@ -402,6 +406,11 @@ impl Index {
     /// holds.
     pub fn waiting(&self, id: ClassId) -> [u64; 2] {
         self.waiting.get(id as usize).copied().unwrap_or_default()
+    }
+
+    /// The number of pods of a class that ceased to wait, because they got a node or are gone.
+    pub fn ceased_to_wait(&self, id: ClassId) -> u64 {
+        self.ceased.get(id as usize).copied().unwrap_or(0)
     }
 
     /// Iterates over the placeholders.

@@ -9,6 +9,7 @@ mod forecasts;
 mod groups;
 mod policies;
 mod preemption;
+mod replicas;
 mod templates;
 mod warming;
 mod watches;

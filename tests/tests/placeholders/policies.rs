@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 use std::time::Duration;
 use tests::audit::Entry;
+use tests::autoscaler::AutoscalerSettings;
 use tests::control_plane::Options;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -103,6 +104,26 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
                 || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"]
                     == "m5.2xlarge")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placeholders_yield_to_a_pod_that_a_ceiling_of_the_cluster_keeps_waiting() {
+    let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
+    let autoscaler =
+        AutoscalerSettings { max_nodes_total: Some(2), ..AutoscalerSettings::default() };
+    let arguments = vec!["--launch-latency=10s".to_owned()];
+    let plan = Plan { autoscaler, arguments, ..Plan::of(groups) };
+    let small = two("Act").replace("mode:", "buckets: {instanceTypes: [m5.xlarge]}, mode:");
+    let world = plan.start(&policy("batch", &small)).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    // The pod fits only a large node, and the cluster has as many nodes as it may have.
+    world.apply(&job("large", 1).replace("cpu: '3'", "cpu: '6'")).await;
+    let yields =
+        |status: &serde_json::Value| status["buckets"][0]["reason"] == "yields_to_real_pods";
+    world.wait_for_status("batch", "the reason", yields).await;
+    world.wait_for_job("large", 1).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,8 @@ use tokio::time::Instant;
 /// The longest wait for a condition, long enough for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
-const DISCOVERY: &str = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
+pub(crate) const DISCOVERY: &str =
+    "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
 
 /// Kinds whose objects Kubernetes itself creates and deletes; an inventory leaves them out.
 const OF_THEMSELVES: [&str; 7] =

@@ -1,0 +1,208 @@
+//! Leader election over a Lease: of several replicas, one writes.
+//!
+//! The rules are those of Kubernetes' client-go (`leaderelection.go`). The leader renews the Lease
+//! every [`RETRY`], and stops writing [`RENEW_DEADLINE`] after it sent its last successful renewal.
+//! Another replica takes over a Lease that nobody has renewed for [`LEASE`], which is longer. Each
+//! replica measures these times with its own monotonic clock, from the moment at which it sees the
+//! Lease change, so clocks of different nodes are never compared. Every write of the Lease carries
+//! the `resourceVersion` that was read, so of two replicas that try at once, one fails.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use kube::{Client, ResourceExt as _};
+use tokio::sync::Notify;
+
+use super::clock::{self, Stopwatch};
+use super::sources::chain;
+
+/// The name of the Lease.
+pub const LEASE_NAME: &str = "prophet";
+
+/// How long a Lease must be unchanged before another replica takes it over.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// How long after its last renewal the leader stops writing. It is shorter than [`LEASE`], so that
+/// writes in progress end before the next leader begins.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The pause between two attempts to take or to renew the Lease.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The time limit of one request.
+const REQUEST: Duration = Duration::from_secs(5);
+
+/// Whether this replica may write.
+#[derive(Debug)]
+pub struct Leadership {
+    /// `None` without an election: then this replica always leads.
+    term: Option<Mutex<Term>>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Term {
+    /// When the last successful renewal was sent.
+    renewed: Option<Stopwatch>,
+}
+
+impl Leadership {
+    /// The leadership of the only replica.
+    pub fn alone() -> Arc<Self> {
+        Arc::new(Self { term: None, changed: Notify::new() })
+    }
+
+    /// Whether this replica may write now.
+    pub fn leads(&self) -> bool {
+        let Some(term) = &self.term else { return true };
+        let term = term.lock().unwrap_or_else(PoisonError::into_inner);
+        term.renewed.is_some_and(|renewed| renewed.elapsed() < RENEW_DEADLINE)
+    }
+
+    /// Completes when this replica has become the leader since the last call.
+    pub async fn won(&self) {
+        self.changed.notified().await;
+    }
+
+    fn renew(&self, sent: Option<Stopwatch>) {
+        let led = self.leads();
+        if let Some(term) = &self.term {
+            term.lock().unwrap_or_else(PoisonError::into_inner).renewed = sent;
+        }
+        match (led, self.leads()) {
+            (false, true) => {
+                tracing::info!("this replica leads");
+                self.changed.notify_one();
+            }
+            (true, false) => tracing::info!("this replica no longer leads"),
+            _ => {}
+        }
+    }
+}
+
+/// The election of one replica.
+pub struct Election {
+    leases: Api<Lease>,
+    identity: String,
+    leadership: Arc<Leadership>,
+    /// The version of the Lease that was read last, and when it was first seen.
+    seen: Option<(Option<String>, Stopwatch)>,
+}
+
+impl Election {
+    /// Creates the election over the Lease [`LEASE_NAME`] in a namespace. `replica` names this
+    /// replica, for people: another process of the same name is another replica.
+    pub fn new(client: Client, namespace: &str, replica: &str) -> Self {
+        let started = clock::now().timestamp_micros();
+        let identity = format!("{replica}_{}_{started}", std::process::id());
+        let term = Some(Mutex::default());
+        let leadership = Arc::new(Leadership { term, changed: Notify::new() });
+        Self { leases: Api::namespaced(client, namespace), identity, leadership, seen: None }
+    }
+
+    /// Whether this replica may write, as the election knows it.
+    pub fn leadership(&self) -> Arc<Leadership> {
+        Arc::clone(&self.leadership)
+    }
+
+    /// Takes and renews the Lease until `stop` completes, and then gives it up, so that another
+    /// replica need not wait for its end.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let sent = Stopwatch::now();
+            let asked = tokio::time::timeout(REQUEST, self.ask());
+            match asked.await.context("no response in time").flatten() {
+                Ok(true) => self.leadership.renew(Some(sent)),
+                Ok(false) => self.leadership.renew(None),
+                // The leader keeps leading until its deadline.
+                Err(error) => {
+                    let (error, leads) = (format!("{error:#}"), self.leadership.leads());
+                    tracing::warn!(error, leads, "failed to take or renew the Lease");
+                }
+            }
+            tokio::select! {
+                () = &mut stop => break,
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+        let led = self.leadership.leads();
+        self.leadership.renew(None);
+        if led && let Err(error) = self.give_up().await {
+            tracing::warn!(error = format!("{error:#}"), "failed to give up the Lease");
+        }
+    }
+
+    /// Takes or renews the Lease. Returns whether this replica holds it.
+    async fn ask(&mut self) -> anyhow::Result<bool> {
+        let Some(lease) = self.leases.get_opt(LEASE_NAME).await? else {
+            // Somebody deleted the Lease, and its holder may still write.
+            let recent = |(_, since): &(_, Stopwatch)| since.elapsed() < LEASE;
+            if !self.leadership.leads() && self.seen.as_ref().is_some_and(recent) {
+                return Ok(false);
+            }
+            let metadata = ObjectMeta { name: Some(LEASE_NAME.into()), ..ObjectMeta::default() };
+            let lease = Lease { metadata, spec: Some(self.spec(&LeaseSpec::default())) };
+            return self.wrote(self.leases.create(&PostParams::default(), &lease).await);
+        };
+        let version = lease.resource_version();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == version => *since,
+            _ => Stopwatch::now(),
+        };
+        self.seen = Some((version, since));
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        if !holder.is_empty() && holder != self.identity && since.elapsed() < LEASE {
+            return Ok(false);
+        }
+        let lease = Lease { spec: Some(self.spec(&spec)), ..lease };
+        self.wrote(self.leases.replace(LEASE_NAME, &PostParams::default(), &lease).await)
+    }
+
+    /// Gives up the Lease, if this replica still holds it.
+    async fn give_up(&self) -> anyhow::Result<()> {
+        let Some(lease) = self.leases.get_opt(LEASE_NAME).await? else { return Ok(()) };
+        let Some(spec) = lease.spec.clone() else { return Ok(()) };
+        if spec.holder_identity.as_ref() == Some(&self.identity) {
+            let spec = LeaseSpec { holder_identity: Some(String::new()), ..spec };
+            let lease = Lease { spec: Some(spec), ..lease };
+            self.leases.replace(LEASE_NAME, &PostParams::default(), &lease).await?;
+        }
+        Ok(())
+    }
+
+    /// The Lease's spec with this replica as its holder.
+    fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
+        let now = MicroTime(
+            Timestamp::from_microsecond(clock::now().timestamp_micros()).unwrap_or_default(),
+        );
+        let ours = before.holder_identity.as_ref() == Some(&self.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
+            acquire_time: if ours { before.acquire_time.clone() } else { Some(now.clone()) },
+            renew_time: Some(now),
+            lease_transitions: Some(if ours { transitions } else { transitions.saturating_add(1) }),
+            ..before.clone()
+        }
+    }
+
+    /// Whether a write of the Lease succeeded. Another replica may have written it first.
+    fn wrote(&mut self, written: kube::Result<Lease>) -> anyhow::Result<bool> {
+        match written {
+            Ok(lease) => {
+                self.seen = Some((lease.resource_version(), Stopwatch::now()));
+                Ok(true)
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(anyhow::anyhow!(chain(&error))),
+        }
+    }
+}
