@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams,
-    Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, Preconditions,
 };
-use kube::{Client, Error};
+use kube::{Client, Error, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::changes::Change;
@@ -19,6 +19,9 @@ use crate::manifest::{LIFTED_AT, LIFTED_FOR, Template};
 
 /// The field manager of every write.
 const MANAGER: &str = "prophet";
+
+/// The label of the objects that Prophet creates.
+const OURS: &str = "app.kubernetes.io/managed-by=prophet";
 
 /// A failed write. The other writes continue, and the next turn retries.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +137,37 @@ impl Actuator {
         )
         .await?;
         self.delete("", "v1", "PodTemplate", name, None).await
+    }
+
+    /// Deletes the placeholders of all policies of the namespace. Returns the number of deleted
+    /// ReplicaSets and CapacityBuffers. Kubernetes deletes their pods.
+    ///
+    /// # Errors
+    /// The API server rejects a request or cannot be reached.
+    pub async fn remove_all(&self) -> Result<usize, ActuateError> {
+        let ours = ListParams::default().labels(OURS);
+        let mut removed = 0;
+        for (group, version, kind) in
+            [("apps", "v1", "ReplicaSet"), ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer")]
+        {
+            let listed = match self.api(group, version, kind).list(&ours).await {
+                // The cluster does not serve the kind.
+                Err(Error::Api(status)) if status.code == 404 => continue,
+                listed => listed.map_err(|source| failed("list", kind, OURS, source))?,
+            };
+            for object in listed.items {
+                if !(self.may_write)() {
+                    return Ok(removed);
+                }
+                let name = object.name_any();
+                self.delete(group, version, kind, &name, None).await?;
+                if kind == "CapacityBuffer" {
+                    self.delete("", "v1", "PodTemplate", &name, None).await?;
+                }
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     async fn apply(

@@ -37,8 +37,8 @@ pub enum Reason {
     /// The spend cap lowers the target, because placeholders of other buckets are worth more per
     /// dollar.
     SpendCap,
-    /// The target is lower, because pods of workloads wait for nodes that do not come, and a ceiling
-    /// of the cluster may count the nodes of placeholders.
+    /// The target is lower, because pods of workloads wait for nodes that do not come, and a
+    /// ceiling of the cluster may count the nodes of placeholders.
     YieldsToRealPods,
     /// The target is lower, because every group that is not backing off is at its maximum.
     GroupsFull,

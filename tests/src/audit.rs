@@ -23,8 +23,8 @@ rules:
 pub struct Entry {
     /// The user: `admin`, or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// The ID of the user's credential, which distinguishes processes with the same service account;
-    /// empty for other credentials than tokens.
+    /// The ID of the user's token, which distinguishes processes with the same service account.
+    /// Empty if the user has no token.
     pub credential: String,
     /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
     /// `deletecollection`.

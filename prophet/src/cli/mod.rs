@@ -24,6 +24,8 @@ mod output;
 mod plan;
 mod progress;
 #[cfg(feature = "kubernetes")]
+mod remove_placeholders;
+#[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
 mod trace;
@@ -48,7 +50,7 @@ Examples:
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
 
-The commands for a cluster (run, plan, explain, catalog, crd, history) are not in this build. To build them:
+The commands for a cluster (run, plan, explain, catalog, crd, history, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
@@ -76,6 +78,9 @@ enum Command {
     /// List the buckets that a cluster offers.
     #[cfg(feature = "kubernetes")]
     Catalog(Box<catalog::Args>),
+    /// Delete all placeholders, before an uninstallation.
+    #[cfg(feature = "kubernetes")]
+    RemovePlaceholders(remove_placeholders::Args),
     /// Print the objects that must exist in a cluster before the controller starts.
     #[cfg(feature = "kubernetes")]
     Crd(crd::Args),
@@ -128,6 +133,8 @@ impl Command {
             Self::Explain(args) => explain::run(&args),
             #[cfg(feature = "kubernetes")]
             Self::Catalog(args) => catalog::run(*args),
+            #[cfg(feature = "kubernetes")]
+            Self::RemovePlaceholders(args) => remove_placeholders::run(args),
             #[cfg(feature = "kubernetes")]
             Self::Crd(args) => crd::run(&args),
             Self::Simulate(args) => simulate::run(*args),

@@ -37,6 +37,9 @@ const RETRY: Duration = Duration::from_secs(2);
 /// The time limit of one request.
 const REQUEST: Duration = Duration::from_secs(5);
 
+/// The most attempts to take the Lease from a holder that renews it.
+const SEIZE_TRIES: u32 = 10;
+
 /// Whether this replica may write.
 #[derive(Debug)]
 pub struct Leadership {
@@ -92,6 +95,8 @@ pub struct Election {
     leadership: Arc<Leadership>,
     /// The version of the Lease that was read last, and when it was first seen.
     seen: Option<(Option<String>, Stopwatch)>,
+    /// Whether to take the Lease from a holder that renews it.
+    force: bool,
 }
 
 impl Election {
@@ -102,7 +107,13 @@ impl Election {
         let identity = format!("{replica}_{}_{started}", std::process::id());
         let term = Some(Mutex::default());
         let leadership = Arc::new(Leadership { term, changed: Notify::new() });
-        Self { leases: Api::namespaced(client, namespace), identity, leadership, seen: None }
+        Self {
+            leases: Api::namespaced(client, namespace),
+            identity,
+            leadership,
+            seen: None,
+            force: false,
+        }
     }
 
     /// Whether this replica may write, as the election knows it.
@@ -138,6 +149,27 @@ impl Election {
         }
     }
 
+    /// Takes the Lease from any holder, and renews it until this process ends. Returns once the
+    /// former holder has stopped writing.
+    ///
+    /// # Errors
+    /// The Lease cannot be written.
+    pub async fn seize(mut self) -> anyhow::Result<Arc<Leadership>> {
+        self.force = true;
+        let mut tries = 0;
+        while !self.ask().await? {
+            // The holder renewed the Lease at the same moment.
+            tries += 1;
+            anyhow::ensure!(tries < SEIZE_TRIES, "another replica holds the Lease {LEASE_NAME}");
+        }
+        self.force = false;
+        let leadership = self.leadership();
+        tokio::spawn(self.run(std::future::pending()));
+        // The former holder sees the new one at its next renewal.
+        tokio::time::sleep(RETRY + REQUEST).await;
+        Ok(leadership)
+    }
+
     /// Takes or renews the Lease. Returns whether this replica holds it.
     async fn ask(&mut self) -> anyhow::Result<bool> {
         let Some(lease) = self.leases.get_opt(LEASE_NAME).await? else {
@@ -158,7 +190,8 @@ impl Election {
         self.seen = Some((version, since));
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
-        if !holder.is_empty() && holder != self.identity && since.elapsed() < LEASE {
+        let held = !holder.is_empty() && holder != self.identity;
+        if held && !self.force && since.elapsed() < LEASE {
             return Ok(false);
         }
         let lease = Lease { spec: Some(self.spec(&spec)), ..lease };

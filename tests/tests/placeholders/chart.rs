@@ -84,10 +84,22 @@ async fn helm_installs_a_working_controller_and_uninstalls_all_of_it() {
     world.apply(&policy("batch", spec)).await;
     world.wait_for_placeholders([1, 0, 0]).await;
 
-    world.delete_policy("batch").await;
+    // No kubelet runs here, so the test runs the hook's container as a process. The controller and
+    // the policy are still there, and the controller does not create the placeholders again.
+    let hooks: Value =
+        serde_saphyr::from_str(&helm(&world.plane, &["get", "hooks", "prophet"])).unwrap();
+    assert_eq!(hooks["metadata"]["annotations"]["helm.sh/hook"], "pre-delete");
+    let arguments = hooks["spec"]["template"]["spec"]["containers"][0]["args"].clone();
+    let arguments: Vec<String> = serde_json::from_value(arguments).unwrap();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let kubeconfig = world.plane.kubeconfig_for(NAMESPACE, "prophet").await.unwrap();
+    let removed = tests::prophet(&arguments).env("KUBECONFIG", kubeconfig).output().unwrap();
+    assert!(removed.status.success(), "{removed:?}");
     world.wait_for_placeholders([0, 0, 0]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.placeholders().await.unwrap(), [0; 3], "{}", world.details());
     world.prophet.take().unwrap().stop().await.unwrap();
-    helm(&world.plane, &["uninstall", "prophet"]);
+    helm(&world.plane, &["uninstall", "prophet", "--no-hooks"]);
     let mut left = Vec::new();
     let gone = wait::until_true("no object left", Duration::from_mins(1), async || {
         // Helm does not delete the namespace. Kubernetes creates a default service account in each

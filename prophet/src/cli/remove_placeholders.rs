@@ -1,0 +1,58 @@
+//! `prophet remove-placeholders`: deletes all placeholders before an uninstallation.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::cluster::{block_on, connect};
+use super::output;
+use crate::cluster::Election;
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet remove-placeholders --namespace prophet
+  prophet remove-placeholders --namespace prophet,batch --leader-elect-namespace prophet
+
+The command takes the Lease of the controller first, so that a controller with --leader-elect that
+still runs does not create the placeholders again. Policies stay. The chart runs the command before
+an uninstallation.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The namespaces of the placeholders [default: the namespace of the kubeconfig context or of
+    /// the pod]
+    #[arg(
+        long = "namespace",
+        short,
+        value_name = "NAMESPACE",
+        env = "PROPHET_NAMESPACES",
+        value_delimiter = ','
+    )]
+    namespaces: Vec<String>,
+    /// The namespace of the Lease [default: the namespace of the kubeconfig context or of the pod]
+    #[arg(long, value_name = "NAMESPACE", env = "PROPHET_LEADER_ELECT_NAMESPACE")]
+    leader_elect_namespace: Option<String>,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    block_on(async {
+        let client = connect().await?;
+        let here = client.default_namespace().to_owned();
+        let namespaces =
+            if args.namespaces.is_empty() { vec![here.clone()] } else { args.namespaces };
+        let lease_namespace = args.leader_elect_namespace.unwrap_or(here);
+        let election = Election::new(client.clone(), &lease_namespace, "remove-placeholders");
+        let leadership = election.seize().await.context("failed to take the Lease")?;
+        for namespace in &namespaces {
+            let leadership = Arc::clone(&leadership);
+            let may_write = Arc::new(move || leadership.leads());
+            let actuator = placeholders::Actuator::new(client.clone(), namespace, may_write);
+            let removed = actuator.remove_all().await?;
+            output::print(&format!(
+                "{namespace}: {removed} ReplicaSets and CapacityBuffers deleted\n"
+            ))?;
+        }
+        Ok(())
+    })
+}
