@@ -104,23 +104,33 @@ impl<'a> Deal<'a> {
         total.min(most)
     }
 
-    /// Adds up to `most` placeholders, one at a time, to the group with the fewest, and returns
-    /// their number.
+    /// Adds up to `most` placeholders, each to the group with the fewest, and returns their number.
+    /// Of groups with equally many the first comes first.
     fn add(&mut self, most: u64) -> u64 {
-        let mut added = 0;
-        while added < most {
-            let open = (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]);
-            let Some(at) = open.min_by_key(|&at| (self.wants[at], at)) else { break };
-            // A single group takes all of them at once.
-            let n = if self.wants.len() == 1 {
-                (most - added).min(self.room[at] - self.wants[at])
+        let mut left = most;
+        while left > 0 {
+            let open: Vec<usize> =
+                (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]).collect();
+            let Some(fewest) = open.iter().map(|&at| self.wants[at]).min() else { break };
+            let (lowest, others): (Vec<usize>, Vec<usize>) =
+                open.into_iter().partition(|&at| self.wants[at] == fewest);
+            // All of the lowest groups rise together, until one is full or reaches another group.
+            let full = lowest.iter().map(|&at| self.room[at]);
+            let level = full.chain(others.iter().map(|&at| self.wants[at])).min();
+            let groups = lowest.len() as u64;
+            let each = (left / groups).min(level.unwrap_or(fewest) - fewest);
+            if each > 0 {
+                for at in lowest {
+                    self.wants[at] += each;
+                }
+                left -= each * groups;
             } else {
-                1
-            };
-            self.wants[at] += n;
-            added += n;
+                let some = lowest.iter().take(usize::try_from(left).unwrap_or(usize::MAX));
+                some.for_each(|&at| self.wants[at] += 1);
+                left = 0;
+            }
         }
-        added
+        most - left
     }
 
     fn unclaimed(&self, at: usize) -> u64 {

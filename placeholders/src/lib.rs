@@ -53,8 +53,8 @@ pub use manifest::{
 };
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{
-    Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
-    ScalingRules,
+    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
+    PolicyField, ScalingPolicy, ScalingRules,
 };
 pub use prices::Prices;
 pub use reason::Reason;

@@ -1,8 +1,11 @@
-//! The limits of a policy: placeholders per bucket, placeholders in total, and dollars per hour.
+//! The limits of a policy and of the operator: placeholders per bucket, placeholders in total, and
+//! dollars per hour.
+
+use std::cmp::Ordering;
 
 use embedder::{Catalog, MicroDollars};
 
-use crate::policy::{Limits, Policy};
+use crate::policy::{Limits, OuterLimits, Policy};
 use crate::reason::Reason;
 use crate::spend::{Candidate, spend, worth};
 use crate::want::{Step, Want};
@@ -15,30 +18,51 @@ pub(crate) fn limit(
     policy: &Policy,
     why: &mut [Vec<Step>],
 ) {
-    let Limits { total, buckets, yielding } = &policy.limits;
+    let Limits { total, buckets, outer: OuterLimits { operator, yielding, unpriced } } =
+        &policy.limits;
+    let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
+    let priced = spend_cap.is_some() || operator.hourly.is_some();
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
-        let bucket = &catalog.buckets()[want.bucket];
-        if let Some(&most) = buckets.get(&bucket.name).filter(|&&most| most < *target) {
-            *target = most;
-            why[want.bucket].push(Step { reason: Reason::BucketLimit, target: most });
+        let mut cap = |most: Option<u64>, reason: Reason| {
+            if let Some(most) = most.filter(|most| most < target) {
+                *target = most;
+                why[want.bucket].push(Step { reason, target: most });
+            }
+        };
+        cap(buckets.get(&catalog.buckets()[want.bucket].name).copied(), Reason::BucketLimit);
+        // No bucket may have more than all buckets together. So an absurd target costs no time in
+        // the steps that weigh placeholders one by one.
+        cap(operator.placeholders, Reason::OperatorLimit);
+        let unknown = priced && unpriced.contains(&want.bucket);
+        cap(unknown.then_some(0), Reason::PriceUnknown);
+    }
+    let by_worth = |a: &Candidate, b: &Candidate| {
+        worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket))
+    };
+    // The dearest placeholders go first, because they occupy the most of a quota.
+    let by_price = |a: &Candidate, b: &Candidate| {
+        a.hourly.cmp(&b.hourly).then_with(|| b.chance.total_cmp(&a.chance))
+    };
+    let mut at_most = |targets: &mut [u64], most: Option<u64>, reason, order: &Order| {
+        if let Some(most) = most.filter(|&most| sum(targets) > most) {
+            let mut offers = offers(targets, wants, catalog);
+            offers.sort_by(order);
+            settle(targets, &first(most, &offers, targets.len()), reason, why);
+        }
+    };
+    at_most(targets, *total, Reason::TotalLimit, &by_worth);
+    at_most(targets, operator.placeholders, Reason::OperatorLimit, &by_worth);
+    at_most(targets, *yielding, Reason::YieldsToRealPods, &by_price);
+    for (cap, reason) in [(spend_cap, Reason::SpendCap), (operator.hourly, Reason::OperatorLimit)] {
+        if let Some(cap) = cap {
+            let kept = spend(offers(targets, wants, catalog), cap, targets.len());
+            settle(targets, &kept, reason, why);
         }
     }
-    if let Some(most) = total.filter(|&most| sum(targets) > most) {
-        let mut offers = offers(targets, wants, catalog);
-        offers.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket)));
-        settle(targets, &first(most, &offers, targets.len()), Reason::TotalLimit, why);
-    }
-    if let Some(cap) = policy.spend_cap.and_then(MicroDollars::from_dollars) {
-        let kept = spend(offers(targets, wants, catalog), cap, targets.len());
-        settle(targets, &kept, Reason::SpendCap, why);
-    }
-    if let Some(most) = yielding.filter(|&most| sum(targets) > most) {
-        // The dearest placeholders go first, because they occupy the most of a quota.
-        let mut offers = offers(targets, wants, catalog);
-        offers.sort_by(|a, b| a.hourly.cmp(&b.hourly).then_with(|| b.chance.total_cmp(&a.chance)));
-        settle(targets, &first(most, &offers, targets.len()), Reason::YieldsToRealPods, why);
-    }
 }
+
+/// An order in which candidates are kept.
+type Order = dyn Fn(&Candidate, &Candidate) -> Ordering;
 
 fn sum(targets: &[u64]) -> u64 {
     targets.iter().fold(0, |sum, &target| sum.saturating_add(target))

@@ -3,9 +3,10 @@
 //! A policy is parsed once. The code that reads it must check the ranges that the comments give,
 //! with [`Policy::faults`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use embedder::{BucketId, MicroDollars};
 use serde::{Deserialize, Serialize};
 
 /// The objective of a policy, and the limits on its targets.
@@ -69,10 +70,40 @@ pub struct Limits {
     pub total: Option<u64>,
     /// The maximum of single buckets, by the name of the bucket.
     pub buckets: BTreeMap<String, u64>,
-    /// The maximum over all buckets while placeholders yield to pods that wait for nodes. The
-    /// controller sets it; a policy cannot.
+    /// The limits that the controller sets. A policy cannot.
     #[serde(skip)]
+    pub outer: OuterLimits,
+}
+
+/// The limits that do not come from the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OuterLimits {
+    /// What the operator of the controller leaves to the policy.
+    pub operator: Ceiling,
+    /// The maximum over all buckets while placeholders yield to pods that wait for nodes.
     pub yielding: Option<u64>,
+    /// The buckets whose price is unknown. They get nothing under a limit in dollars.
+    pub unpriced: BTreeSet<BucketId>,
+}
+
+/// The most placeholders and the most dollars per hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ceiling {
+    /// The maximum number of placeholders. If absent, the number has no limit.
+    pub placeholders: Option<u64>,
+    /// The maximum cost of all placeholders per hour. If absent, the cost has no limit.
+    pub hourly: Option<MicroDollars>,
+}
+
+impl Ceiling {
+    /// What is left after this many placeholders at this cost.
+    #[must_use]
+    pub fn less(self, placeholders: u64, hourly: MicroDollars) -> Self {
+        Self {
+            placeholders: self.placeholders.map(|most| most.saturating_sub(placeholders)),
+            hourly: self.hourly.map(|most| MicroDollars(most.0.saturating_sub(hourly.0))),
+        }
+    }
 }
 
 /// How fast targets may change.

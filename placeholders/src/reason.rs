@@ -37,6 +37,11 @@ pub enum Reason {
     /// The spend cap lowers the target, because placeholders of other buckets are worth more per
     /// dollar.
     SpendCap,
+    /// A limit of the operator over all policies lowers the target.
+    OperatorLimit,
+    /// The target is 0, because the price of the bucket is unknown, and there is a limit in
+    /// dollars.
+    PriceUnknown,
     /// The target is lower, because pods of workloads wait for nodes that do not come, and a
     /// ceiling of the cluster may count the nodes of placeholders.
     YieldsToRealPods,
@@ -65,6 +70,8 @@ impl Reason {
             Self::BucketLimit => "bucket_limit",
             Self::TotalLimit => "total_limit",
             Self::SpendCap => "spend_cap",
+            Self::OperatorLimit => "operator_limit",
+            Self::PriceUnknown => "price_unknown",
             Self::YieldsToRealPods => "yields_to_real_pods",
             Self::GroupsFull => "groups_full",
             Self::GangFitsNoGroup => "gang_fits_no_group",

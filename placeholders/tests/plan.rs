@@ -5,8 +5,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
-    Behavior, GroupStanding, Limits, Plan, Policy, Reason, ScalingPolicy, ScalingRules, Standing,
-    Steady, Want, plan, shrink,
+    Behavior, Ceiling, GroupStanding, Limits, OuterLimits, Plan, Policy, Reason, ScalingPolicy,
+    ScalingRules, Standing, Steady, Want, plan, shrink,
 };
 use proptest::prelude::*;
 
@@ -229,7 +229,7 @@ fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
 #[test]
 fn limits_apply_to_buckets_and_to_the_total() {
     let buckets = [("small".to_string(), 2)].into();
-    let limits = Limits { total: Some(3), buckets, yielding: None };
+    let limits = Limits { total: Some(3), buckets, ..Limits::default() };
     let policy = Policy { limits, ..Policy::default() };
     check(
         &wants(5, 4),
@@ -247,10 +247,81 @@ fn limits_apply_to_buckets_and_to_the_total() {
     );
 }
 
+fn outer(outer: OuterLimits) -> Policy {
+    Policy { limits: Limits { outer, ..Limits::default() }, ..Policy::default() }
+}
+
+#[test]
+fn the_operator_limits_all_buckets_together() {
+    let dollars = MicroDollars::from_dollars(7.0);
+    let operator = |placeholders, hourly| {
+        let operator = Ceiling { placeholders, hourly };
+        outer(OuterLimits { operator, ..OuterLimits::default() })
+    };
+    check(
+        &wants(5, 4),
+        &standing(0, 0, 0),
+        &operator(Some(3), None),
+        "small: 0 -> 3
+           forecast 5
+           operator_limit 3
+           group a: 0 -> 2
+           group b: 0 -> 1
+         large: 0 -> 0
+           forecast 4
+           operator_limit 3
+           operator_limit 0
+           group c: 0 -> 0",
+    );
+    check(
+        &wants(3, 2),
+        &standing(0, 0, 0),
+        &operator(None, dollars),
+        "small: 0 -> 3
+           forecast 3
+           group a: 0 -> 2
+           group b: 0 -> 1
+         large: 0 -> 1
+           forecast 2
+           operator_limit 1
+           group c: 0 -> 1",
+    );
+}
+
+#[test]
+fn a_bucket_without_a_price_gets_nothing_under_a_limit_in_dollars() {
+    let outer = OuterLimits { unpriced: [0].into(), ..OuterLimits::default() };
+    let limits = Limits { outer, ..Limits::default() };
+    let targets = |spend_cap| {
+        let policy = Policy { limits: limits.clone(), spend_cap, ..Policy::default() };
+        let wants = wants(1, 1);
+        let (plan, _) =
+            plan(&wants, &standing(0, 0, 0), &catalog(), &policy, &Steady::default(), at(0));
+        [plan.buckets[0].target, plan.buckets[1].target]
+    };
+    assert_eq!(targets(None), [1, 1]);
+    assert_eq!(targets(Some(1_000.0)), [0, 1]);
+}
+
+#[test]
+fn an_absurd_target_costs_no_time() {
+    let group = |name| group(name, u64::MAX);
+    let small = bucket("small", 4_000, 1.0, vec![group("a"), group("b")]);
+    let large = bucket("large", 16_000, 4.0, vec![group("c")]);
+    let catalog = Catalog::new(vec![small, large]).unwrap();
+    let absurd = |bucket| Want { headroom: u64::from(u32::MAX), ..want(bucket, 0) };
+    let capped = Policy { spend_cap: Some(1e9), ..Policy::default() };
+    for policy in [Policy::default(), capped] {
+        let (wants, standing) = ([absurd(0), absurd(1)], standing(1, 0, 0));
+        let (plan, _) = plan(&wants, &standing, &catalog, &policy, &Steady::default(), at(0));
+        let groups = &plan.buckets[0].groups;
+        assert!(groups[0].want > 10_000 && groups[0].want.abs_diff(groups[1].want) <= 1);
+    }
+}
+
 #[test]
 fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
-    let limits = Limits { yielding: Some(4), ..Limits::default() };
-    let policy = Policy { limits, ..Policy::default() };
+    let policy = outer(OuterLimits { yielding: Some(4), ..OuterLimits::default() });
     check(
         &wants(3, 4),
         &standing(2, 1, 4),

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
-use placeholders::{Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
+use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
 use crate::forecast::{Forecaster, Learners, Outlook, Present};
 use crate::record::Tick;
@@ -47,8 +47,12 @@ pub fn retain(
 
 fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy) -> Vec<Want> {
     // Chances weigh buckets against each other: only a cap over all of them asks.
-    let weighed =
-        if policy.limits.total.is_some() || policy.spend_cap.is_some() { CHANCES_MAX } else { 0 };
+    let outer = &policy.limits.outer;
+    let capped = policy.limits.total.is_some()
+        || policy.spend_cap.is_some()
+        || outer.yielding.is_some()
+        || outer.operator != Ceiling::default();
+    let weighed = if capped { CHANCES_MAX } else { 0 };
     let prices = Prices::new(policy.objective, catalog);
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use embedder::{Shape, Unfit};
+use embedder::{MicroDollars, Shape, Unfit};
 use placeholders::Objective;
 
 use crate::catalog::Offers;
@@ -48,6 +48,27 @@ impl Outcome {
     pub fn groups(&self) -> impl Iterator<Item = String> + '_ {
         let groups = self.offers.iter().flat_map(|offers| offers.groups.iter().flatten());
         groups.flat_map(|offer| offer.members.iter().cloned())
+    }
+
+    /// The number and the hourly cost of the placeholders that the policy holds: those of its plan,
+    /// or those that stand if there is none.
+    pub fn holds(&self) -> (u64, MicroDollars) {
+        let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
+        let mut holds = (0_u64, 0_u64);
+        for (id, bucket) in buckets {
+            let planned = self.turn.as_ref().and_then(|turn| turn.plan.buckets.get(id));
+            let has = || {
+                self.observed
+                    .standing
+                    .buckets
+                    .get(id)
+                    .map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum())
+            };
+            let placeholders = planned.map_or_else(has, |bucket| bucket.target);
+            holds.0 = holds.0.saturating_add(placeholders);
+            holds.1 = holds.1.saturating_add(bucket.hourly.times(placeholders).0);
+        }
+        (holds.0, MicroDollars(holds.1))
     }
 
     /// Whether there is a problem of this kind.

@@ -32,7 +32,8 @@ pub fn chart() -> PathBuf {
 /// `make control-plane` has not been run, or helm refuses the values.
 pub fn rendered(values: &[&str]) -> Result<String> {
     let mut helm = Command::new(built::control_plane("bin/helm")?);
-    helm.args(["template", "prophet"]).arg(chart()).args(["--namespace", NAMESPACE]);
+    helm.args(["template", "prophet", "--no-hooks"]).arg(chart());
+    helm.args(["--namespace", NAMESPACE]);
     for value in values {
         helm.args(["--set", value]);
     }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
-    UNLIMITED,
+    AcceleratorKind, Bucket, BucketId, CapacityType, Catalog, CatalogError, Group, MicroDollars,
+    Resources, UNLIMITED,
 };
 
 use super::alike::{Comparison, names, plain_name};
@@ -13,6 +13,7 @@ use super::group::{NodeGroup, OtherTypes};
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
 use super::size::{Sizes, devices, size, template};
+use super::table;
 use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, Taint};
 
 /// A catalog, with the Kubernetes properties of each group.
@@ -22,6 +23,8 @@ pub struct Offers {
     pub catalog: Catalog,
     /// The groups, by bucket and then by group, in the catalog's order.
     pub groups: Vec<Vec<Offer>>,
+    /// The buckets whose price is estimated from their size, because no source has it.
+    pub unpriced: BTreeSet<BucketId>,
     /// Problems of groups, one message each.
     pub problems: Vec<String>,
 }
@@ -105,7 +108,7 @@ pub fn offers(
     problems.extend(distinguished_by_taints_alone(&all, &pins));
     let mut pins = pins.into_iter();
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
-    let mut made = Vec::new();
+    let (mut made, mut estimated) = (Vec::new(), BTreeSet::new());
     for (name, merged) in names(&keys).into_iter().zip(&merged) {
         let Some(Merged { first, capacity_type, .. }) = merged.first() else { continue };
         let (capacity_type, accelerator_kind) = (*capacity_type, first.accelerator_kind.clone());
@@ -121,6 +124,9 @@ pub fn offers(
         for (one, offer) in merged.iter().zip(&mut offered) {
             offer.devices = devices(&one.first, owned(offer, &live), sizes);
         }
+        if !is_priced(merged) {
+            estimated.insert(name.clone());
+        }
         made.push(Bucket {
             hourly: price(merged, capacity_type, allocatable),
             groups: merged.iter().map(Merged::group).collect(),
@@ -132,12 +138,15 @@ pub fn offers(
         offers.insert(name, offered);
     }
     let catalog = Catalog::new(made)?;
+    let estimated = |bucket: &Bucket| estimated.contains(&bucket.name);
+    let unpriced = catalog.buckets().iter().enumerate();
+    let unpriced = unpriced.filter(|(_, bucket)| estimated(bucket)).map(|(id, _)| id).collect();
     let groups = catalog
         .buckets()
         .iter()
         .map(|bucket| offers.remove(&bucket.name).unwrap_or_default())
         .collect();
-    Ok(Offers { catalog, groups, problems })
+    Ok(Offers { catalog, groups, unpriced, problems })
 }
 
 /// Groups of a source that no label distinguishes.
@@ -360,6 +369,12 @@ fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources)
     let given = merged.iter().find_map(|one| one.price);
     let instance_type = merged.first().map_or("", |one| one.first.instance_type.as_str());
     given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
+}
+
+/// Whether the price of the instances is known, and not estimated from their size.
+fn is_priced(merged: &[Merged]) -> bool {
+    let listed = |one: &Merged| table::instance_type(&one.first.instance_type).is_some();
+    merged.iter().any(|one| one.price.is_some() || listed(one))
 }
 
 #[cfg(test)]

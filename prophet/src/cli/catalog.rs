@@ -31,9 +31,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let offers = block_on(async {
-        let (client, config) = args.cluster.connect().await?;
+        let (client, config, source) = args.cluster.connect().await?;
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, explain, Leadership::alone());
+        let mut operator = Operator::new(client, config, source, explain, Leadership::alone());
         match tokio::time::timeout(PATIENCE, operator.catalog()).await {
             Ok(offers) => offers.context("failed to read the groups of nodes"),
             Err(_) => bail!(

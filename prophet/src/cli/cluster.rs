@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use embedder::MicroDollars;
 use kube::Client;
+use placeholders::Ceiling;
 
 use super::input;
 use crate::cluster::Allowed;
@@ -89,14 +91,39 @@ pub(super) struct ClusterArgs {
     /// The namespace of cluster-autoscaler's status ConfigMap
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     autoscaler_namespace: String,
+    /// The most placeholders of all policies together. Older policies come first
+    #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS", default_value_t = 1_000)]
+    max_placeholders: u64,
+    /// The most that the placeholders of all policies together may cost [default: no limit]
+    #[arg(long, value_name = "DOLLARS", env = "PROPHET_MAX_DOLLARS_PER_HOUR")]
+    max_dollars_per_hour: Option<f64>,
+    /// An instance type that policies may use, in which `*` stands for any characters; can be given
+    /// several times [default: all]
+    #[arg(
+        long = "allowed-instance-type",
+        value_name = "TYPE",
+        env = "PROPHET_ALLOWED_INSTANCE_TYPES",
+        value_delimiter = ','
+    )]
+    allowed_instance_types: Vec<String>,
+    /// The highest value of a PriorityClass that placeholders may have
+    #[arg(
+        long,
+        value_name = "PRIORITY",
+        env = "PROPHET_MAX_PLACEHOLDER_PRIORITY",
+        default_value_t = -1,
+        allow_negative_numbers = true
+    )]
+    max_placeholder_priority: i32,
     /// The node folder below which policies may warm data [default: policies may not warm data]
     #[arg(long, value_name = "FOLDER", env = "PROPHET_WARM_HOST_PATH_PREFIX")]
     warm_host_path_prefix: Option<String>,
 }
 
 impl ClusterArgs {
-    /// Connects to the cluster, and converts the options into a configuration.
-    pub(super) async fn connect(self) -> anyhow::Result<(Client, Config)> {
+    /// Connects to the cluster, and converts the options into a configuration and the source of the
+    /// groups of nodes.
+    pub(super) async fn connect(self) -> anyhow::Result<(Client, Config, GroupSource)> {
         let client = connect().await?;
         let namespaces = if self.namespaces.is_empty() {
             vec![client.default_namespace().to_owned()]
@@ -115,7 +142,6 @@ impl ClusterArgs {
                 karpenter: matches!(source, GroupSource::Nodes),
             },
             data,
-            source,
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),
@@ -123,10 +149,16 @@ impl ClusterArgs {
             allowed: Allowed {
                 host_path_prefix: self.warm_host_path_prefix,
                 preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
+                instance_types: self.allowed_instance_types,
+                ceiling: Ceiling {
+                    placeholders: Some(self.max_placeholders),
+                    hourly: self.max_dollars_per_hour.and_then(MicroDollars::from_dollars),
+                },
+                placeholder_priority_max: self.max_placeholder_priority,
             },
             model: model_source(self.model.as_deref()).await?,
         };
-        Ok((client, config))
+        Ok((client, config, source))
     }
 
     async fn source(&self) -> anyhow::Result<GroupSource> {

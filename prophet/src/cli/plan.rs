@@ -38,10 +38,10 @@ struct Planned {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let planned = block_on(async {
-        let (client, config) = args.cluster.connect().await?;
+        let (client, config, source) = args.cluster.connect().await?;
         let namespaces = config.scope.namespaces.join(", ");
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, explain, Leadership::alone());
+        let mut operator = Operator::new(client, config, source, explain, Leadership::alone());
         let in_time = tokio::time::timeout(PATIENCE, operator.look()).await;
         let Ok(outcomes) = in_time else {
             bail!(

@@ -58,10 +58,10 @@ enum LogFormat {
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     log(args.log_format);
     block_on(async {
-        let (client, config) = args.cluster.connect().await?;
+        let (client, config, source) = args.cluster.connect().await?;
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]
-        let served = crate::serve::serve(args.listen, explain.health(), explain.metrics());
+        let metrics = explain.metrics();
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
         let election = args.leader_elect.then(|| {
             let namespace = args.leader_elect_namespace.as_deref();
@@ -74,7 +74,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let until_ended = async { drop(ended.await) };
         let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
-        let operator = Operator::new(client, config, explain, leadership);
+        let operator = Operator::new(client, config, source, explain, leadership);
+        #[cfg(feature = "serve")]
+        let served = crate::serve::serve(args.listen, operator.health(), metrics);
         let running = operator.run(stopped()?);
         #[cfg(feature = "serve")]
         tokio::select! {

@@ -3,12 +3,11 @@
 
 use super::gather::Places;
 use super::settings::PolicySettings;
-use super::sources::GroupSource;
 use super::surroundings::Surroundings;
 use super::templates::{PRIORITIES, priority_class};
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
-use crate::observe::{Key, Preempted, World};
+use crate::observe::{Key, Preempted, Priority, World};
 use crate::outcome::{Cause, Outcome};
 
 /// The effect of a watch that fails on a policy.
@@ -37,16 +36,16 @@ fn effect(watch: &str, namespace: &str, kind: PlaceholderKind, karpenter: bool) 
     if is_used { Effect::Stops } else { Effect::None }
 }
 
-/// Adds a fault for each watch that fails and that the policy uses. Returns whether the policy's
+/// Adds a fault for each watch that fails and that the policy uses. `karpenter` is whether the
+/// groups of nodes come from Karpenter's pools. Returns whether the policy's
 /// decisions need one of them, so that the observed cluster is out of date.
 pub(super) fn check_watches(
     world: &World,
     key: &Key,
     settings: &PolicySettings,
-    source: &GroupSource,
+    karpenter: bool,
     outcome: &mut Outcome,
 ) -> bool {
-    let karpenter = matches!(source, GroupSource::Nodes);
     let effect = |name: &str| effect(name, &key.namespace, settings.placeholders.kind, karpenter);
     let mut stops = false;
     for (name, error) in &world.failing {
@@ -79,15 +78,27 @@ pub(super) fn check_surroundings(
         None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
     };
     for name in classes {
+        let allowed = &around.config.allowed;
         match world.priority(&name) {
+            Some(Priority { may_preempt: true, .. }) => outcome.fault(
+                Cause::PriorityClass,
+                format!("PriorityClass {name}: its preemptionPolicy must be Never, because placeholders must not preempt pods"),
+            ),
+            Some(Priority { value, .. }) if value > allowed.placeholder_priority_max => outcome.fault(
+                Cause::PriorityClass,
+                format!(
+                    "PriorityClass {name} has value {value}, but the operator allows placeholders at most {}",
+                    allowed.placeholder_priority_max
+                ),
+            ),
             None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
-            Some(value) if value < cutoff => outcome.fault(
+            Some(Priority { value, .. }) if value < cutoff => outcome.fault(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}, but cluster-autoscaler ignores pods below {cutoff}"
                 ),
             ),
-            Some(value) if value >= settings.workloads.priority_min => outcome.fault(
+            Some(Priority { value, .. }) if value >= settings.workloads.priority_min => outcome.fault(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}, so workloads of priority {} cannot preempt its pods",

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::settings::Allowed;
-use super::sources::GroupSource;
 use crate::catalog::Comparison;
 use crate::forecast::onnx;
 use crate::observe::Scope;
@@ -15,8 +14,6 @@ pub struct Config {
     pub scope: Scope,
     /// The place of the history. Without one, nothing survives a restart.
     pub data: Option<Place>,
-    /// The source of the groups of nodes.
-    pub source: GroupSource,
     /// The node label that distinguishes placement groups.
     pub placement_group_label: String,
     /// The keys of taints that nodes have only until they are set up.

@@ -165,7 +165,12 @@ mod tests {
             pins: BTreeMap::new(),
         };
         let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
-        Offers { catalog, groups: vec![vec![offer]], problems: vec![] }
+        Offers {
+            catalog,
+            groups: vec![vec![offer]],
+            unpriced: std::collections::BTreeSet::new(),
+            problems: vec![],
+        }
     }
 
     fn at(seconds: i64) -> DateTime<Utc> {

@@ -8,6 +8,7 @@
 //! settings.rs      a policy's settings, checked
 //! election.rs      leader election: of several replicas, one writes
 //! surroundings.rs  the inputs of a turn other than the policy
+//! health.rs        the health of the controller, for its probes
 //! gather.rs        a policy's view of the cluster
 //! checks.rs        a policy's prerequisites in the cluster
 //! blindness.rs     how long watches have been failing, and the headroom that stays
@@ -33,6 +34,7 @@ pub(crate) mod clock;
 mod config;
 mod election;
 mod gather;
+mod health;
 mod launches;
 mod launching;
 mod remote_model;
@@ -52,6 +54,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use kube::{Client, ResourceExt as _};
+use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, Sizes, offers};
@@ -59,11 +62,13 @@ use crate::catalog::{Offers, Sizes, offers};
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
+pub use self::health::Health;
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
 pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
+use self::sources::{EVERY_SECONDS, follow_groups};
 pub use self::sources::{GroupSource, Groups};
 use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
@@ -88,9 +93,6 @@ pub struct Looked {
 /// How long changes are collected before a turn, so that a burst of changes causes one turn.
 const COALESCE: Duration = Duration::from_millis(250);
 
-/// How often the groups of nodes are read, in seconds: once a minute, as in cluster-autoscaler.
-const SOURCES_EVERY_SECONDS: i64 = 60;
-
 /// The controller.
 pub struct Operator {
     client: Client,
@@ -98,12 +100,12 @@ pub struct Operator {
     config: Config,
     shared: Arc<Shared>,
     watches: Watches,
-    groups: Groups,
-    groups_read: Option<i64>,
+    groups: watch::Receiver<Arc<Groups>>,
     /// The keys of the labels by which batch pods select nodes, or did so before.
     selected_labels: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,
+    health: Arc<Health>,
     explain: Explain,
 }
 
@@ -113,10 +115,13 @@ impl Operator {
     pub fn new(
         client: Client,
         config: Config,
+        source: GroupSource,
         explain: Explain,
         leadership: Arc<Leadership>,
     ) -> Self {
         let shared = Arc::new(Shared::default());
+        let label = config.placement_group_label.clone();
+        let groups = follow_groups(source, label, Arc::clone(&shared));
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
         Self {
             client,
@@ -124,13 +129,18 @@ impl Operator {
             config,
             shared,
             watches,
-            groups: Groups::default(),
-            groups_read: None,
+            groups,
             selected_labels: BTreeSet::new(),
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
+            health: Arc::default(),
             explain,
         }
+    }
+
+    /// The health of the controller, for its probes.
+    pub fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
     }
 
     /// Runs until `stop` completes. A turn that has begun is finished first.
@@ -148,7 +158,8 @@ impl Operator {
                     tokio::time::sleep(COALESCE).await;
                 }
             }
-            if self.is_listed() {
+            self.health.beat();
+            if self.is_listed() && self.groups.borrow().is_read() {
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
@@ -172,18 +183,18 @@ impl Operator {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
-        self.groups.refresh(&mut self.config.source, &self.config.placement_group_label).await;
+        let groups = self.groups();
         let policies = self.policies();
-        self.read_selected_labels(&policies);
+        self.read_selected_labels(&policies, &groups);
         let world = self.shared.world();
         let nodes = world.index.nodes();
         let comparison = self.config.comparison(&self.selected_labels);
-        let Some(groups) = self.groups.with(&self.config.source, &world, &comparison) else {
-            anyhow::bail!(self.groups.failing.clone().unwrap_or_default());
+        let Some(found) = groups.with(&world, &comparison) else {
+            anyhow::bail!(groups.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<_> = world.index.daemons().cloned().collect();
-        let mut offers = offers(&groups, nodes, &daemons, &comparison, &mut Sizes::default())?;
-        offers.problems.extend(self.groups.problems.iter().cloned());
+        let mut offers = offers(&found, nodes, &daemons, &comparison, &mut Sizes::default())?;
+        offers.problems.extend(groups.problems.iter().cloned());
         Ok(offers)
     }
 
@@ -191,6 +202,8 @@ impl Operator {
         while !self.is_listed() {
             self.shared.changed().await;
         }
+        // The sender lives as long as this process.
+        let _ = self.groups.clone().wait_for(|groups| groups.is_read()).await;
         // Each list that completes notifies separately, so wait for the others.
         tokio::time::sleep(COALESCE).await;
     }
@@ -203,22 +216,19 @@ impl Operator {
 
     fn is_listed(&self) -> bool {
         let listed = self.shared.world().is_listed();
-        self.explain.ready(listed);
+        self.health.ready(listed);
         listed
     }
 
     fn until_tick(&self) -> Duration {
         let now = clock::now();
         let ticks = self.runs.values().filter_map(PolicyController::tick_seconds);
-        clock::until_next(
-            now,
-            ticks.min().unwrap_or(SOURCES_EVERY_SECONDS).min(SOURCES_EVERY_SECONDS),
-        )
+        clock::until_next(now, ticks.min().unwrap_or(EVERY_SECONDS).min(EVERY_SECONDS))
     }
 
     async fn turn(&mut self, writes: bool) -> Vec<Looked> {
         let now = clock::now();
-        self.read_groups(now.timestamp()).await;
+        let groups = self.groups();
         let policies = self.policies();
         self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
@@ -227,13 +237,13 @@ impl Operator {
             let run = self.runs.entry(key.clone()).or_default();
             run.recall(key, &self.config, now).await;
         }
-        self.read_selected_labels(&policies);
+        self.read_selected_labels(&policies, &groups);
         let (arrivals, starts, preempted) = {
             let index = &mut self.shared.world().index;
             (index.take_arrivals(), index.take_starts(), index.take_preempted())
         };
-        let yielding = self.yield_to_waiting_pods(now);
-        let mut taken = BTreeSet::new();
+        let yielding = self.yield_to_waiting_pods(&groups, now);
+        let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
         for (key, policy) in policies {
             let run = self.runs.entry(key.clone()).or_default();
@@ -242,9 +252,11 @@ impl Operator {
                 leadership: &self.leadership,
                 config: &self.config,
                 shared: &self.shared,
-                groups: &self.groups,
+                groups: &groups,
+                health: &self.health,
                 selected_labels: &self.selected_labels,
                 taken: &taken,
+                left,
                 yielding,
                 arrivals: &arrivals,
                 starts: &starts,
@@ -255,6 +267,8 @@ impl Operator {
                 run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.groups());
+                let (placeholders, hourly) = outcome.holds();
+                left = left.less(placeholders, hourly);
             }
             if writes && self.leadership.leads() {
                 self.explain.turn(&key, &policy, &outcome, now).instrument(span).await;
@@ -264,20 +278,9 @@ impl Operator {
         outcomes
     }
 
-    async fn read_groups(&mut self, now: i64) {
-        let period = now.div_euclid(SOURCES_EVERY_SECONDS);
-        if self.groups_read == Some(period) {
-            return;
-        }
-        self.groups_read = Some(period);
-        let version = self.groups.version;
-        self.groups.refresh(&mut self.config.source, &self.config.placement_group_label).await;
-        if let Some(error) = &self.groups.failing {
-            tracing::warn!(error, "catalog not refreshed");
-        }
-        if self.groups.version != version {
-            tracing::info!(version = self.groups.version, "catalog changed");
-        }
+    /// The groups of the last read.
+    fn groups(&self) -> Arc<Groups> {
+        Arc::clone(&self.groups.borrow())
     }
 
     /// The policies, oldest first, because the older of two policies that select a bucket uses it.
@@ -296,15 +299,13 @@ impl Operator {
 
     /// What placeholders do for pods that have waited for longer than the lead time, although a
     /// group could still launch nodes for them.
-    fn yield_to_waiting_pods(&mut self, now: DateTime<Utc>) -> Yield {
+    fn yield_to_waiting_pods(&mut self, groups: &Groups, now: DateTime<Utc>) -> Yield {
         let leads = self.runs.values().filter_map(PolicyController::lead_seconds);
         let Some(patience) = leads.max() else { return Yield::No };
         let world = self.shared.world();
         let comparison = self.config.comparison(&self.selected_labels);
         self.yielding.note(&world.index, TimeDelta::seconds(patience), now, |waiting| {
-            let Some(groups) = self.groups.with(&self.config.source, &world, &comparison) else {
-                return 0;
-            };
+            let Some(groups) = groups.with(&world, &comparison) else { return 0 };
             let (index, sizes) = (&world.index, &mut Sizes::default());
             let daemons: Vec<_> = index.daemons().cloned().collect();
             let all = offers(&groups, index.nodes(), &daemons, &comparison, sizes);
@@ -317,7 +318,11 @@ impl Operator {
     ///
     /// Labels are never removed, because buckets would change whenever the last pod with a selector
     /// ends.
-    fn read_selected_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
+    fn read_selected_labels(
+        &mut self,
+        policies: &[(Key, Arc<OverprovisioningPolicy>)],
+        groups: &Groups,
+    ) {
         for run in self.runs.values() {
             self.selected_labels.extend(run.recalled_labels().cloned());
         }
@@ -332,7 +337,7 @@ impl Operator {
         let batch = classes.filter(|class| workloads.iter().any(|batch| batch.select(class)));
         let named = batch.flat_map(|class| class.constraints.label_keys());
         let new: BTreeSet<&str> = named
-            .filter(|key| !self.selected_labels.contains(*key) && self.groups.have(key, &world))
+            .filter(|key| !self.selected_labels.contains(*key) && groups.have(key, &world))
             .collect();
         self.selected_labels.extend(new.into_iter().map(str::to_owned));
     }

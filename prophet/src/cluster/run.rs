@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use embedder::{Bucket, BucketId, CatalogError};
 use kube::Resource as _;
-use placeholders::{Actuator, Owner, Standing, Template};
+use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
@@ -63,6 +64,9 @@ pub struct PolicyController {
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
+
+/// The time limit for writing to the history. A line that is not written is tried again.
+const APPEND: Duration = Duration::from_secs(20);
 
 impl PolicyController {
     /// Seconds between the policy's ticks.
@@ -157,7 +161,7 @@ impl PolicyController {
         outcome.offers = Some(Arc::clone(&offers));
 
         if self.retry.error(now).is_none() {
-            let prepared = self.prepare(&settings, &offers, around.config, now).await;
+            let prepared = self.prepare(&settings, &offers, around, now).await;
             self.retry.note(prepared.err().map(|error| format!("{error:#}")), now);
         }
         if let Some(error) = self.retry.error(now) {
@@ -166,15 +170,22 @@ impl PolicyController {
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
 
-        settings.policy.limits.yielding = self.cap(around.yielding, &outcome.observed.standing);
+        settings.policy.limits.outer = OuterLimits {
+            operator: around.left,
+            yielding: self.cap(around.yielding, &outcome.observed.standing),
+            unpriced: offers.unpriced.clone(),
+        };
         // Embed, record, forecast, plan.
         self.run_control(&settings, around.config, &mut outcome);
         if writes {
-            if let Err(error) = self.append_line(key, now, &outcome).await {
-                outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
-            }
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
+            // A slow history must not delay the placeholders.
+            let appended = tokio::time::timeout(APPEND, self.append_line(key, now, &outcome));
+            let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
+            if let Err(error) = appended.await.with_context(no_response).flatten() {
+                outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+            }
         } else {
             // The replica that leads records them.
             self.unrecorded.clear();
@@ -213,11 +224,12 @@ impl PolicyController {
         let world = shared.world();
         let nodes = world.index.nodes();
         let comparison = config.comparison(selected_labels);
-        let Some(mut all) = groups.with(&config.source, &world, &comparison) else {
+        let Some(mut all) = groups.with(&world, &comparison) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
-        all.retain(|group| settings.buckets.select(group));
+        let allowed = &config.allowed;
+        all.retain(|group| settings.buckets.select(group) && allowed.allows(&group.instance_type));
         let (theirs, ours): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|group| taken.contains(&group.name));
         if !theirs.is_empty() {
@@ -250,10 +262,10 @@ impl PolicyController {
         &mut self,
         settings: &PolicySettings,
         offers: &Offers,
-        config: &Config,
+        around: &Surroundings<'_>,
         now: DateTime<Utc>,
     ) -> anyhow::Result<()> {
-        let config = self.config(settings, offers, config);
+        let config = self.config(settings, offers, around.config);
         if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
             return Ok(());
         }
@@ -263,6 +275,7 @@ impl PolicyController {
         if let Some(journal) = &self.journal {
             let mut replay = journal.replay(Some(now - RECALLED)).await?;
             while let Some(line) = replay.next().await? {
+                around.health.beat();
                 let tick = line.recall(&config.catalog, control.shapes_mut()).tick;
                 control.recall(tick, &line.targets(&config.catalog));
                 recalled += 1;
@@ -319,7 +332,8 @@ impl PolicyController {
         outcome: &mut Outcome,
     ) -> Stands {
         let world = around.shared.world();
-        outcome.blind = check_watches(&world, key, settings, &around.config.source, outcome);
+        let karpenter = around.config.scope.karpenter;
+        outcome.blind = check_watches(&world, key, settings, karpenter, outcome);
         let stands = Stands::of(&world, key, uid);
         let places = stands.places(&key.namespace, offers);
         let mut ended = if outcome.blind {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use embedder::CapacityType;
 use placeholders::{
-    Behavior, Direction, InvalidField, Limits, Objective, Policy, PolicyField, ScalingPolicy,
-    ScalingRules,
+    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, Policy, PolicyField,
+    ScalingPolicy, ScalingRules,
 };
 
 use crate::catalog::NodeGroup;
@@ -85,6 +85,21 @@ pub struct Allowed {
     pub host_path_prefix: Option<String>,
     /// The schedulers whose pods preempt placeholders, beyond the default scheduler.
     pub preempting_schedulers: BTreeSet<String>,
+    /// The instance types that policies may use, where `*` stands for any characters. All if
+    /// empty.
+    pub instance_types: Vec<String>,
+    /// The most placeholders of all policies together, and the most dollars per hour.
+    pub ceiling: Ceiling,
+    /// The highest value of a PriorityClass of placeholders.
+    pub placeholder_priority_max: i32,
+}
+
+impl Allowed {
+    /// Whether policies may use an instance type.
+    pub fn allows(&self, instance_type: &str) -> bool {
+        self.instance_types.is_empty()
+            || self.instance_types.iter().any(|pattern| matches(pattern, instance_type))
+    }
 }
 
 /// The lowest priority of a workload, unless the policy sets one: 0, because placeholders have
@@ -123,7 +138,7 @@ impl OverprovisioningPolicySpec {
                     .iter()
                     .map(|(name, &most)| (name.clone(), most.into()))
                     .collect(),
-                yielding: None,
+                ..Limits::default()
             },
             spend_cap: limits.dollars_per_hour,
             behavior: Behavior {

@@ -1,8 +1,13 @@
 //! The source of the groups of nodes: Auto Scaling groups, Karpenter's pools and live nodes, or a
 //! file.
 
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::clock;
 use crate::catalog::{CatalogFile, Comparison, NodeGroup, live_groups, pool_groups};
-use crate::observe::World;
+use crate::observe::{Shared, World};
 
 /// A source of groups of nodes.
 pub enum GroupSource {
@@ -15,9 +20,52 @@ pub enum GroupSource {
     File(CatalogFile),
 }
 
+/// How often the groups of nodes are read, in seconds: once a minute, as in cluster-autoscaler.
+pub(super) const EVERY_SECONDS: i64 = 60;
+
+/// Reads a source every minute, in a task of its own, so that a slow source delays no turn. Each
+/// change of the groups rings `shared`.
+pub(super) fn follow_groups(
+    mut source: GroupSource,
+    placement_group_label: String,
+    shared: Arc<Shared>,
+) -> watch::Receiver<Arc<Groups>> {
+    let of_nodes = matches!(source, GroupSource::Nodes);
+    let mut groups = Groups { of_nodes, ..Groups::default() };
+    let (sender, receiver) = watch::channel(Arc::new(groups.clone()));
+    if of_nodes {
+        return receiver;
+    }
+    tokio::spawn(async move {
+        loop {
+            let (version, failing) = (groups.version, groups.failing.clone());
+            groups.refresh(&mut source, &placement_group_label).await;
+            let first = !std::mem::replace(&mut groups.tried, true);
+            if let Some(error) = &groups.failing {
+                tracing::warn!(error, "catalog not refreshed");
+            }
+            if groups.version != version {
+                tracing::info!(version = groups.version, "catalog changed");
+            }
+            if first || groups.version != version || groups.failing != failing {
+                if sender.send(Arc::new(groups.clone())).is_err() {
+                    return;
+                }
+                shared.ring();
+            }
+            tokio::time::sleep(clock::until_next(clock::now(), EVERY_SECONDS)).await;
+        }
+    });
+    receiver
+}
+
 /// The groups of nodes of the last successful read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Groups {
+    /// Whether the groups are built from the live nodes and Karpenter's pools.
+    of_nodes: bool,
+    /// Whether the source was read at least once, with or without success.
+    tried: bool,
     /// The groups. `None` for live nodes, which are read at each use, and before the first read.
     read: Option<Vec<NodeGroup>>,
     /// Problems of groups, one message each.
@@ -29,8 +77,13 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Whether there is something to decide from: the source was read at least once.
+    pub fn is_read(&self) -> bool {
+        self.of_nodes || self.tried
+    }
+
     /// Reads the groups again. If that fails, the groups of the last successful read stay.
-    pub async fn refresh(&mut self, source: &mut GroupSource, placement_group_label: &str) {
+    async fn refresh(&mut self, source: &mut GroupSource, placement_group_label: &str) {
         let read = match source {
             #[cfg(feature = "aws")]
             GroupSource::Aws(aws) => match aws.node_groups().await {
@@ -66,27 +119,20 @@ impl Groups {
             || live.any(|(_, _, facts)| facts.labels.contains_key(label))
     }
 
-    /// The groups of a source, which for [`GroupSource::Nodes`] are built from `world`. `None`
-    /// until the first successful read.
-    pub fn with(
-        &self,
-        source: &GroupSource,
-        world: &World,
-        comparison: &Comparison<'_>,
-    ) -> Option<Vec<NodeGroup>> {
-        match source {
-            GroupSource::Nodes => {
-                let nodes = world.index.nodes();
-                let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
-                let claims: Vec<_> = world.node_claims.values().collect();
-                let label = comparison.placement_group_label;
-                let mut groups = pool_groups(world.node_pools.values(), &claims, &live, label);
-                let of_nodes = live_groups(nodes, &groups, comparison);
-                groups.extend(of_nodes);
-                Some(groups)
-            }
-            _ => self.read.clone(),
+    /// The groups, which for [`GroupSource::Nodes`] are built from `world`. `None` until the first
+    /// successful read.
+    pub fn with(&self, world: &World, comparison: &Comparison<'_>) -> Option<Vec<NodeGroup>> {
+        if !self.of_nodes {
+            return self.read.clone();
         }
+        let nodes = world.index.nodes();
+        let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
+        let claims: Vec<_> = world.node_claims.values().collect();
+        let label = comparison.placement_group_label;
+        let mut groups = pool_groups(world.node_pools.values(), &claims, &live, label);
+        let of_nodes = live_groups(nodes, &groups, comparison);
+        groups.extend(of_nodes);
+        Some(groups)
     }
 }
 

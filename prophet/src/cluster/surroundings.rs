@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
+use placeholders::Ceiling;
 
 use super::config::Config;
 use super::election::Leadership;
+use super::health::Health;
 use super::sources::Groups;
 use super::yielding::Yield;
 use crate::observe::{PodClass, Preempted, Shared};
@@ -19,10 +21,13 @@ pub(super) struct Surroundings<'a> {
     pub(super) config: &'a Config,
     pub(super) shared: &'a Shared,
     pub(super) groups: &'a Groups,
+    pub(super) health: &'a Health,
     /// The keys of the labels by which batch pods select nodes.
     pub(super) selected_labels: &'a BTreeSet<String>,
     /// The names of the groups that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
+    /// What the operator's limits leave after older policies.
+    pub(super) left: Ceiling,
     /// What placeholders do for pods that wait for nodes.
     pub(super) yielding: Yield,
     /// Pods that arrived since the last turn, by class.

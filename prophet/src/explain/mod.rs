@@ -16,8 +16,8 @@ mod reaction;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
+#[cfg(feature = "serve")]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 use kube::Client;
@@ -33,24 +33,10 @@ use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::observe::Key;
 use crate::outcome::Outcome;
 
-/// The health of the controller, for its readiness probe.
-#[derive(Debug, Default)]
-pub struct Health {
-    ready: AtomicBool,
-}
-
-impl Health {
-    /// Whether all watches that decisions depend on have listed their objects.
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
-    }
-}
-
 /// Reports the outcomes of turns.
 pub struct Explain {
     client: Client,
     events: Events,
-    health: Arc<Health>,
     #[cfg(feature = "serve")]
     metrics: Arc<Metrics>,
     /// The last status that was written, by policy.
@@ -63,27 +49,16 @@ impl Explain {
         Self {
             events: Events::new(client.clone()),
             client,
-            health: Arc::default(),
             #[cfg(feature = "serve")]
             metrics: Arc::default(),
             written: BTreeMap::new(),
         }
     }
 
-    /// The health of the controller.
-    pub fn health(&self) -> Arc<Health> {
-        Arc::clone(&self.health)
-    }
-
     /// The metrics for Prometheus.
     #[cfg(feature = "serve")]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
-    }
-
-    /// Sets whether all watches have listed their objects.
-    pub fn ready(&self, listed: bool) {
-        self.health.ready.store(listed, Ordering::Relaxed);
     }
 
     /// Sets whether this replica leads. A replica that does not lead reports no policies.

@@ -43,9 +43,8 @@ pub struct World {
 
 impl World {
     /// Returns the priority of a PriorityClass.
-    pub fn priority(&self, class: &str) -> Option<i32> {
-        let class = Key { namespace: String::new(), name: class.into() };
-        self.priorities.get(&class).map(|priority| priority.value)
+    pub fn priority(&self, class: &str) -> Option<Priority> {
+        self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
     }
 
     /// Whether every watch that the controller awaits has completed its first list.

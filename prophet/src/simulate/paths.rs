@@ -74,7 +74,12 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
         .buckets()
         .iter()
         .map(|bucket| bucket.groups.iter().map(|group| offer(bucket, group)).collect());
-    Arc::new(Offers { catalog: catalog.clone(), groups: groups.collect(), problems: vec![] })
+    Arc::new(Offers {
+        catalog: catalog.clone(),
+        groups: groups.collect(),
+        unpriced: BTreeSet::new(),
+        problems: vec![],
+    })
 }
 
 fn quantities(of: Resources) -> Value {

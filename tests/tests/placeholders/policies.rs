@@ -79,12 +79,16 @@ async fn a_policy_that_is_deleted_leaves_nothing() {
 async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
     let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
     let older = two("Act").replace("mode:", "buckets: {instanceTypes: [m5.xlarge]}, mode:");
-    let world = Plan::of(groups).start(&policy("older", &older)).await;
+    let arguments = vec!["--max-placeholders=3".to_owned()];
+    let plan = Plan { arguments, ..Plan::of(groups) };
+    let world = plan.start(&policy("older", &older)).await;
     world.wait_for_groups(&[("small", 2)]).await;
     // Creation times have a resolution of a second.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    world.apply(&policy("younger", &two("Act"))).await;
-    world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
+    let absurd = two("Act").replace("[[0, 2]]", "[[0, 4294967295]]");
+    world.apply(&policy("younger", &absurd)).await;
+    // The operator's limit leaves one placeholder to the younger policy.
+    world.wait_for_groups(&[("large", 1), ("small", 2)]).await;
     let overlaps = |status: &serde_json::Value| {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| {
@@ -92,7 +96,9 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
         })
     };
     world.wait_for_status("younger", "the overlap", overlaps).await;
-    assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.details());
+    let limited = |status: &serde_json::Value| status["buckets"][0]["reason"] == "operator_limit";
+    world.wait_for_status("younger", "the operator's limit", limited).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
     world.wait_for_status("older", "no overlap", |status| !overlaps(status)).await;
     assert!(
         world
@@ -186,18 +192,38 @@ pub(crate) fn recorded(policy: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_policy_is_refused_or_reported() {
-    let class = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: inert}, value: -1000, preemptionPolicy: Never}";
-    let plan = Plan { before: vec![class], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let class = |name: &str, rest: &str| {
+        format!(
+            "{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: {name}}}, {rest}}}\n---\n"
+        )
+    };
+    let classes = [
+        class("inert", "value: -1000, preemptionPolicy: Never"),
+        class("rude", "value: -5"),
+        class("mighty", "value: 1000000, preemptionPolicy: Never"),
+    ];
+    let classes = classes.concat();
+    let plan = Plan { before: vec![&classes], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let inert = two("Act").replace("mode:", "placeholders: {priorityClassName: inert}, mode:");
     let world = plan.start(&policy("inert", &inert)).await;
-    let reported = |status: &serde_json::Value| {
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|condition| {
-            condition["reason"] == "PriorityClass"
-                && condition["message"].as_str().is_some_and(|message| message.contains("-1000"))
-        })
+    let reports = |part: &'static str| {
+        move |status: &serde_json::Value| {
+            let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| {
+                condition["reason"] == "PriorityClass"
+                    && condition["message"].as_str().is_some_and(|message| message.contains(part))
+            })
+        }
     };
-    world.wait_for_status("inert", "the wrong priority", reported).await;
+    world.wait_for_status("inert", "the wrong priority", reports("-1000")).await;
+    let with = |class: &str| {
+        let workloads = json!({"priority": {"min": 2_000_000_000}});
+        json!({"placeholders": {"priorityClassName": class}, "workloads": workloads})
+    };
+    world.patch_policy("inert", with("rude")).await;
+    world.wait_for_status("inert", "the policy", reports("preemptionPolicy must be Never")).await;
+    world.patch_policy("inert", with("mighty")).await;
+    world.wait_for_status("inert", "the high priority", reports("the operator allows")).await;
     assert!(world.sets().await.unwrap().is_empty());
 
     for (spec, message) in [

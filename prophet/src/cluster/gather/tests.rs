@@ -42,6 +42,7 @@ fn offers() -> Arc<Offers> {
     Arc::new(Offers {
         catalog: Catalog::new(vec![bucket]).unwrap(),
         groups: vec![vec![offer]],
+        unpriced: BTreeSet::new(),
         problems: vec![],
     })
 }
