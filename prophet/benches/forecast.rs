@@ -76,6 +76,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         catalog: catalog.clone(),
         method,
         ladder: Ladder::default(),
+        ladder_first: false,
         lead: LEAD,
         objective: Objective::default(),
         model: ModelSource::Pretrained,

@@ -154,7 +154,8 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead::covering(180, 60, 10);
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, model) = (Objective::default(), ModelSource::Pretrained);
-    let config = ForecasterConfig { catalog, method, ladder, lead, objective, model };
+    let config =
+        ForecasterConfig { catalog, method, ladder, ladder_first: false, lead, objective, model };
     let forecaster = config.forecaster(DateTime::UNIX_EPOCH);
     let mut control = Control::new(forecaster, &offers.catalog, 60);
     let (mut view, workloads) = (View::default(), Workloads::default());

@@ -1,7 +1,7 @@
 //! The history for its users: listed, exported, and read by other programs.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -59,6 +59,25 @@ async fn history() -> (TempDir, String) {
     let done = journal.compact(time(59).date_naive()).await.unwrap();
     assert_eq!((done.compacted.len(), done.kept.len()), (2, 0));
     (folder, place)
+}
+
+#[tokio::test]
+async fn days_older_than_the_retention_are_removed() {
+    let (folder, place) = history().await;
+    let days = || {
+        let path = folder.path().join("history").join(format!("policy={POLICY}"));
+        let entries = fs::read_dir(path).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.collect::<BTreeSet<String>>()
+    };
+    assert_eq!(days().len(), 3);
+    let mut journal = Journal::open(Place::open(&place).unwrap(), POLICY).await.unwrap();
+    assert_eq!(journal.expire(time(0).date_naive()).await.unwrap(), 0);
+    assert_eq!(journal.expire(time(30).date_naive()).await.unwrap(), 1);
+    assert_eq!(days(), [24, 48].map(|hours| format!("day={}", time(hours).date_naive())).into());
+    // The open day goes on.
+    journal.append(&line(60)).await.unwrap();
+    assert_eq!(days().len(), 2);
 }
 
 /// Runs a Python program in a folder; returns its standard output.

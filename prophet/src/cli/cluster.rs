@@ -74,6 +74,16 @@ pub(super) struct ClusterArgs {
     /// no history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
+    /// The number of days after which a day of the history is removed, at least 30: forecasts learn
+    /// from the last 14
+    #[arg(
+        long,
+        value_name = "DAYS",
+        env = "PROPHET_RETENTION_DAYS",
+        default_value_t = 180,
+        value_parser = clap::value_parser!(u32).range(30..)
+    )]
+    retention_days: u32,
     /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default:
     /// the shipped model]
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
@@ -142,6 +152,7 @@ impl ClusterArgs {
                 karpenter: matches!(source, GroupSource::Nodes),
             },
             data,
+            retention_days: self.retention_days,
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),

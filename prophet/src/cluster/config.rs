@@ -14,6 +14,8 @@ pub struct Config {
     pub scope: Scope,
     /// The place of the history. Without one, nothing survives a restart.
     pub data: Option<Place>,
+    /// The number of days after which a day of the history is removed.
+    pub retention_days: u32,
     /// The node label that distinguishes placement groups.
     pub placement_group_label: String,
     /// The keys of taints that nodes have only until they are set up.

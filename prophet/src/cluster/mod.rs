@@ -4,6 +4,7 @@
 //! ```text
 //! mod.rs           the loop
 //! run.rs           one policy's turn
+//! closing.rs       closes the days of the history in the background
 //! config.rs        the controller's settings
 //! settings.rs      a policy's settings, checked
 //! election.rs      leader election: of several replicas, one writes
@@ -31,6 +32,7 @@
 mod blindness;
 mod checks;
 pub(crate) mod clock;
+mod closing;
 mod config;
 mod election;
 mod gather;

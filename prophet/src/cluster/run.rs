@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{Bucket, BucketId, CatalogError};
 use kube::Resource as _;
 use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
+use super::closing::Closing;
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
 use super::launches::Launches;
@@ -58,8 +59,7 @@ pub struct PolicyController {
     blindness: Blindness,
     /// The placeholders that the policy had when they began to yield to waiting pods.
     stood: Option<u64>,
-    /// The day before which all days of the history are closed.
-    closed: Option<NaiveDate>,
+    closing: Closing,
 }
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
@@ -181,11 +181,12 @@ impl PolicyController {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
             // A slow history must not delay the placeholders.
-            let appended = tokio::time::timeout(APPEND, self.append_line(key, now, &outcome));
+            let appended = tokio::time::timeout(APPEND, self.append_line(key, &outcome));
             let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
             if let Err(error) = appended.await.with_context(no_response).flatten() {
                 outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
             }
+            self.close_days(key, around.config, now, &mut outcome).await;
         } else {
             // The replica that leads records them.
             self.unrecorded.clear();
@@ -309,6 +310,7 @@ impl PolicyController {
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),
+            ladder_first: settings.ladder_first,
             lead: Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS),
             objective: settings.policy.objective,
             model: config.model.clone(),
@@ -457,13 +459,23 @@ impl PolicyController {
         }
     }
 
-    /// Appends the tick's line to the history, and closes the history's previous days once a day.
-    async fn append_line(
+    /// Closes the days of the history that are over.
+    async fn close_days(
         &mut self,
         key: &Key,
+        config: &Config,
         now: DateTime<Utc>,
-        outcome: &Outcome,
-    ) -> anyhow::Result<()> {
+        outcome: &mut Outcome,
+    ) {
+        let Some(place) = &config.data else { return };
+        let (name, days) = (history_name(key), config.retention_days);
+        for fault in self.closing.close(place, &name, now.date_naive(), days).await {
+            outcome.fault(Cause::HistoryFailed, fault);
+        }
+    }
+
+    /// Appends the tick's line to the history.
+    async fn append_line(&mut self, key: &Key, outcome: &Outcome) -> anyhow::Result<()> {
         let (Some((_, control)), Some(turn)) = (&self.control, &outcome.turn) else {
             return Ok(());
         };
@@ -486,13 +498,6 @@ impl PolicyController {
         );
         self.unwritten.push(line);
         self.unwritten.write(journal).await.context("failed to write the history")?;
-        if self.closed != Some(now.date_naive()) {
-            journal
-                .compact(now.date_naive())
-                .await
-                .context("failed to close the history's last day")?;
-            self.closed = Some(now.date_naive());
-        }
         Ok(())
     }
 }

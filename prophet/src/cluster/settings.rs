@@ -35,6 +35,8 @@ pub struct PolicySettings {
     pub method: Method,
     /// The steps of the method `ladder`.
     pub ladder: Ladder,
+    /// Whether the policy sets the steps, so that the ensemble starts with them.
+    pub ladder_first: bool,
     /// The kind, image and warming of placeholders.
     pub placeholders: PlaceholdersSpec,
 }
@@ -173,6 +175,7 @@ impl OverprovisioningPolicySpec {
             policy,
             tick_seconds,
             method: forecast.method,
+            ladder_first: forecast.ladder.is_some(),
             ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
             placeholders: placeholders.clone(),
         })

@@ -1,6 +1,7 @@
 //! The standing placeholders of a policy, and the writes that change them to the policy's plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::BucketId;
@@ -177,24 +178,33 @@ enum Write<'a> {
     DeleteBuffer { name: String, resource_version: String },
 }
 
+/// The time limit of one write.
+const WRITE: Duration = Duration::from_secs(10);
+
 async fn write(actuator: &Actuator, writes: Vec<Write<'_>>, now: DateTime<Utc>) -> Vec<String> {
     let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let done = futures::stream::iter(writes.iter().map(|write| async {
-        match write {
-            Write::Change(change, why) => actuator.change(change, &now, why).await,
-            Write::Buffer { template, replicas, resource_version } => {
-                actuator.buffer(template, *replicas, resource_version.as_deref()).await
+    let failures = futures::stream::iter(writes.iter().map(|write| async {
+        let written = async {
+            match write {
+                Write::Change(change, why) => actuator.change(change, &now, why).await,
+                Write::Buffer { template, replicas, resource_version } => {
+                    actuator.buffer(template, *replicas, resource_version.as_deref()).await
+                }
+                Write::DeleteBuffer { name, resource_version } => {
+                    actuator.delete_buffer(name, resource_version).await
+                }
             }
-            Write::DeleteBuffer { name, resource_version } => {
-                actuator.delete_buffer(name, resource_version).await
+        };
+        match tokio::time::timeout(WRITE, written).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => {
+                tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
+                (!error.is_stale()).then(|| chain(&error))
             }
+            Err(_) => Some(format!("no response to a write within {}s", WRITE.as_secs())),
         }
     }));
-    let failed = done.buffer_unordered(WRITES_AT_ONCE).filter_map(|done| async {
-        let error = done.err()?;
-        tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
-        (!error.is_stale()).then(|| chain(&error))
-    });
+    let failed = failures.buffer_unordered(WRITES_AT_ONCE).filter_map(std::future::ready);
     failed.collect().await
 }
 

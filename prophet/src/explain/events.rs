@@ -3,7 +3,9 @@
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 
-use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use placeholders::Reason;
+
+use crate::crd::{BucketStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::outcome::{Outcome, failure};
 
 /// Publishes Events.
@@ -44,6 +46,15 @@ impl Events {
             if !(same || good && known.is_none()) {
                 let type_ = if good { EventType::Normal } else { EventType::Warning };
                 events.push((type_, condition.reason.clone(), condition.message.clone()));
+            }
+        }
+        for bucket in &status.buckets {
+            let old = before.buckets.iter().find(|old| old.name == bucket.name);
+            let began = |of: &BucketStatus| of.steps.first().map(|step| step.reason.clone());
+            let cold = old.and_then(began).as_deref() == Some(Reason::TooLittleHistory.label());
+            if cold && began(bucket).as_deref() == Some(Reason::Forecast.label()) {
+                let note = format!("the history of {} suffices for a forecast", bucket.name);
+                events.push((EventType::Normal, "HistorySuffices".into(), note));
             }
         }
         let failures = outcome.launches.iter().filter_map(failure);

@@ -25,6 +25,8 @@ pub struct ForecasterConfig {
     pub method: Method,
     /// The steps of the method `ladder`.
     pub ladder: Ladder,
+    /// Whether the ensemble starts with the steps of the ladder, until the history suffices.
+    pub ladder_first: bool,
     /// The lead time that forecasts cover.
     pub lead: Lead,
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
@@ -67,7 +69,10 @@ impl ForecasterConfig {
         let (catalog, lead) = (&self.catalog, self.lead);
         match self.method {
             Method::Ensemble => {
-                let ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
+                let mut ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
+                if self.ladder_first {
+                    ensemble = ensemble.with_ladder_first();
+                }
                 Box::new(ensemble.with_model(self.onnx()).scoring_since(since))
             }
             Method::Scenario => Box::new(Scenario::new(lead, false)),

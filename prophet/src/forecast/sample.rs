@@ -44,6 +44,7 @@ pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
         catalog: catalog(),
         method,
         ladder: Ladder::default(),
+        ladder_first: false,
         lead: LEAD,
         objective,
         model: ModelSource::Pretrained,

@@ -66,6 +66,7 @@ pub(crate) fn causal_forecaster(
                 catalog: catalog.clone(),
                 method,
                 ladder: settings.ladder.clone(),
+                ladder_first: false,
                 lead: settings.lead(),
                 objective: named_policy.policy(&settings.policy).objective,
                 model: settings.model_source(),

@@ -59,6 +59,9 @@ pub struct Ensemble {
     judges: Vec<Option<Judge>>,
     /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
+    /// Whether the ladder holds until the history suffices, and not the rule of thumb of the method
+    /// of the cold start.
+    ladder_first: bool,
 }
 
 /// A method and a quantile.
@@ -74,6 +77,9 @@ struct Expert {
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
 /// ensemble returns its outlook until the history suffices.
 const COLD_START: usize = 0;
+
+/// The place of `ladder` among the methods.
+const LADDER: usize = 2;
 
 /// The place of `last-value` among the methods. It always forecasts that no new nodes are needed.
 const NOTHING: usize = 1;
@@ -105,11 +111,20 @@ impl Ensemble {
             experts: Vec::new(),
             judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
             since: DateTime::UNIX_EPOCH,
+            ladder_first: false,
         };
         for (name, method, quantiles) in methods {
             ensemble.add(name, method, quantiles.iter().copied());
         }
         ensemble
+    }
+
+    /// Lets the ladder hold until the history suffices, as in the paper's initial stage (section
+    /// 4.1).
+    #[must_use]
+    pub fn with_ladder_first(mut self) -> Self {
+        self.ladder_first = true;
+        self
     }
 
     /// Adds a model as a method. To be called before the first tick is learnt.
@@ -177,6 +192,7 @@ impl Ensemble {
     /// method of the cold start always counts.
     fn has_weight(&self, method: usize) -> bool {
         method == COLD_START
+            || (method == LADDER && self.ladder_first)
             || self.judges.iter().flatten().any(|judge| {
                 let experts = self.experts.iter().zip(judge.shares().0);
                 experts
@@ -194,6 +210,11 @@ impl Ensemble {
 
     fn bucket(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Option<BucketOutlook> {
         let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
+        if cold.reason == Reason::TooLittleHistory && self.ladder_first {
+            let BucketOutlook { new_nodes, .. } =
+                outlooks[LADDER].as_ref()?.buckets[bucket].clone();
+            return Some(BucketOutlook::new(new_nodes, Reason::TooLittleHistory));
+        }
         let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
         else {
             return Some(cold.clone());
@@ -291,6 +312,29 @@ mod tests {
         let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
         let now = history.last().unwrap().time;
         ensemble.forecast(&history, &Present::at_tick(now, &demand)).buckets
+    }
+
+    #[test]
+    fn a_ladder_holds_until_the_history_suffices() {
+        let ladder = Ladder { nodes_to_replicas: vec![(0, 7)], ..Ladder::default() };
+        let catalog = sample::catalog();
+        let new = || Ensemble::new(&catalog, sample::LEAD, &ladder, Objective::default());
+        let mut history = History::new(&catalog);
+        let mut held = |ensemble: &mut Ensemble, minute: i64| {
+            let bucket = BucketTick { demand: 1, demand_max: 1, ..BucketTick::default() };
+            history.record(sample::tick(minute, vec![bucket; catalog.len()]));
+            ensemble.learn(&history);
+            let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
+            let now = history.last().unwrap().time;
+            let outlook = ensemble.forecast(&history, &Present::at_tick(now, &demand));
+            (outlook.buckets[0].headroom(0.9), outlook.buckets[0].reason)
+        };
+        let (mut plain, mut first) = (new(), new().with_ladder_first());
+        assert_ne!(held(&mut plain, 0).0, 7);
+        assert_eq!(held(&mut first, 1), (7, Reason::TooLittleHistory));
+        let later: Vec<_> = (2..200).map(|minute| held(&mut first, minute)).collect();
+        assert_eq!(later[50], (7, Reason::TooLittleHistory));
+        assert_eq!(later.last(), Some(&(0, Reason::Forecast)));
     }
 
     #[test]

@@ -51,6 +51,24 @@ impl Journal {
     }
 }
 
+impl Journal {
+    /// Removes the days before `first`. Returns their number.
+    ///
+    /// # Errors
+    /// Returns an error if the days cannot be listed, or a file cannot be removed. A file that no
+    /// history has is not touched.
+    pub async fn expire(&mut self, first: NaiveDate) -> Result<usize, HistoryError> {
+        let mut removed = 0;
+        for day in self.place.days(&self.policy).await?.into_iter().filter(|day| *day < first) {
+            let files = self.place.files(&self.policy, day).await?;
+            self.place.remove(&files.segments).await?;
+            self.place.remove(files.parquet.as_slice()).await?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}
+
 /// Compacts a day and returns its number of lines, or `None` if the day is already compacted.
 async fn compact_day(
     place: &Place,

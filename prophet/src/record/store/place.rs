@@ -92,7 +92,9 @@ impl Place {
             .map_err(|error| PlaceError::Folder(address.into(), error))?;
         let store = LocalFileSystem::new_with_prefix(&folder)
             .map_err(|error| PlaceError::Store(address.into(), error))?
-            .with_fsync(true);
+            .with_fsync(true)
+            // A day's folder goes with its last file.
+            .with_automatic_cleanup(true);
         let name = folder.display().to_string();
         Ok(Self { store: Arc::new(store), folder: Some(folder), prefix: Path::default(), name })
     }
