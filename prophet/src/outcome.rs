@@ -118,6 +118,9 @@ pub enum Cause {
     PriorityClass,
     /// A write to the API server failed.
     WriteFailed,
+    /// The API server refuses the pods of placeholders, because of a quota, a level of Pod
+    /// Security or a webhook.
+    PlaceholdersRefused,
     /// A watch of the API server fails.
     WatchFailed,
     /// Groups of nodes could not be read.
@@ -143,6 +146,7 @@ impl Cause {
             Self::InvalidPolicy => "InvalidPolicy",
             Self::PriorityClass => "PriorityClass",
             Self::WriteFailed => "WriteFailed",
+            Self::PlaceholdersRefused => "PlaceholdersRefused",
             Self::WatchFailed => "WatchFailed",
             Self::CatalogFailed => "CatalogFailed",
             Self::NoBuckets => "NoBuckets",

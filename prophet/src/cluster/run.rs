@@ -65,6 +65,9 @@ pub struct PolicyController {
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 const RECALLED: TimeDelta = TimeDelta::days(14);
 
+/// The most refusals of placeholder pods that a status lists.
+const REFUSALS_MAX: usize = 5;
+
 /// The time limit for writing to the history. A line that is not written is tried again.
 const APPEND: Duration = Duration::from_secs(20);
 
@@ -169,6 +172,9 @@ impl PolicyController {
         }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
+        for refusal in stands.refusals().into_iter().take(REFUSALS_MAX) {
+            outcome.fault(Cause::PlaceholdersRefused, refusal);
+        }
 
         settings.policy.limits.outer = OuterLimits {
             operator: around.left,

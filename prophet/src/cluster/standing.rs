@@ -79,6 +79,11 @@ impl Stands {
         self.buffers.values().filter_map(one).collect()
     }
 
+    /// Why pods of the policy's ReplicaSets cannot be created, without repetitions.
+    pub(super) fn refusals(&self) -> BTreeSet<&str> {
+        self.sets.values().filter_map(|(object, _)| object.refused.as_deref()).collect()
+    }
+
     /// Whether the policy has no placeholders.
     pub(super) fn is_empty(&self) -> bool {
         self.sets.is_empty() && self.buffers.is_empty()

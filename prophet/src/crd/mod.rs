@@ -230,9 +230,9 @@ pub struct ObjectiveSpec {
 pub struct ForecastSpec {
     /// The forecasting method.
     pub method: Method,
-    /// The steps of the method `ladder`. When absent, each bucket has 1 placeholder, 2 from 10 nodes
-    /// in demand on, 3 from 40, 4 from 100 and 8 from 400. The method `ensemble` starts with the
-    /// steps if they are set: they hold in each bucket until 120 ticks of its demand are known.
+    /// The steps of the method `ladder`. When absent, each bucket has 1 placeholder, 2 from 10
+    /// nodes in demand on, 3 from 40, 4 from 100 and 8 from 400. The method `ensemble` starts with
+    /// the steps if they are set: they hold in each bucket until 120 ticks of its demand are known.
     /// Other methods ignore them.
     pub ladder: Option<LadderSpec>,
 }

@@ -90,13 +90,21 @@ pub struct OwnedObject {
     pub resource_version: String,
     /// The number of placeholders in `spec.replicas`.
     pub replicas: u64,
+    /// Why the pods of a ReplicaSet cannot be created, as the API server puts it.
+    pub refused: Option<String>,
 }
 
 impl OwnedObject {
     /// Reads a ReplicaSet. Returns `None` if it does not belong to Prophet or is being deleted.
     pub fn of_set(set: &ReplicaSet) -> Option<Self> {
         let replicas = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
-        Self::of(set, u64::try_from(replicas).unwrap_or(0))
+        let conditions = set.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let refused = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True");
+        let refused = refused.map(|condition| condition.message.clone().unwrap_or_default());
+        Some(Self { refused, ..Self::of(set, u64::try_from(replicas).unwrap_or(0))? })
     }
 
     /// Reads a CapacityBuffer. Returns `None` if it does not belong to Prophet or is being deleted.
@@ -120,6 +128,7 @@ impl OwnedObject {
             group: object.annotations().get(GROUP_ANNOTATION)?.clone(),
             resource_version: object.resource_version().unwrap_or_default(),
             replicas,
+            refused: None,
         })
     }
 }

@@ -4,12 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::api::{Api, DeleteParams};
 use serde_json::json;
 use std::time::Duration;
 use tests::audit::Entry;
 use tests::autoscaler::AutoscalerSettings;
 use tests::control_plane::Options;
-use tests::installed::policy;
+use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::wait;
 
@@ -110,6 +112,31 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
                 || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"]
                     == "m5.2xlarge")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placeholders_that_a_quota_refuses_are_reported() {
+    let quota = format!(
+        "{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}
+---
+{{apiVersion: v1, kind: ResourceQuota, metadata: {{name: few, namespace: {NAMESPACE}}}, spec: {{hard: {{pods: '1'}}}}}}"
+    );
+    let plan = Plan { before: vec![&quota], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", &two("Act"))).await;
+    let refused = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            condition["reason"] == "PlaceholdersRefused"
+                && condition["message"].as_str().is_some_and(|text| text.contains("exceeded quota"))
+        })
+    };
+    world.wait_for_status("batch", "the refusal", refused).await;
+    assert_eq!(world.launched_after_scans(3).await, 1, "{}", world.details());
+
+    let quotas: Api<ResourceQuota> = Api::namespaced(world.plane.client(), NAMESPACE);
+    quotas.delete("few", &DeleteParams::default()).await.unwrap();
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.wait_for_status("batch", "no refusal", |status| !refused(status)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
