@@ -138,8 +138,8 @@ pub fn parts_of_name(name: &str) -> &str {
     }
 }
 
-/// The instance type and capacity type in a bucket's name.
-fn plain_name(name: &str) -> &str {
+/// The instance type and capacity type in a bucket's name: the name without its parts.
+pub fn plain_name(name: &str) -> &str {
     let parts = parts_of_name(name);
     if parts.is_empty() { name } else { &name[..name.len() - parts.len() - 1] }
 }

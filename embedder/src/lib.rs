@@ -29,7 +29,7 @@ mod share;
 pub use base::base;
 pub use bucket::{
     AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group,
-    MicroDollars, Shape, Unfit, parts_of_name,
+    MicroDollars, Shape, Unfit, parts_of_name, plain_name,
 };
 pub use demand::{Cluster, Demand, embed};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};

@@ -8,12 +8,14 @@ use embedder::{Catalog, MicroDollars};
 use crate::policy::{Limits, OuterLimits, Policy};
 use crate::reason::Reason;
 use crate::spend::{Candidate, spend, worth};
+use crate::standing::Standing;
 use crate::want::{Step, Want};
 
 /// Lowers the targets to the limits. Each limit that lowers a target adds its step.
 pub(crate) fn limit(
     targets: &mut [u64],
     wants: &[Want],
+    standing: &Standing,
     catalog: &Catalog,
     policy: &Policy,
     why: &mut [Vec<Step>],
@@ -29,20 +31,39 @@ pub(crate) fn limit(
                 why[want.bucket].push(Step { reason, target: most });
             }
         };
-        cap(buckets.get(&catalog.buckets()[want.bucket].name).copied(), Reason::BucketLimit);
         // No bucket may have more than all buckets together. So an absurd target costs no time in
         // the steps that weigh placeholders one by one.
         cap(operator.placeholders, Reason::OperatorLimit);
         let unknown = priced && unpriced.contains(&want.bucket);
         cap(unknown.then_some(0), Reason::PriceUnknown);
+        // Standing placeholders of one bucket are not exchanged for new ones of another.
+        let stands = standing.placeholders(want.bucket);
+        cap(yielding.and(Some(stands)), Reason::YieldsToRealPods);
     }
     let by_worth = |a: &Candidate, b: &Candidate| {
         worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket))
     };
-    // The dearest placeholders go first, because they occupy the most of a quota.
+    // The most expensive placeholders are removed first.
     let by_price = |a: &Candidate, b: &Candidate| {
         a.hourly.cmp(&b.hourly).then_with(|| b.chance.total_cmp(&a.chance))
     };
+    for (name, &most) in buckets {
+        // A bucket has another name once the groups of its instance type differ. The limit then
+        // applies to all of its parts together.
+        let named = catalog.named(name);
+        let sum = named.iter().fold(0, |sum: u64, &id| sum.saturating_add(targets[id]));
+        if sum > most {
+            let mut offers = offers(targets, wants, catalog);
+            offers.retain(|offer| named.contains(&offer.bucket));
+            offers.sort_by(by_worth);
+            let mut kept = targets.to_vec();
+            let first = first(most, &offers, targets.len());
+            for id in named {
+                kept[id] = first[id];
+            }
+            settle(targets, &kept, Reason::BucketLimit, why);
+        }
+    }
     let mut at_most = |targets: &mut [u64], most: Option<u64>, reason, order: &Order| {
         if let Some(most) = most.filter(|&most| sum(targets) > most) {
             let mut offers = offers(targets, wants, catalog);

@@ -95,7 +95,7 @@ pub fn plan(
             steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
         .collect();
-    limit(&mut targets, wants, catalog, policy, &mut why);
+    limit(&mut targets, wants, standing, catalog, policy, &mut why);
     let mut buckets = Vec::with_capacity(wants.len());
     for ((want, target), mut why) in wants.iter().zip(targets).zip(why) {
         let groups = &catalog.buckets()[want.bucket].groups;

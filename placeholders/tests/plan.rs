@@ -323,11 +323,12 @@ fn an_absurd_target_costs_no_time() {
 fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
     let policy = outer(OuterLimits { yielding: Some(4), ..OuterLimits::default() });
     check(
-        &wants(3, 4),
+        &wants(5, 4),
         &standing(2, 1, 4),
         &policy,
         "small: 3 -> 3
-           forecast 3
+           forecast 5
+           yields_to_real_pods 3
            group a: 2 -> 2
            group b: 1 -> 1
          large: 4 -> 1
@@ -335,6 +336,21 @@ fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
            yields_to_real_pods 1
            group c: 4 -> 1",
     );
+}
+
+#[test]
+fn the_limit_of_a_bucket_that_was_divided_applies_to_its_parts_together() {
+    let part = |name: &str, cpu_millis| {
+        let group = Group { name: name.into(), placement_group: None, min: 0, max: 9 };
+        bucket(name, cpu_millis, 1.0, vec![group])
+    };
+    let catalog = Catalog::new(vec![part("m5/team=a", 4_000), part("m5/team=b", 4_001)]).unwrap();
+    let limits = Limits { buckets: [("m5".to_string(), 3)].into(), ..Limits::default() };
+    let policy = Policy { limits, ..Policy::default() };
+    let standing = Standing { buckets: vec![vec![GroupStanding::default()]; 2] };
+    let (plan, _) = plan(&wants(2, 2), &standing, &catalog, &policy, &Steady::default(), at(0));
+    let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
+    assert_eq!(targets.iter().sum::<u64>(), 3, "{targets:?}");
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Outcome {
     pub blind: bool,
     /// The objective of the decision.
     pub objective: Objective,
+    /// The number of placeholders of the policy's objects, also where no decision was possible.
+    pub stands: u64,
     /// The decision. `None` if none was possible.
     pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
@@ -50,25 +52,23 @@ impl Outcome {
         groups.flat_map(|offer| offer.members.iter().cloned())
     }
 
-    /// The number and the hourly cost of the placeholders that the policy holds: those of its plan,
-    /// or those that stand if there is none.
+    /// The number and the hourly cost of the placeholders that the policy holds: in each bucket
+    /// those of its plan, or those that stand if they are more. The cost has only those of buckets
+    /// on offer.
     pub fn holds(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
-        let mut holds = (0_u64, 0_u64);
+        let (mut placeholders, mut hourly) = (0_u64, 0_u64);
         for (id, bucket) in buckets {
             let planned = self.turn.as_ref().and_then(|turn| turn.plan.buckets.get(id));
-            let has = || {
-                self.observed
-                    .standing
-                    .buckets
-                    .get(id)
-                    .map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum())
-            };
-            let placeholders = planned.map_or_else(has, |bucket| bucket.target);
-            holds.0 = holds.0.saturating_add(placeholders);
-            holds.1 = holds.1.saturating_add(bucket.hourly.times(placeholders).0);
+            let planned = planned.map_or(0, |bucket| bucket.target);
+            let stands = self.observed.standing.buckets.get(id);
+            let stands =
+                stands.map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum());
+            let most = planned.max(stands);
+            placeholders = placeholders.saturating_add(most);
+            hourly = hourly.saturating_add(bucket.hourly.times(most).0);
         }
-        (holds.0, MicroDollars(holds.1))
+        (placeholders.max(self.stands), MicroDollars(hourly))
     }
 
     /// Whether there is a problem of this kind.

@@ -28,7 +28,7 @@ pub async fn serve(
         if alive.is_alive() {
             (StatusCode::OK, "alive")
         } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "no turn has finished for too long")
+            (StatusCode::SERVICE_UNAVAILABLE, "no progress for too long")
         }
     };
     let ready = move || async move {

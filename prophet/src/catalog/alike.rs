@@ -30,13 +30,21 @@ pub struct Comparison<'a> {
     pub startup_taints: &'a BTreeSet<String>,
     /// The keys of the labels by which pods select nodes.
     pub selected_labels: &'a BTreeSet<String>,
+    /// The parts that names of buckets had before, each after the name without parts and a slash.
+    /// They stay in the names, so that a bucket keeps its name while its siblings have no nodes.
+    pub named_parts: &'a BTreeSet<String>,
 }
 
 impl<'a> Comparison<'a> {
     /// A comparison without startup taints, for pods that select nodes by no label.
     pub fn by_taints(placement_group_label: &'a str) -> Self {
         static NONE: BTreeSet<String> = BTreeSet::new();
-        Self { placement_group_label, startup_taints: &NONE, selected_labels: &NONE }
+        Self {
+            placement_group_label,
+            startup_taints: &NONE,
+            selected_labels: &NONE,
+            named_parts: &NONE,
+        }
     }
 
     /// What distinguishes a group from others of its instance type and capacity type, as parts of
@@ -67,18 +75,25 @@ impl<'a> Comparison<'a> {
 }
 
 /// The names of buckets, or of groups of live nodes, from their names without parts and their
-/// parts. A name has the parts that not all with the same name share, so the name of a bucket
-/// without siblings has none.
-pub(super) fn names(all: &[(String, Vec<String>)]) -> Vec<String> {
+/// parts. A name has the parts that not all with the same name share, and those in `named`. So the
+/// name of a bucket that never had siblings has none.
+pub(super) fn names(all: &[(String, Vec<String>)], named: &BTreeSet<String>) -> Vec<String> {
     let shared = |name: &str, part: &String| {
         all.iter().filter(|(other, _)| other == name).all(|(_, parts)| parts.contains(part))
     };
     let name = |(name, parts): &(String, Vec<String>)| {
-        let own: Vec<&str> =
-            parts.iter().filter(|part| !shared(name, part)).map(String::as_str).collect();
+        let before = |part: &String| named.contains(&format!("{name}/{part}"));
+        let own = parts.iter().filter(|part| before(part) || !shared(name, part));
+        let own: Vec<&str> = own.map(String::as_str).collect();
         if own.is_empty() { name.clone() } else { format!("{name}/{}", own.join(",")) }
     };
     all.iter().map(name).collect()
+}
+
+/// The parts of a bucket's name, each after the name without parts and a slash.
+pub fn named_parts(bucket: &str) -> impl Iterator<Item = String> + '_ {
+    let parts = embedder::parts_of_name(bucket).split(',').filter(|part| !part.is_empty());
+    parts.map(|part| format!("{}/{part}", embedder::plain_name(bucket)))
 }
 
 /// The name of a bucket without parts.
@@ -89,10 +104,10 @@ pub(super) fn plain_name(instance_type: &str, capacity_type: CapacityType) -> St
     }
 }
 
-/// The keys of the labels in a bucket's name.
-pub fn labels_in_name(bucket: &str) -> impl Iterator<Item = &str> {
-    let parts = embedder::parts_of_name(bucket).split(',').filter(|part| !part.contains(':'));
-    parts.filter_map(|part| part.split_once('=')).map(|(key, _)| key)
+/// The key of the label in one of [`named_parts`], if the part is one of a label.
+pub fn label_of_part(named: &str) -> Option<&str> {
+    let part = embedder::parts_of_name(named);
+    part.split_once('=').filter(|_| !part.contains(':')).map(|(key, _)| key)
 }
 
 #[cfg(test)]
@@ -101,18 +116,24 @@ mod tests {
 
     /// Checks the names of these names and parts.
     #[track_caller]
-    fn check(all: &[(&str, &[&str])], expected: &[&str]) {
+    fn check(all: &[(&str, &[&str])], named: &[&str], expected: &[&str]) {
         let owned = |parts: &[&str]| parts.iter().map(ToString::to_string).collect();
         let all: Vec<(String, Vec<String>)> =
             all.iter().map(|(name, parts)| (name.to_string(), owned(parts))).collect();
-        assert_eq!(names(&all), expected);
+        let named = named.iter().map(ToString::to_string).collect();
+        assert_eq!(names(&all, &named), expected);
     }
 
     #[test]
     fn a_name_has_the_parts_that_its_siblings_lack() {
-        check(&[("m5.xlarge", &["gpu", "web:NoSchedule"])], &["m5.xlarge"]);
+        let alone: &[(&str, &[&str])] = &[("m5.xlarge", &["gpu", "team=a", "web:NoSchedule"])];
+        check(alone, &[], &["m5.xlarge"]);
+        // The sibling that differs has no nodes at the moment.
+        check(alone, &["m5.xlarge/team=a"], &["m5.xlarge/team=a"]);
+        check(alone, &["m5.2xlarge/team=a"], &["m5.xlarge"]);
         check(
             &[("m5.xlarge", &["gpu"]), ("m5.xlarge", &["gpu", "web:NoSchedule"])],
+            &[],
             &["m5.xlarge", "m5.xlarge/web:NoSchedule"],
         );
         check(
@@ -121,13 +142,18 @@ mod tests {
                 ("m5.xlarge", &["gpu", "team=b", "web=1:NoSchedule", "x:NoExecute"]),
                 ("m5.xlarge/spot", &["gpu", "team=b"]),
             ],
+            &[],
             &["m5.xlarge/team=a", "m5.xlarge/team=b,web=1:NoSchedule", "m5.xlarge/spot"],
         );
     }
 
     #[test]
     fn the_labels_of_a_name_can_be_read_from_it() {
-        let of = |name| labels_in_name(name).collect::<Vec<_>>();
+        let of = |name| {
+            let labels =
+                named_parts(name).filter_map(|part| label_of_part(&part).map(String::from));
+            labels.collect::<Vec<_>>()
+        };
         assert!(of("m5.xlarge").is_empty() && of("m5.xlarge/spot").is_empty());
         assert!(of("p4d.24xlarge/nvidia.com/mig-1g.5gb").is_empty());
         assert_eq!(

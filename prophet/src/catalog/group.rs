@@ -29,8 +29,8 @@ pub struct NodeGroup {
     /// The instance type that cluster-autoscaler assumes: of a mixed-instances policy, the first
     /// override's.
     pub instance_type: String,
-    /// The other instance types that the group launches. They have the same size as the first, or
-    /// the group is of no use, because its placeholders have no single size.
+    /// The other instance types that the group launches. They have the same size as the first.
+    /// Otherwise the group is left out, because its placeholders would have no single size.
     pub other_types: OtherTypes,
     /// How its instances are bought.
     pub capacity_type: CapacityType,

@@ -17,7 +17,7 @@ use crate::observe::{NodeClaim, NodeFacts, NodePool};
 const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
 
 /// Karpenter's label for the pool of a node.
-pub(super) const POOL_LABEL: &str = "karpenter.sh/nodepool";
+pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// The share of a type's published memory that Karpenter assumes to be lost to the hypervisor
 /// (`vmMemoryOverheadPercent`), in thousandths.

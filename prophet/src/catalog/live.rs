@@ -11,8 +11,8 @@ use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
 use crate::observe::{NodeFacts, Nodes, is_passing};
 
 /// The nodes of one instance type, capacity type and placement group that no taint and no label
-/// distinguishes: the name of the first three, and the parts of the name for the rest.
-type GroupKey = (String, Vec<String>);
+/// distinguishes: the bucket's name without parts, its parts, and the placement group.
+type GroupKey = ((String, Vec<String>), Option<String>);
 
 /// Builds groups from live nodes: one for each combination of instance type, capacity type and
 /// placement group, and of the taints and the labels that distinguish buckets.
@@ -30,14 +30,11 @@ pub fn live_groups(
         let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
         let capacity = capacity_type(&facts.labels).unwrap_or_default();
         let placement_group = facts.labels.get(comparison.placement_group_label).cloned();
-        let mut name = plain_name(instance_type, capacity);
-        if let Some(placement_group) = placement_group.as_ref().filter(|name| !name.is_empty()) {
-            name = format!("{name}/{placement_group}");
-        }
         // A node has no accelerators until its device plugin has started.
         let kind = AcceleratorKind::default();
         let parts = comparison.parts(&kind, &facts.labels, &facts.taints);
-        match groups.get_mut(&(name.clone(), parts.clone())) {
+        let key = ((plain_name(instance_type, capacity), parts), placement_group.clone());
+        match groups.get_mut(&key) {
             None => {
                 let mut group = live_group(instance_type, facts, capacity, placement_group);
                 let startup = comparison.startup_taints;
@@ -45,7 +42,7 @@ pub fn live_groups(
                     .taints
                     .retain(|taint| !is_passing(&taint.key) && !startup.contains(&taint.key));
                 take_accelerators(&mut group, facts);
-                groups.insert((name, parts), group);
+                groups.insert(key, group);
             }
             Some(group) => {
                 group.desired += 1;
@@ -56,8 +53,10 @@ pub fn live_groups(
         }
     }
     let (keys, mut groups): (Vec<GroupKey>, Vec<NodeGroup>) = groups.into_iter().unzip();
-    for (group, name) in groups.iter_mut().zip(names(&keys)) {
-        group.name = name;
+    let (keys, _): (Vec<(String, Vec<String>)>, Vec<_>) = keys.into_iter().unzip();
+    for (group, name) in groups.iter_mut().zip(names(&keys, comparison.named_parts)) {
+        let placed = group.placement_group.as_ref().filter(|placed| !placed.is_empty());
+        group.name = placed.map_or(name.clone(), |placed| format!("{name}/{placed}"));
     }
     groups
 }

@@ -37,12 +37,12 @@ mod table;
 mod unfit;
 
 #[cfg(feature = "kubernetes")]
-pub use alike::{Comparison, labels_in_name};
+pub use alike::{Comparison, label_of_part, named_parts};
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
 #[cfg(feature = "kubernetes")]
 pub use group::{NodeGroup, OtherTypes};
 #[cfg(feature = "kubernetes")]
-pub use karpenter::pool_groups;
+pub use karpenter::{POOL_LABEL, pool_groups};
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};
 #[cfg(feature = "kubernetes")]
 pub use live::live_groups;

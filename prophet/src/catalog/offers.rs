@@ -77,6 +77,10 @@ pub fn offers(
 ) -> Result<Offers, CatalogError> {
     let placement_group_label = comparison.placement_group_label;
     let mut problems = Vec::new();
+    let with_accelerators = groups.iter().filter(|group| group.capacity.accelerators > 0);
+    let kinds: HashMap<&str, &AcceleratorKind> = with_accelerators
+        .map(|group| (group.instance_type.as_str(), &group.accelerator_kind))
+        .collect();
     let mut alike: BTreeMap<(String, Vec<String>), Vec<Merged>> = BTreeMap::new();
     for group in groups {
         let capacity = labelled_capacity_type(group, &mut problems);
@@ -95,6 +99,14 @@ pub fn offers(
             ));
             continue;
         }
+        let mut group = group.clone();
+        if group.capacity.accelerators == 0
+            && let Some(kind) = kinds.get(group.instance_type.as_str())
+        {
+            // The device plugins of its nodes have not started yet.
+            group.accelerator_kind = (*kind).clone();
+        }
+        let group = &group;
         let key = (
             plain_name(&group.instance_type, capacity),
             comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
@@ -109,7 +121,7 @@ pub fn offers(
     let mut pins = pins.into_iter();
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
     let (mut made, mut estimated) = (Vec::new(), BTreeSet::new());
-    for (name, merged) in names(&keys).into_iter().zip(&merged) {
+    for (name, merged) in names(&keys, comparison.named_parts).into_iter().zip(&merged) {
         let Some(Merged { first, capacity_type, .. }) = merged.first() else { continue };
         let (capacity_type, accelerator_kind) = (*capacity_type, first.accelerator_kind.clone());
         let mut offered: Vec<Offer> =

@@ -61,8 +61,8 @@ pub(super) struct ClusterArgs {
         value_delimiter = ','
     )]
     startup_taints: Vec<String>,
-    /// The name of a scheduler whose pods preempt placeholders, beside default-scheduler; can be
-    /// given several times. Pods of other schedulers are not counted
+    /// The name of a scheduler whose pods preempt placeholders, in addition to default-scheduler;
+    /// can be given several times. Pods of other schedulers are not counted
     #[arg(
         long = "preempting-scheduler",
         value_name = "NAME",
@@ -105,8 +105,13 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS", default_value_t = 1_000)]
     max_placeholders: u64,
     /// The most that the placeholders of all policies together may cost [default: no limit]
-    #[arg(long, value_name = "DOLLARS", env = "PROPHET_MAX_DOLLARS_PER_HOUR")]
-    max_dollars_per_hour: Option<f64>,
+    #[arg(
+        long,
+        value_name = "DOLLARS",
+        env = "PROPHET_MAX_DOLLARS_PER_HOUR",
+        value_parser = dollars
+    )]
+    max_dollars_per_hour: Option<MicroDollars>,
     /// An instance type that policies may use, in which `*` stands for any characters; can be given
     /// several times [default: all]
     #[arg(
@@ -163,7 +168,7 @@ impl ClusterArgs {
                 instance_types: self.allowed_instance_types,
                 ceiling: Ceiling {
                     placeholders: Some(self.max_placeholders),
-                    hourly: self.max_dollars_per_hour.and_then(MicroDollars::from_dollars),
+                    hourly: self.max_dollars_per_hour,
                 },
                 placeholder_priority_max: self.max_placeholder_priority,
             },
@@ -222,6 +227,11 @@ pub(super) async fn connect() -> anyhow::Result<Client> {
     let none =
         |error| anyhow!("failed to find a cluster: set KUBECONFIG, or run in a pod: {error}");
     Client::try_default().await.map_err(none)
+}
+
+fn dollars(text: &str) -> Result<MicroDollars, String> {
+    let dollars = text.parse().ok().and_then(MicroDollars::from_dollars);
+    dollars.ok_or_else(|| format!("expected dollars between 0 and a billion, got {text:?}"))
 }
 
 /// Runs an asynchronous command to its end, on a multi-threaded runtime.

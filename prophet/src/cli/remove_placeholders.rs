@@ -1,8 +1,9 @@
 //! `prophet remove-placeholders`: deletes all placeholders before an uninstallation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::cluster::{block_on, connect};
 use super::output;
@@ -14,8 +15,14 @@ Examples:
   prophet remove-placeholders --namespace prophet,batch --leader-elect-namespace prophet
 
 The command takes the Lease of the controller first, so that a controller with --leader-elect that
-still runs does not create the placeholders again. Policies stay. The chart runs the command before
-an uninstallation.";
+still runs does not create the placeholders again at once. Policies stay, so stop the controller
+within 15 seconds after the command. The chart runs the command before an uninstallation.";
+
+/// The time limit for the deletions in one namespace.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The time after which a write that the former holder of the Lease began has ended.
+const LAST_WRITE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,10 +52,18 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let election = Election::new(client.clone(), &lease_namespace, "remove-placeholders");
         let leadership = election.seize().await.context("failed to take the Lease")?;
         for namespace in &namespaces {
-            let leadership = Arc::clone(&leadership);
-            let may_write = Arc::new(move || leadership.leads());
+            let current = Arc::clone(&leadership);
+            let may_write = Arc::new(move || current.leads());
             let actuator = placeholders::Actuator::new(client.clone(), namespace, may_write);
-            let removed = actuator.remove_all().await?;
+            let removed = tokio::time::timeout(LIMIT, actuator.remove_all()).await;
+            let mut removed = removed.context("no response of the API server in time")??;
+            // A write that the former holder began last may have ended after the first list.
+            tokio::time::sleep(LAST_WRITE).await;
+            removed += actuator.remove_all().await?;
+            ensure!(
+                leadership.leads(),
+                "another replica took the Lease, so placeholders may remain"
+            );
             output::print(&format!(
                 "{namespace}: {removed} ReplicaSets and CapacityBuffers deleted\n"
             ))?;

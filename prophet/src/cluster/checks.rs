@@ -36,9 +36,10 @@ fn effect(watch: &str, namespace: &str, kind: PlaceholderKind, karpenter: bool) 
     if is_used { Effect::Stops } else { Effect::None }
 }
 
-/// Adds a fault for each watch that fails and that the policy uses. `karpenter` is whether the
-/// groups of nodes come from Karpenter's pools. Returns whether the policy's
+/// Adds a fault for each watch that fails and that the policy uses. Returns whether the policy's
 /// decisions need one of them, so that the observed cluster is out of date.
+///
+/// `karpenter` is whether the groups of nodes come from Karpenter's pools.
 pub(super) fn check_watches(
     world: &World,
     key: &Key,

@@ -32,12 +32,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// How groups of nodes are compared, given the labels by which pods select nodes.
+    /// How groups of nodes are compared, given the labels by which pods select nodes, and the parts
+    /// that names of buckets had before.
     pub(super) fn comparison<'a>(
         &'a self,
         selected_labels: &'a BTreeSet<String>,
+        named_parts: &'a BTreeSet<String>,
     ) -> Comparison<'a> {
         Comparison {
+            named_parts,
             placement_group_label: &self.placement_group_label,
             startup_taints: &self.startup_taints,
             selected_labels,

@@ -144,8 +144,11 @@ impl Election {
         }
         let led = self.leadership.leads();
         self.leadership.renew(None);
-        if led && let Err(error) = self.give_up().await {
-            tracing::warn!(error = format!("{error:#}"), "failed to give up the Lease");
+        if led {
+            let given = tokio::time::timeout(REQUEST, self.give_up()).await;
+            if let Err(error) = given.context("no response in time").flatten() {
+                tracing::warn!(error = format!("{error:#}"), "failed to give up the Lease");
+            }
         }
     }
 
@@ -157,7 +160,7 @@ impl Election {
     pub async fn seize(mut self) -> anyhow::Result<Arc<Leadership>> {
         self.force = true;
         let mut tries = 0;
-        while !self.ask().await? {
+        while !tokio::time::timeout(REQUEST, self.ask()).await.context("no response in time")?? {
             // The holder renewed the Lease at the same moment.
             tries += 1;
             anyhow::ensure!(tries < SEIZE_TRIES, "another replica holds the Lease {LEASE_NAME}");
@@ -165,8 +168,8 @@ impl Election {
         self.force = false;
         let leadership = self.leadership();
         tokio::spawn(self.run(std::future::pending()));
-        // The former holder sees the new one at its next renewal.
-        tokio::time::sleep(RETRY + REQUEST).await;
+        // The former holder sees the new one at its next renewal, or stops at its deadline.
+        tokio::time::sleep(RENEW_DEADLINE).await;
         Ok(leadership)
     }
 

@@ -59,7 +59,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
-use crate::catalog::{Offers, Sizes, offers};
+use crate::catalog::{Offers, Sizes, label_of_part, named_parts, offers};
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
@@ -77,7 +77,7 @@ pub use self::templates::{PRIORITIES, priority_class};
 use self::yielding::{Yield, Yielding, nodes_for};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, Shared, Watches, Workloads};
+use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
 use crate::outcome::Outcome;
 
 /// The result of one turn of one policy.
@@ -95,6 +95,9 @@ pub struct Looked {
 /// How long changes are collected before a turn, so that a burst of changes causes one turn.
 const COALESCE: Duration = Duration::from_millis(250);
 
+/// The time limit for writing the status and the Events of a policy.
+const REPORT: Duration = Duration::from_secs(20);
+
 /// The controller.
 pub struct Operator {
     client: Client,
@@ -105,6 +108,8 @@ pub struct Operator {
     groups: watch::Receiver<Arc<Groups>>,
     /// The keys of the labels by which batch pods select nodes, or did so before.
     selected_labels: BTreeSet<String>,
+    /// The parts that names of buckets had before.
+    named_parts: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,
     health: Arc<Health>,
@@ -133,6 +138,7 @@ impl Operator {
             watches,
             groups,
             selected_labels: BTreeSet::new(),
+            named_parts: BTreeSet::new(),
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
             health: Arc::default(),
@@ -190,7 +196,7 @@ impl Operator {
         self.read_selected_labels(&policies, &groups);
         let world = self.shared.world();
         let nodes = world.index.nodes();
-        let comparison = self.config.comparison(&self.selected_labels);
+        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
         let Some(found) = groups.with(&world, &comparison) else {
             anyhow::bail!(groups.failing.clone().unwrap_or_default());
         };
@@ -237,7 +243,7 @@ impl Operator {
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
         for (key, _) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
-            run.recall(key, &self.config, now).await;
+            run.recall(key, &self.config, &self.health, now).await;
         }
         self.read_selected_labels(&policies, &groups);
         let (arrivals, starts, preempted) = {
@@ -247,7 +253,9 @@ impl Operator {
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
+        let mut named = BTreeSet::new();
         for (key, policy) in policies {
+            self.health.beat();
             let run = self.runs.entry(key.clone()).or_default();
             let surroundings = Surroundings {
                 client: &self.client,
@@ -257,6 +265,7 @@ impl Operator {
                 groups: &groups,
                 health: &self.health,
                 selected_labels: &self.selected_labels,
+                named_parts: &self.named_parts,
                 taken: &taken,
                 left,
                 yielding,
@@ -267,16 +276,22 @@ impl Operator {
             let span = tracing::info_span!("turn", policy = %key);
             let outcome =
                 run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
+            let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
+            named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.groups());
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);
             }
             if writes && self.leadership.leads() {
-                self.explain.turn(&key, &policy, &outcome, now).instrument(span).await;
+                let reported = self.explain.turn(&key, &policy, &outcome, now).instrument(span);
+                if tokio::time::timeout(REPORT, reported).await.is_err() {
+                    tracing::warn!(policy = %key, "status and Events not written in time");
+                }
             }
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
+        self.named_parts.extend(named);
         outcomes
     }
 
@@ -305,8 +320,11 @@ impl Operator {
         let leads = self.runs.values().filter_map(PolicyController::lead_seconds);
         let Some(patience) = leads.max() else { return Yield::No };
         let world = self.shared.world();
-        let comparison = self.config.comparison(&self.selected_labels);
-        self.yielding.note(&world.index, TimeDelta::seconds(patience), now, |waiting| {
+        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
+        let allowed = &self.config.allowed;
+        let preempts = |class: &PodClass| allowed.preempts(class.scheduler.as_deref());
+        let patience = TimeDelta::seconds(patience);
+        self.yielding.note(&world.index, &preempts, patience, now, |waiting| {
             let Some(groups) = groups.with(&world, &comparison) else { return 0 };
             let (index, sizes) = (&world.index, &mut Sizes::default());
             let daemons: Vec<_> = index.daemons().cloned().collect();
@@ -326,7 +344,9 @@ impl Operator {
         groups: &Groups,
     ) {
         for run in self.runs.values() {
-            self.selected_labels.extend(run.recalled_labels().cloned());
+            let labels = run.recalled_parts().filter_map(|part| label_of_part(part));
+            self.selected_labels.extend(labels.map(str::to_owned));
+            self.named_parts.extend(run.recalled_parts().cloned());
         }
         let world = self.shared.world();
         let settings = policies

@@ -15,6 +15,7 @@ use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::closing::Closing;
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
+use super::health::Health;
 use super::launches::Launches;
 use super::launching::Launching;
 use super::retry::Retry;
@@ -24,7 +25,7 @@ use super::surroundings::Surroundings;
 use super::templates::templates;
 use super::unwritten::Unwritten;
 use super::yielding::Yield;
-use crate::catalog::{Offers, Sizes, labels_in_name, offers};
+use crate::catalog::{Offers, Sizes, named_parts, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
@@ -50,8 +51,8 @@ pub struct PolicyController {
     unrecorded: Vec<EndedLaunch>,
     /// Lines that could not be written to the history yet.
     unwritten: Unwritten,
-    /// The labels in the names of the history's buckets. `None` until the history is read.
-    recalled_labels: Option<BTreeSet<String>>,
+    /// The parts in the names of the history's buckets. `None` until the history is read.
+    recalled_parts: Option<BTreeSet<String>>,
     /// When the history is read again after a failure.
     retry: Retry,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
@@ -77,16 +78,22 @@ impl PolicyController {
         self.settings.as_ref().map(|settings| settings.tick_seconds)
     }
 
-    /// The labels by which pods selected nodes, as the names of the history's buckets tell.
-    pub(super) fn recalled_labels(&self) -> impl Iterator<Item = &String> {
-        self.recalled_labels.iter().flatten()
+    /// The parts in the names of the buckets of the history.
+    pub(super) fn recalled_parts(&self) -> impl Iterator<Item = &String> {
+        self.recalled_parts.iter().flatten()
     }
 
-    /// Opens the history and reads what later steps need before the first turn: the labels that
-    /// distinguish buckets, and launch latencies. Does nothing once that is done.
-    pub(super) async fn recall(&mut self, key: &Key, config: &Config, now: DateTime<Utc>) {
-        if self.recalled_labels.is_none() && self.retry.error(now).is_none() {
-            let read = self.read_history(key, config, now).await;
+    /// Opens the history and reads what later steps need before the first turn: the names of
+    /// buckets, and launch latencies. Does nothing once that is done.
+    pub(super) async fn recall(
+        &mut self,
+        key: &Key,
+        config: &Config,
+        health: &Health,
+        now: DateTime<Utc>,
+    ) {
+        if self.recalled_parts.is_none() && self.retry.error(now).is_none() {
+            let read = self.read_history(key, config, health, now).await;
             self.retry.note(read.err().map(|error| format!("{error:#}")), now);
         }
     }
@@ -95,10 +102,11 @@ impl PolicyController {
         &mut self,
         key: &Key,
         config: &Config,
+        health: &Health,
         now: DateTime<Utc>,
     ) -> anyhow::Result<()> {
         let Some(place) = &config.data else {
-            self.recalled_labels = Some(BTreeSet::new());
+            self.recalled_parts = Some(BTreeSet::new());
             return Ok(());
         };
         if self.journal.is_none() {
@@ -106,19 +114,18 @@ impl PolicyController {
             self.journal = Some(opened.context("failed to open the history")?);
         }
         let Some(journal) = &self.journal else { return Ok(()) };
-        let (mut launches, mut labels) = (Vec::new(), BTreeSet::new());
+        let (mut launches, mut parts) = (Vec::new(), BTreeSet::new());
         let mut replay = journal.replay(Some(now - RECALLED)).await?;
         while let Some(line) = replay.next().await? {
-            labels.extend(
-                line.buckets.keys().flat_map(|name| labels_in_name(name)).map(String::from),
-            );
+            health.beat();
+            parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
             launches.extend(line.launches);
         }
         // They are learnt once all of them are read, so that a failure does not repeat some.
         for launch in &launches {
             self.launches.learn(launch);
         }
-        self.recalled_labels = Some(labels);
+        self.recalled_parts = Some(parts);
         Ok(())
     }
 
@@ -137,6 +144,8 @@ impl PolicyController {
         writes: bool,
     ) -> Outcome {
         let mut outcome = Outcome::default();
+        let owner = owner(key, policy);
+        outcome.stands = Stands::of(&around.shared.world(), key, &owner.uid).replicas();
         // An invalid policy changes nothing: its standing placeholders stay.
         let mut settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
@@ -148,7 +157,6 @@ impl PolicyController {
             }
         };
         self.settings = Some(settings.clone());
-        let owner = owner(key, policy);
         let leadership = Arc::clone(around.leadership);
         let may_write = Arc::new(move || leadership.leads());
         let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
@@ -187,6 +195,9 @@ impl PolicyController {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
             // A slow history must not delay the placeholders.
+            if !around.leadership.leads() {
+                return outcome;
+            }
             let appended = tokio::time::timeout(APPEND, self.append_line(key, &outcome));
             let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
             if let Err(error) = appended.await.with_context(no_response).flatten() {
@@ -230,13 +241,13 @@ impl PolicyController {
         let Surroundings { config, shared, groups, selected_labels, taken, .. } = around;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let comparison = config.comparison(selected_labels);
+        let comparison = config.comparison(selected_labels, around.named_parts);
         let Some(mut all) = groups.with(&world, &comparison) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
         let allowed = &config.allowed;
-        all.retain(|group| settings.buckets.select(group) && allowed.allows(&group.instance_type));
+        all.retain(|group| settings.buckets.select(group) && allowed.allow(group));
         let (theirs, ours): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|group| taken.contains(&group.name));
         if !theirs.is_empty() {
@@ -473,9 +484,12 @@ impl PolicyController {
         now: DateTime<Utc>,
         outcome: &mut Outcome,
     ) {
-        let Some(place) = &config.data else { return };
+        // Lines that wait could be written into a day while it is closed.
+        let Some(place) = config.data.as_ref().filter(|_| self.unwritten.is_empty()) else {
+            return;
+        };
         let (name, days) = (history_name(key), config.retention_days);
-        for fault in self.closing.close(place, &name, now.date_naive(), days).await {
+        for fault in self.closing.close(place, &name, now, days).await {
             outcome.fault(Cause::HistoryFailed, fault);
         }
     }

@@ -9,7 +9,7 @@ use placeholders::{
     ScalingPolicy, ScalingRules,
 };
 
-use crate::catalog::NodeGroup;
+use crate::catalog::{NodeGroup, OtherTypes};
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
     RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
@@ -97,10 +97,20 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Whether policies may use an instance type.
-    pub fn allows(&self, instance_type: &str) -> bool {
-        self.instance_types.is_empty()
-            || self.instance_types.iter().any(|pattern| matches(pattern, instance_type))
+    /// Whether a scheduler preempts placeholders. `None` is the default scheduler.
+    pub fn preempts(&self, scheduler: Option<&str>) -> bool {
+        scheduler.is_none_or(|name| self.preempting_schedulers.contains(name))
+    }
+
+    /// Whether policies may use a group: all of its instance types are allowed.
+    pub fn allow(&self, group: &NodeGroup) -> bool {
+        let patterns = &self.instance_types;
+        let allowed = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
+        let others = match &group.other_types {
+            OtherTypes::SameSize(others) => others.iter().all(allowed),
+            OtherTypes::None | OtherTypes::OtherSizes => true,
+        };
+        patterns.is_empty() || (allowed(&group.instance_type) && others)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::clock;
-use crate::catalog::{CatalogFile, Comparison, NodeGroup, live_groups, pool_groups};
+use crate::catalog::{CatalogFile, Comparison, NodeGroup, POOL_LABEL, live_groups, pool_groups};
 use crate::observe::{Shared, World};
 
 /// A source of groups of nodes.
@@ -110,12 +110,18 @@ impl Groups {
         }
     }
 
-    /// Whether nodes have the label with this key: those of the groups that were read, or live
-    /// nodes.
+    /// Whether nodes have the label with this key: those of the groups that were read, of
+    /// Karpenter's pools, or live nodes.
     pub fn have(&self, label: &str, world: &World) -> bool {
         let mut read = self.read.iter().flatten();
         let mut live = world.index.nodes().iter();
+        let mut pools = world.node_pools.values();
         read.any(|group| group.labels.contains_key(label))
+            || pools.any(|pool| {
+                label == POOL_LABEL
+                    || pool.labels.contains_key(label)
+                    || pool.choices.contains_key(label)
+            })
             || live.any(|(_, _, facts)| facts.labels.contains_key(label))
     }
 

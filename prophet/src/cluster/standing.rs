@@ -79,6 +79,13 @@ impl Stands {
         self.buffers.values().filter_map(one).collect()
     }
 
+    /// The number of placeholders that the policy's objects request.
+    pub(super) fn replicas(&self) -> u64 {
+        let sets = self.sets.values().map(|(object, _)| object.replicas);
+        let all = sets.chain(self.buffers.values().map(|object| object.replicas));
+        all.fold(0, u64::saturating_add)
+    }
+
     /// Why pods of the policy's ReplicaSets cannot be created, without repetitions.
     pub(super) fn refusals(&self) -> BTreeSet<&str> {
         self.sets.values().filter_map(|(object, _)| object.refused.as_deref()).collect()

@@ -24,6 +24,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) health: &'a Health,
     /// The keys of the labels by which batch pods select nodes.
     pub(super) selected_labels: &'a BTreeSet<String>,
+    /// The parts that names of buckets had before.
+    pub(super) named_parts: &'a BTreeSet<String>,
     /// The names of the groups that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
     /// What the operator's limits leave after older policies.

@@ -23,6 +23,11 @@ impl Unwritten {
         self.0.push_back(line);
     }
 
+    /// Whether all lines are written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Writes the lines, oldest first.
     ///
     /// # Errors
@@ -39,7 +44,7 @@ impl Unwritten {
                     tracing::warn!(%fault, "torn line cut off");
                 }
                 Appended::NotLater { last } => {
-                    tracing::warn!(%last, "tick dropped: the clock went back");
+                    tracing::warn!(%last, "tick dropped: the history has a line of the same time or later");
                 }
                 Appended::Written { cut: None } => {}
             }

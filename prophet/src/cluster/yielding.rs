@@ -22,6 +22,9 @@ use crate::observe::{ClassId, Index, PodClass, Role};
 /// then wait for something else.
 const IN_VAIN: TimeDelta = TimeDelta::minutes(30);
 
+/// How long placeholders do not yield again to pods to which they yielded in vain.
+const EXEMPT: TimeDelta = TimeDelta::hours(12);
+
 /// The first and the longest pause of growth after placeholders yielded, in minutes. Each time
 /// doubles the pause.
 const PAUSE_MINUTES: (i64, i64) = (5, 60);
@@ -62,25 +65,30 @@ struct Waiting {
     left: u64,
     /// Since when no pod of the class has ceased to wait.
     since: DateTime<Utc>,
-    /// Whether placeholders yielded to the pods in vain.
-    in_vain: bool,
+    /// Until when placeholders do not yield to the pods, because they did so in vain.
+    in_vain_until: Option<DateTime<Utc>>,
 }
 
 impl Yielding {
     /// Records the waiting pods, and returns what placeholders do for those that have waited for
-    /// longer than `patience`. `nodes_for` returns the number of nodes that could still be launched
-    /// for pods of these classes.
+    /// longer than `patience`.
+    ///
+    /// `preempts` is whether the scheduler of a class preempts placeholders: other schedulers may
+    /// hold pods for other reasons. `nodes_for` returns the number of nodes that could still be
+    /// launched for pods of these classes.
     pub(super) fn note(
         &mut self,
         index: &Index,
+        preempts: &dyn Fn(&PodClass) -> bool,
         patience: TimeDelta,
         now: DateTime<Utc>,
         nodes_for: impl FnOnce(&[(&PodClass, u64)]) -> u64,
     ) -> Yield {
-        self.follow(index, now);
+        self.follow(index, preempts, now);
         let mut stuck: Vec<(ClassId, u64)> = Vec::new();
         for (&id, waiting) in &self.waiting {
-            if !waiting.in_vain && now - waiting.since > patience {
+            let exempt = waiting.in_vain_until.is_some_and(|until| now < until);
+            if !exempt && now - waiting.since > patience {
                 stuck.push((id, index.waiting(id)[0]));
             }
         }
@@ -93,7 +101,8 @@ impl Yielding {
         let since = *self.since.get_or_insert(now);
         if now - since > IN_VAIN {
             for (id, _) in stuck {
-                self.waiting.entry(id).and_modify(|waiting| waiting.in_vain = true);
+                let until = Some(now + EXEMPT);
+                self.waiting.entry(id).and_modify(|waiting| waiting.in_vain_until = until);
             }
             return self.rest(now);
         }
@@ -101,20 +110,20 @@ impl Yielding {
         Yield::Shed(nodes.saturating_mul(2_u64.saturating_pow(doublings)))
     }
 
-    fn follow(&mut self, index: &Index, now: DateTime<Utc>) {
+    fn follow(&mut self, index: &Index, preempts: &dyn Fn(&PodClass) -> bool, now: DateTime<Utc>) {
         let mut before = std::mem::take(&mut self.waiting);
         for (id, class) in index.classes().iter() {
             let real = class.role == Role::Workload && class.priority >= PRIORITY_MIN;
-            if !real || index.waiting(id)[0] == 0 {
+            if !real || index.waiting(id)[0] == 0 || !preempts(class) {
                 continue;
             }
             let left = index.ceased_to_wait(id);
-            let known = before.remove(&id).filter(|known| {
-                // The number of a class that is gone is used again.
-                Arc::ptr_eq(&known.class, class) && known.left == left
-            });
-            let new = || Waiting { class: Arc::clone(class), left, since: now, in_vain: false };
-            self.waiting.insert(id, known.unwrap_or_else(new));
+            // The number of a class that is gone is used again.
+            let known = before.remove(&id).filter(|known| Arc::ptr_eq(&known.class, class));
+            let in_vain_until = known.as_ref().and_then(|known| known.in_vain_until);
+            let since = known.filter(|known| known.left == left).map_or(now, |known| known.since);
+            self.waiting
+                .insert(id, Waiting { class: Arc::clone(class), left, since, in_vain_until });
         }
     }
 
@@ -191,7 +200,8 @@ mod tests {
     #[track_caller]
     fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: Yield) {
         let nodes = |stuck: &[(&PodClass, u64)]| stuck.iter().map(|(_, pods)| pods).sum();
-        let answer = yielding.note(index, TimeDelta::seconds(100), at(seconds), nodes);
+        let (all, patience) = (|_: &PodClass| true, TimeDelta::seconds(100));
+        let answer = yielding.note(index, &all, patience, at(seconds), nodes);
         assert_eq!(answer, expected, "{seconds}");
     }
 
@@ -223,14 +233,18 @@ mod tests {
         check(&mut yielding, &index, 2_000, Yield::Shed(1 << 30));
         check(&mut yielding, &index, 2_001, Yield::Hold);
         check(&mut yielding, &index, 2_301, Yield::No);
-        check(&mut yielding, &index, 90_000, Yield::No);
+        check(&mut yielding, &index, 40_000, Yield::No);
     }
 
     #[test]
     fn pods_for_which_no_group_can_launch_a_node_change_nothing() {
         let (mut yielding, index) = (Yielding::default(), pending(&["a"]));
         for seconds in [0, 200, 2_000] {
-            let answer = yielding.note(&index, TimeDelta::seconds(100), at(seconds), |_| 0);
+            let (all, patience) = (|_: &PodClass| true, TimeDelta::seconds(100));
+            let answer = yielding.note(&index, &all, patience, at(seconds), |_| 0);
+            assert_eq!(answer, Yield::No);
+            // Another scheduler may hold the pods for another reason.
+            let answer = yielding.note(&index, &|_| false, patience, at(seconds), |_| 1);
             assert_eq!(answer, Yield::No);
         }
     }

@@ -187,7 +187,7 @@ pub struct BucketsSpec {
     /// Names of groups, in which `*` stands for any characters, such as `batch-*`. All when empty.
     #[schemars(length(max = 100))]
     pub groups: Vec<String>,
-    /// The labels of a group's nodes. All when empty.
+    /// Requirements on the labels of a group's nodes. Selects all groups when empty.
     pub selector: Selector,
 }
 

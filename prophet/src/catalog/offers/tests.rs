@@ -39,6 +39,7 @@ fn with_comparison<T>(selected: &[&str], use_it: impl FnOnce(&Comparison<'_>) ->
         placement_group_label: LABEL,
         startup_taints: &[STARTUP.to_owned()].into(),
         selected_labels: &selected.iter().map(ToString::to_string).collect(),
+        named_parts: &[].into(),
     })
 }
 
