@@ -31,7 +31,10 @@ SEEDS ?= 1
 # The number of replays of the decisions in `make evaluate`, with shifted submissions.
 REPLAYS ?= 10
 
-.PHONY: help build test check check-models test-models bench train evaluate control-plane tools models-python
+# The number of cases of each property in `make fuzz`.
+FUZZ_CASES ?= 100000
+
+.PHONY: help build test check check-models test-models fuzz bench train evaluate control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -58,6 +61,9 @@ check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/ a
 
 test-models: $(MODELS_PYTHON) ## run the tests of models/
 	cd models && $(MODELS_VENV)/bin/python -m pytest -q -p no:cacheprovider
+
+fuzz: ## run each property of damaged input for about a minute
+	PROPTEST_CASES=$(FUZZ_CASES) cargo test --workspace --all-features --locked --test fuzz
 
 bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time and models
 	TRACES="$(abspath $(TRACES))" cargo bench --workspace --all-features --locked

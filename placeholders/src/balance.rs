@@ -145,3 +145,36 @@ impl<'a> Deal<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Adds placeholders one at a time.
+    fn one_by_one(wants: &mut [u64], room: &[u64], most: u64) -> u64 {
+        for added in 0..most {
+            let open = (0..wants.len()).filter(|&at| wants[at] < room[at]);
+            let Some(at) = open.min_by_key(|&at| (wants[at], at)) else { return added };
+            wants[at] += 1;
+        }
+        most
+    }
+
+    proptest! {
+        #[test]
+        fn adding_at_once_equals_adding_one_by_one(
+            groups in prop::collection::vec((0..9_u64, 0..9_u64), 0..6),
+            most in 0..60_u64,
+        ) {
+            let room: Vec<u64> = groups.iter().map(|(_, room)| *room).collect();
+            let wants: Vec<u64> = groups.iter().map(|(want, room)| *want.min(room)).collect();
+            let mut expected = wants.clone();
+            let added = one_by_one(&mut expected, &room, most);
+            let mut deal = Deal { standing: &[], room, wants };
+            prop_assert_eq!(deal.add(most), added);
+            prop_assert_eq!(deal.wants, expected);
+        }
+    }
+}

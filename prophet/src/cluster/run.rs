@@ -32,7 +32,7 @@ use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{BucketExtras, EndedLaunch, Journal, LaunchEnd, Line};
+use crate::record::store::{BucketExtras, EndedLaunch, HistoryFaultKind, Journal, LaunchEnd, Line};
 use crate::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
@@ -55,6 +55,8 @@ pub struct PolicyController {
     recalled_parts: Option<BTreeSet<String>>,
     /// When the history is read again after a failure.
     retry: Retry,
+    /// The damaged files of the history, which the last replay skipped.
+    damaged: Vec<String>,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
     unlearnt: Vec<(PodClass, u64)>,
     blindness: Blindness,
@@ -178,6 +180,9 @@ impl PolicyController {
         if let Some(error) = self.retry.error(now) {
             outcome.fault(Cause::HistoryFailed, error);
         }
+        for fault in &self.damaged {
+            outcome.fault(Cause::HistoryFailed, fault.clone());
+        }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         check_surroundings(&settings, &offers, around, &mut outcome);
         for refusal in stands.refusals().into_iter().take(REFUSALS_MAX) {
@@ -298,9 +303,13 @@ impl PolicyController {
                 control.recall(tick, &line.targets(&config.catalog));
                 recalled += 1;
             }
-            for fault in &replay.report().faults {
-                tracing::warn!(%fault, "line of the history skipped");
+            let faults = &replay.report().faults;
+            for fault in faults {
+                tracing::warn!(%fault, "part of the history skipped");
             }
+            let damaged =
+                faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
+            self.damaged = damaged.map(ToString::to_string).collect();
         }
         if let Some((_, predecessor)) = &self.control {
             control.succeed(predecessor);

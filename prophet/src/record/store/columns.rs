@@ -261,7 +261,7 @@ impl RowReader {
         from: impl ChunkReader + 'static,
         name: String,
     ) -> Result<Self, HistoryError> {
-        let opened = SerializedFileReader::new(from);
+        let opened = caught(|| SerializedFileReader::new(from));
         let file = opened.map_err(|source| parquet_fault(&name, source))?;
         let pairs = file.metadata().file_metadata().key_value_metadata();
         let version = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY));
@@ -307,15 +307,19 @@ impl RowReader {
 
     fn peek(&mut self) -> Result<Option<&Row>, HistoryError> {
         while self.rows.is_empty() && self.group < self.file.num_row_groups() {
-            let group = self
-                .file
-                .get_row_group(self.group)
-                .map_err(|source| parquet_fault(&self.name, source))?;
-            self.rows = read_group(&*group).map_err(|source| parquet_fault(&self.name, source))?;
+            let rows = caught(|| read_group(&*self.file.get_row_group(self.group)?));
+            self.rows = rows.map_err(|source| parquet_fault(&self.name, source))?;
             self.group += 1;
         }
         Ok(self.rows.front())
     }
+}
+
+/// The result of reading a Parquet file. The library panics on some damaged files, such as one with
+/// a negative offset.
+fn caught<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
+    result.unwrap_or_else(|_| Err(ParquetError::General("its content is inconsistent".into())))
 }
 
 fn parquet_fault(name: &str, source: ParquetError) -> HistoryError {

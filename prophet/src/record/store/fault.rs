@@ -111,12 +111,12 @@ impl HistoryError {
     }
 }
 
-/// A line of a file that a replay skips.
+/// A line or a file that a replay skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryFault {
     /// The file.
     pub file: String,
-    /// The line number, from 1.
+    /// The line number, from 1; 0 for the file.
     pub line: u64,
     /// The problem.
     pub kind: HistoryFaultKind,
@@ -135,6 +135,8 @@ pub enum HistoryFaultKind {
     Malformed(String),
     /// The line is longer than the longest line that Prophet writes.
     TooLong,
+    /// The Parquet file of the day is damaged. The rest of it is skipped.
+    Damaged(String),
 }
 
 impl fmt::Display for HistoryFault {
@@ -150,6 +152,7 @@ impl fmt::Display for HistoryFault {
             HistoryFaultKind::TooLong => {
                 write!(f, "{file}:{line}: longer than {} bytes", super::raw::LINE_BYTES_MAX)
             }
+            HistoryFaultKind::Damaged(why) => write!(f, "{file}: damaged: {why}"),
         }
     }
 }

@@ -118,12 +118,14 @@ impl HistoryReplay {
     /// The next line, or `None` at the end.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be read or a line has a newer format version.
+    /// Returns an error if the place cannot be read, or a line or a file has a newer format
+    /// version. A damaged file is a fault of the report, and the other files are read.
     pub async fn next(&mut self) -> Result<Option<Line>, HistoryError> {
         loop {
             let Some(day) = &mut self.day else {
                 let Some(day) = self.days.pop_front() else { return Ok(None) };
-                self.day = Some(Day::open(&self.place, &self.policy, day).await?);
+                let day = Day::open(&self.place, &self.policy, day, &mut self.report).await?;
+                self.day = Some(day);
                 continue;
             };
             match day.next(&self.place, &mut self.report).await {
@@ -139,7 +141,8 @@ impl HistoryReplay {
                     source: object_store::Error::NotFound { .. }, ..
                 }) => {
                     let again = day.date;
-                    let mut day = Day::open(&self.place, &self.policy, again).await?;
+                    let report = &mut self.report;
+                    let mut day = Day::open(&self.place, &self.policy, again, report).await?;
                     day.closed_until = self.last;
                     self.day = Some(day);
                 }
@@ -169,10 +172,22 @@ impl HistoryReplay {
 }
 
 impl Day {
-    async fn open(place: &Place, policy: &str, day: NaiveDate) -> Result<Self, HistoryError> {
+    async fn open(
+        place: &Place,
+        policy: &str,
+        day: NaiveDate,
+        report: &mut ReplayReport,
+    ) -> Result<Self, HistoryError> {
         let files = place.files(policy, day).await?;
         let closed = match &files.parquet {
-            Some(path) => Some(open_parquet(place, path).await?),
+            Some(path) => match open_parquet(place, path).await {
+                Ok(closed) => Some(closed),
+                Err(HistoryError::Parquet { file, source, .. }) => {
+                    report.fault(&file, 0, HistoryFaultKind::Damaged(source.to_string()));
+                    None
+                }
+                Err(error) => return Err(error),
+            },
             None => None,
         };
         Ok(Self {
@@ -190,9 +205,19 @@ impl Day {
         report: &mut ReplayReport,
     ) -> Result<Option<Line>, HistoryError> {
         if let Some(closed) = &mut self.closed {
-            if let Some(line) = closed.next()? {
-                self.closed_until = self.closed_until.max(Some(line.time));
-                return Ok(Some(line));
+            match closed.next() {
+                Ok(Some(line)) => {
+                    self.closed_until = self.closed_until.max(Some(line.time));
+                    return Ok(Some(line));
+                }
+                Ok(None) => {}
+                Err(HistoryError::Parquet { file, source, .. }) => {
+                    report.fault(&file, 0, HistoryFaultKind::Damaged(source.to_string()));
+                }
+                Err(HistoryError::Columns { file, fault }) => {
+                    report.fault(&file, 0, HistoryFaultKind::Damaged(fault));
+                }
+                Err(error) => return Err(error),
             }
             self.closed = None;
         }
