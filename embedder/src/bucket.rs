@@ -217,9 +217,9 @@ impl Catalog {
         self.buckets.is_empty()
     }
 
-    /// The buckets that a recorded name denotes: the bucket of that name. If there is none, all
-    /// buckets of the same instance type and capacity type, because the name of a bucket changes
-    /// when the groups of an instance type begin or cease to differ.
+    /// The buckets, ascending, that a recorded name denotes: the bucket of that name. If there is
+    /// none, all buckets of the same instance type and capacity type, because the name of a bucket
+    /// changes when the groups of an instance type begin or cease to differ.
     pub fn named(&self, name: &str) -> Vec<BucketId> {
         let those = |of: &dyn Fn(&Bucket) -> bool| -> Vec<BucketId> {
             (0..self.len()).filter(|&id| of(&self.buckets[id])).collect()

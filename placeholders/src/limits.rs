@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use embedder::{Catalog, MicroDollars};
+use embedder::{BucketId, Catalog, MicroDollars};
 
 use crate::policy::{Limits, OuterLimits, Policy};
 use crate::reason::Reason;
@@ -47,33 +47,37 @@ pub(crate) fn limit(
     let by_price = |a: &Candidate, b: &Candidate| {
         a.hourly.cmp(&b.hourly).then_with(|| b.chance.total_cmp(&a.chance))
     };
-    for (name, &most) in buckets {
-        // A bucket has another name once the groups of its instance type differ. The limit then
-        // applies to all of its parts together.
-        let named = catalog.named(name);
-        let sum = named.iter().fold(0, |sum: u64, &id| sum.saturating_add(targets[id]));
-        if sum > most {
-            let mut offers = offers(targets, wants, catalog);
-            offers.retain(|offer| named.contains(&offer.bucket));
-            offers.sort_by(by_worth);
-            let mut kept = targets.to_vec();
-            let first = first(most, &offers, targets.len());
-            for id in named {
-                kept[id] = first[id];
-            }
-            settle(targets, &kept, Reason::BucketLimit, why);
+    // A bucket has another name once the groups of its instance type differ. Its limit then applies
+    // to all of its parts together.
+    let of_names = buckets
+        .iter()
+        .map(|(name, &most)| (catalog.named(name), most, Reason::BucketLimit, &by_worth as &Order));
+    let all: Vec<BucketId> = (0..targets.len()).collect();
+    let of_all: [(Option<u64>, Reason, &Order); 3] = [
+        (*total, Reason::TotalLimit, &by_worth),
+        (operator.placeholders, Reason::OperatorLimit, &by_worth),
+        (*yielding, Reason::YieldsToRealPods, &by_price),
+    ];
+    let of_all =
+        of_all.into_iter().filter_map(|(most, reason, by)| Some((all.clone(), most?, reason, by)));
+    for (among, most, reason, order) in of_names.chain(of_all) {
+        let sum = among.iter().fold(0, |sum: u64, &id| sum.saturating_add(targets[id]));
+        if sum <= most {
+            continue;
         }
+        let mut offers = offers(targets, wants, catalog);
+        offers.retain(|offer| among.binary_search(&offer.bucket).is_ok());
+        offers.sort_by(order);
+        offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        let mut kept = targets.to_vec();
+        for &id in &among {
+            kept[id] = 0;
+        }
+        for offer in &offers {
+            kept[offer.bucket] += 1;
+        }
+        settle(targets, &kept, reason, why);
     }
-    let mut at_most = |targets: &mut [u64], most: Option<u64>, reason, order: &Order| {
-        if let Some(most) = most.filter(|&most| sum(targets) > most) {
-            let mut offers = offers(targets, wants, catalog);
-            offers.sort_by(order);
-            settle(targets, &first(most, &offers, targets.len()), reason, why);
-        }
-    };
-    at_most(targets, *total, Reason::TotalLimit, &by_worth);
-    at_most(targets, operator.placeholders, Reason::OperatorLimit, &by_worth);
-    at_most(targets, *yielding, Reason::YieldsToRealPods, &by_price);
     for (cap, reason) in [(spend_cap, Reason::SpendCap), (operator.hourly, Reason::OperatorLimit)] {
         if let Some(cap) = cap {
             let kept = spend(offers(targets, wants, catalog), cap, targets.len());
@@ -84,19 +88,6 @@ pub(crate) fn limit(
 
 /// An order in which candidates are kept.
 type Order = dyn Fn(&Candidate, &Candidate) -> Ordering;
-
-fn sum(targets: &[u64]) -> u64 {
-    targets.iter().fold(0, |sum, &target| sum.saturating_add(target))
-}
-
-/// The number of placeholders of each bucket among the first `most`.
-fn first(most: u64, offers: &[Candidate], buckets: usize) -> Vec<u64> {
-    let mut kept = vec![0; buckets];
-    for offer in offers.iter().take(usize::try_from(most).unwrap_or(usize::MAX)) {
-        kept[offer.bucket] += 1;
-    }
-    kept
-}
 
 fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step>]) {
     for ((target, &kept), why) in targets.iter_mut().zip(kept).zip(why) {
