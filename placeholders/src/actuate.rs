@@ -67,9 +67,6 @@ impl Actuator {
     /// # Errors
     /// The API server rejects the write or cannot be reached.
     pub async fn change(&self, change: &Change, now: &str, why: &str) -> Result<(), ActuateError> {
-        if !(self.may_write)() {
-            return Ok(());
-        }
         match change {
             Change::Apply { set, body } => self.apply("apps", "v1", "ReplicaSet", set, body).await,
             Change::Scale { set, resource_version, replicas } => {
@@ -105,9 +102,6 @@ impl Actuator {
         replicas: u64,
         resource_version: Option<&str>,
     ) -> Result<(), ActuateError> {
-        if !(self.may_write)() {
-            return Ok(());
-        }
         let name = template.name();
         if resource_version.is_none() {
             self.apply("", "v1", "PodTemplate", &name, &template.pod_template()).await?;
@@ -125,9 +119,6 @@ impl Actuator {
         name: &str,
         resource_version: &str,
     ) -> Result<(), ActuateError> {
-        if !(self.may_write)() {
-            return Ok(());
-        }
         self.delete(
             "autoscaling.x-k8s.io",
             "v1beta1",
@@ -156,9 +147,6 @@ impl Actuator {
                 listed => listed.map_err(|source| failed("list", kind, OURS, source))?,
             };
             for object in listed.items {
-                if !(self.may_write)() {
-                    return Ok(removed);
-                }
                 let name = object.name_any();
                 self.delete(group, version, kind, &name, None).await?;
                 if kind == "CapacityBuffer" {
@@ -178,6 +166,9 @@ impl Actuator {
         name: &str,
         body: &Value,
     ) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         let parameters = PatchParams::apply(MANAGER).force();
         let done =
             self.api(group, version, kind).patch(name, &parameters, &Patch::Apply(body)).await;
@@ -191,6 +182,9 @@ impl Actuator {
         name: &str,
         body: &Value,
     ) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         let parameters =
             PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         let done = self.api(group, "v1", kind).patch(name, &parameters, &Patch::Merge(body)).await;
@@ -205,6 +199,9 @@ impl Actuator {
         name: &str,
         resource_version: Option<&str>,
     ) -> Result<(), ActuateError> {
+        if !(self.may_write)() {
+            return Ok(());
+        }
         let preconditions = resource_version
             .map(|version| Preconditions { resource_version: Some(version.into()), uid: None });
         let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
