@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::class::{PodClass, Priority};
+use super::class::{PodClass, Priority, may_preempt};
 use super::objects::{BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodTemplate, is_true};
 use super::schedule::Schedule;
 
@@ -197,7 +197,7 @@ impl Reading<'_> {
         let mut priority = named.unwrap_or(Priority::NONE);
         priority.value = template.spec.priority.unwrap_or(priority.value);
         if let Some(policy) = &template.spec.preemption_policy {
-            priority.may_preempt = policy != "Never";
+            priority.may_preempt = may_preempt(Some(policy));
         }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         (PodClass::of_template(template, namespace, priority, self.label_keys), count.min(PODS_MAX))

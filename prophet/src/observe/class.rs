@@ -15,9 +15,6 @@ use super::requests::requests;
 /// The name of the scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// The preemption policy of pods that preempt no others.
-const NEVER: &str = "Never";
-
 /// The priority of pods, as a PriorityClass gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
@@ -33,9 +30,14 @@ impl Priority {
 
     /// The priority that a PriorityClass gives.
     pub fn of(class: &PriorityClass) -> Self {
-        let may_preempt = class.preemption_policy.as_deref() != Some(NEVER);
+        let may_preempt = may_preempt(class.preemption_policy.as_deref());
         Self { value: class.value.unwrap_or(0), may_preempt }
     }
+}
+
+/// Whether pods with this preemption policy may preempt others.
+pub(super) fn may_preempt(policy: Option<&str>) -> bool {
+    policy != Some("Never")
 }
 
 /// The role of a pod in the cluster.
@@ -96,7 +98,7 @@ impl PodClass {
             labels: kept(metadata.labels.as_ref(), label_keys),
             priority: spec.priority.unwrap_or(0),
             scheduler: scheduler(spec),
-            may_preempt: spec.preemption_policy.as_deref() != Some(NEVER),
+            may_preempt: may_preempt(spec.preemption_policy.as_deref()),
             gates,
             pod_group,
             requests,
