@@ -17,12 +17,11 @@ use crate::observe::Scope;
 use crate::record::store::Place;
 use crate::span::Span;
 
-/// The options of the commands that read a cluster. The environment selects the cluster:
-/// `KUBECONFIG`, or the pod's service account.
+/// The option for namespaces.
 #[derive(clap::Args)]
-pub(super) struct ClusterArgs {
-    /// The namespaces whose policies take effect [default: the namespace of the kubeconfig context
-    /// or of the pod]
+pub(super) struct NamespacesArg {
+    /// The namespaces of the policies [default: the namespace of the kubeconfig context or of the
+    /// pod]
     #[arg(
         long = "namespace",
         short,
@@ -31,6 +30,25 @@ pub(super) struct ClusterArgs {
         value_delimiter = ','
     )]
     namespaces: Vec<String>,
+}
+
+impl NamespacesArg {
+    /// The given namespaces, or the default one of the client.
+    pub(super) fn or_default(self, client: &Client) -> Vec<String> {
+        if self.namespaces.is_empty() {
+            vec![client.default_namespace().to_owned()]
+        } else {
+            self.namespaces
+        }
+    }
+}
+
+/// The options of the commands that read a cluster. The environment selects the cluster:
+/// `KUBECONFIG`, or the pod's service account.
+#[derive(clap::Args)]
+pub(super) struct ClusterArgs {
+    #[command(flatten)]
+    namespaces: NamespacesArg,
     /// Read the Auto Scaling groups that have these tags, in the syntax of cluster-autoscaler's
     /// flag: asg:tag=KEY,KEY=VALUE
     #[cfg(feature = "aws")]
@@ -140,11 +158,6 @@ impl ClusterArgs {
     /// groups of nodes.
     pub(super) async fn connect(self) -> anyhow::Result<(Client, Config, GroupSource)> {
         let client = connect().await?;
-        let namespaces = if self.namespaces.is_empty() {
-            vec![client.default_namespace().to_owned()]
-        } else {
-            self.namespaces.clone()
-        };
         if let Some(library) = &self.onnx_runtime {
             onnx::start(Some(library))?;
         }
@@ -152,7 +165,7 @@ impl ClusterArgs {
         let source = self.source().await?;
         let config = Config {
             scope: Scope {
-                namespaces,
+                namespaces: self.namespaces.or_default(&client),
                 autoscaler_namespace: self.autoscaler_namespace.clone(),
                 karpenter: matches!(source, GroupSource::Nodes),
             },

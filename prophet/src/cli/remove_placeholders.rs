@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::cluster::{block_on, connect};
+use super::cluster::{NamespacesArg, block_on, connect};
 use super::output;
 use crate::cluster::Election;
 
@@ -27,16 +27,8 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The namespaces of the placeholders [default: the namespace of the kubeconfig context or of
-    /// the pod]
-    #[arg(
-        long = "namespace",
-        short,
-        value_name = "NAMESPACE",
-        env = "PROPHET_NAMESPACES",
-        value_delimiter = ','
-    )]
-    namespaces: Vec<String>,
+    #[command(flatten)]
+    namespaces: NamespacesArg,
     /// The namespace of the Lease [default: the namespace of the kubeconfig context or of the pod]
     #[arg(long, value_name = "NAMESPACE", env = "PROPHET_LEADER_ELECT_NAMESPACE")]
     leader_elect_namespace: Option<String>,
@@ -45,13 +37,11 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
         let client = connect().await?;
-        let here = client.default_namespace().to_owned();
-        let namespaces =
-            if args.namespaces.is_empty() { vec![here.clone()] } else { args.namespaces };
-        let lease_namespace = args.leader_elect_namespace.unwrap_or(here);
-        let election = Election::new(client.clone(), &lease_namespace, "remove-placeholders");
+        let lease_namespace = args.leader_elect_namespace.as_deref();
+        let lease_namespace = lease_namespace.unwrap_or_else(|| client.default_namespace());
+        let election = Election::new(client.clone(), lease_namespace, "remove-placeholders");
         let leadership = election.seize().await.context("failed to take the Lease")?;
-        for namespace in &namespaces {
+        for namespace in &args.namespaces.or_default(&client) {
             let current = Arc::clone(&leadership);
             let may_write = Arc::new(move || current.leads());
             let actuator = placeholders::Actuator::new(client.clone(), namespace, may_write);
