@@ -59,7 +59,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
-use crate::catalog::{Offers, Sizes, label_of_part, named_parts, offers};
+use crate::catalog::{Offers, label_of_part, named_parts};
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
@@ -195,13 +195,8 @@ impl Operator {
         let policies = self.policies();
         self.read_selected_labels(&policies, &groups);
         let world = self.shared.world();
-        let nodes = world.index.nodes();
         let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
-        let Some(found) = groups.with(&world, &comparison) else {
-            anyhow::bail!(groups.failing.clone().unwrap_or_default());
-        };
-        let daemons: Vec<_> = world.index.daemons().cloned().collect();
-        let mut offers = offers(&found, nodes, &daemons, &comparison, &mut Sizes::default())?;
+        let mut offers = groups.offers(&world, &comparison)?;
         offers.problems.extend(groups.problems.iter().cloned());
         Ok(offers)
     }
@@ -325,11 +320,8 @@ impl Operator {
         let preempts = |class: &PodClass| allowed.preempts(class.scheduler.as_deref());
         let patience = TimeDelta::seconds(patience);
         self.yielding.note(&world.index, &preempts, patience, now, |waiting| {
-            let Some(groups) = groups.with(&world, &comparison) else { return 0 };
-            let (index, sizes) = (&world.index, &mut Sizes::default());
-            let daemons: Vec<_> = index.daemons().cloned().collect();
-            let all = offers(&groups, index.nodes(), &daemons, &comparison, sizes);
-            all.map_or(0, |all| nodes_for(waiting, index, &all))
+            let all = groups.offers(&world, &comparison);
+            all.map_or(0, |all| nodes_for(waiting, &world.index, &all))
         })
     }
 

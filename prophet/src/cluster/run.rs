@@ -147,7 +147,7 @@ impl PolicyController {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let owner = owner(key, policy);
-        outcome.stands = Stands::of(&around.shared.world(), key, &owner.uid).replicas();
+        let stands = || Stands::of(&around.shared.world(), key, &owner.uid);
         // An invalid policy changes nothing: its standing placeholders stay.
         let mut settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
@@ -155,6 +155,7 @@ impl PolicyController {
                 for fault in faults {
                     outcome.fault(Cause::InvalidPolicy, fault);
                 }
+                outcome.stands = stands().replicas();
                 return outcome;
             }
         };
@@ -165,8 +166,9 @@ impl PolicyController {
         self.refresh_offers(&settings, around, &mut outcome);
         let Some(offers) = self.offers.clone() else {
             let all_taken = outcome.has(Cause::OverlappingBuckets);
+            let stands = stands();
+            outcome.stands = stands.replicas();
             if (settings.mode == Mode::Observe || all_taken) && writes {
-                let stands = Stands::of(&around.shared.world(), key, &owner.uid);
                 refused(stands.remove(&actuator, now).await, &mut outcome);
             }
             return outcome;
@@ -184,6 +186,7 @@ impl PolicyController {
             outcome.fault(Cause::HistoryFailed, fault.clone());
         }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
+        outcome.stands = stands.replicas();
         check_surroundings(&settings, &offers, around, &mut outcome);
         for refusal in stands.refusals().into_iter().take(REFUSALS_MAX) {
             outcome.fault(Cause::PlaceholdersRefused, refusal);
@@ -200,15 +203,9 @@ impl PolicyController {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
             // A slow history must not delay the placeholders.
-            if !around.leadership.leads() {
-                return outcome;
+            if around.leadership.leads() {
+                self.write_history(key, around.config, now, &mut outcome).await;
             }
-            let appended = tokio::time::timeout(APPEND, self.append_line(key, &outcome));
-            let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
-            if let Err(error) = appended.await.with_context(no_response).flatten() {
-                outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
-            }
-            self.close_days(key, around.config, now, &mut outcome).await;
         } else {
             // The replica that leads records them.
             self.unrecorded.clear();
@@ -485,14 +482,19 @@ impl PolicyController {
         }
     }
 
-    /// Closes the days of the history that are over.
-    async fn close_days(
+    /// Appends the tick's line to the history, and closes the days that are over.
+    async fn write_history(
         &mut self,
         key: &Key,
         config: &Config,
         now: DateTime<Utc>,
         outcome: &mut Outcome,
     ) {
+        let appended = tokio::time::timeout(APPEND, self.append_line(key, outcome));
+        let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
+        if let Err(error) = appended.await.with_context(no_response).flatten() {
+            outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+        }
         // Lines that wait could be written into a day while it is closed.
         let Some(place) = config.data.as_ref().filter(|_| self.unwritten.is_empty()) else {
             return;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::clock;
-use crate::catalog::{CatalogFile, Comparison, NodeGroup, POOL_LABEL, live_groups, pool_groups};
-use crate::observe::{Shared, World};
+use crate::catalog::{
+    CatalogFile, Comparison, NodeGroup, Offers, POOL_LABEL, Sizes, live_groups, offers, pool_groups,
+};
+use crate::observe::{Daemon, Shared, World};
 
 /// A source of groups of nodes.
 pub enum GroupSource {
@@ -123,6 +125,19 @@ impl Groups {
                     || pool.choices.contains_key(label)
             })
             || live.any(|(_, _, facts)| facts.labels.contains_key(label))
+    }
+
+    /// The buckets of all groups, regardless of which groups the policies select.
+    ///
+    /// # Errors
+    /// The groups were never read, or there are none.
+    pub fn offers(&self, world: &World, comparison: &Comparison<'_>) -> anyhow::Result<Offers> {
+        let Some(groups) = self.with(world, comparison) else {
+            anyhow::bail!(self.failing.clone().unwrap_or_default());
+        };
+        let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
+        let (nodes, sizes) = (world.index.nodes(), &mut Sizes::default());
+        Ok(offers(&groups, nodes, &daemons, comparison, sizes)?)
     }
 
     /// The groups, which for [`GroupSource::Nodes`] are built from `world`. `None` until the first

@@ -175,6 +175,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const PATIENCE: TimeDelta = TimeDelta::seconds(100);
+
     fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
     }
@@ -200,8 +202,7 @@ mod tests {
     #[track_caller]
     fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: Yield) {
         let nodes = |stuck: &[(&PodClass, u64)]| stuck.iter().map(|(_, pods)| pods).sum();
-        let (all, patience) = (|_: &PodClass| true, TimeDelta::seconds(100));
-        let answer = yielding.note(index, &all, patience, at(seconds), nodes);
+        let answer = yielding.note(index, &|_| true, PATIENCE, at(seconds), nodes);
         assert_eq!(answer, expected, "{seconds}");
     }
 
@@ -240,12 +241,12 @@ mod tests {
     fn pods_for_which_no_group_can_launch_a_node_change_nothing() {
         let (mut yielding, index) = (Yielding::default(), pending(&["a"]));
         for seconds in [0, 200, 2_000] {
-            let (all, patience) = (|_: &PodClass| true, TimeDelta::seconds(100));
-            let answer = yielding.note(&index, &all, patience, at(seconds), |_| 0);
-            assert_eq!(answer, Yield::No);
             // Another scheduler may hold the pods for another reason.
-            let answer = yielding.note(&index, &|_| false, patience, at(seconds), |_| 1);
-            assert_eq!(answer, Yield::No);
+            for (preempts, nodes) in [(true, 0), (false, 1)] {
+                let preempts = |_: &PodClass| preempts;
+                let answer = yielding.note(&index, &preempts, PATIENCE, at(seconds), |_| nodes);
+                assert_eq!(answer, Yield::No);
+            }
         }
     }
 }
