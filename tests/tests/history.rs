@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use prophet::record::store::{BucketLine, EndedLaunch, Journal, LaunchEnd, Line, Place, VERSION};
+use prophet::record::store::{
+    BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place, VERSION,
+};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tests::{built, run};
@@ -43,8 +45,44 @@ fn line(hours: i64) -> Line {
         policy: POLICY.into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket(1)), ("m5.xlarge".into(), bucket(2))]),
         launches: if demand == 12 { vec![launch] } else { vec![] },
+        finished: if demand % 6 == 0 { vec![finished(hours)] } else { vec![] },
+        offered: (demand == 0).then(offered),
         rest: Map::new(),
     }
+}
+
+/// Three pods that waited for 90 s, and then ran for half an hour.
+fn finished(hours: i64) -> FinishedPods {
+    FinishedPods {
+        job: format!("0e1f4a52-0c3c-4b7e-9f3a-{hours:012}"),
+        owner_kind: "Job".into(),
+        name: None,
+        shape: "cpu_millis=4000,pods=1;admits=m5.xlarge".into(),
+        priority: 0,
+        bucket: Some("m5.xlarge".into()),
+        pods: 3,
+        submitted: time(hours) - TimeDelta::seconds(1_890),
+        started: time(hours) - TimeDelta::seconds(1_800),
+        ended: time(hours),
+        waited: true,
+        rest: Map::new(),
+    }
+}
+
+/// Two instance types, of which the smaller one would hold a pod, too.
+fn offered() -> Offered {
+    let bucket = |name: &str, cpu_millis: u64| {
+        serde_json::json!({
+            "name": name,
+            "capacity_type": "on-demand",
+            "allocatable": {"accelerators": 0, "cpu_millis": cpu_millis, "pods": 58},
+            "hourly_micro_dollars": 100 * cpu_millis,
+            "groups": [{"name": format!("asg-{name}"), "max": 9}],
+        })
+    };
+    let buckets = [bucket("m5.large", 4_000), bucket("m5.xlarge", 8_000)];
+    let offered = serde_json::json!({"buckets": buckets, "objective": {"wait_cost": 4.0}});
+    serde_json::from_value(offered).unwrap()
 }
 
 /// A history of hourly ticks: two closed days and half an open one. Returns its parent folder and
@@ -80,6 +118,45 @@ async fn days_older_than_the_retention_are_removed() {
     assert_eq!(days().len(), 2);
 }
 
+/// Ten times, three pods need two nodes of m5.xlarge, which the autoscaler alone launches in 90 s,
+/// the latency of the recorded launches.
+#[tokio::test]
+async fn the_pods_that_ended_are_replayed_with_the_recorded_buckets_and_latencies() {
+    let (folder, place) = history().await;
+    let simulated = |more: &[&str]| {
+        let (code, out, error) = run(&[&["simulate", "--output", "json"], more].concat());
+        assert_eq!(code, 0, "{error}");
+        (serde_json::from_str::<Value>(&out).unwrap(), error)
+    };
+    let (document, error) = simulated(&["--data", &place, "--policies", "reactive,constant:2"]);
+    let note = "note: recorded: 30 pods ended, 0.0 % of them waited at most one scan, 0.8 pending pod-hours\n";
+    assert!(error.contains(note), "{error}");
+    let settings = &document["settings"];
+    assert_eq!(settings["gang"], "pod-by-pod");
+    assert_eq!(settings["launch_latency"], "90s");
+    assert_eq!(settings["policy"]["objective"], serde_json::json!({"wait_cost": 4.0}));
+    let types = settings["catalog"]["instanceTypes"].as_array().unwrap();
+    assert_eq!(types[1]["name"], "m5.xlarge");
+    let policies = document["policies"].as_array().unwrap();
+    let figures = |at: usize| {
+        let names = ["launches", "pods", "pods_hidden_share", "pending_pod_hours"];
+        names.map(|name| policies[at][name].as_f64().unwrap().to_string())
+    };
+    // Ten times, three pods wait for two nodes, for a scan of 10 s and a launch of 90 s.
+    assert_eq!(figures(0), ["20", "30", "0", "0.833333333"]);
+    assert_eq!(figures(1), ["18", "30", "0.9", "0.0583333333"]);
+
+    // The settings of a report repeat the run.
+    let file = folder.path().join("settings.json");
+    fs::write(&file, settings.to_string()).unwrap();
+    let (again, _) = simulated(&["--settings", &file.display().to_string()]);
+    assert_eq!(again["policies"], document["policies"]);
+
+    let (code, _, error) = run(&["simulate", "--data", &place, "--data-policy", "a.b"]);
+    let expected = format!("prophet: {place}: there is no policy a.b, only {POLICY}\n");
+    assert_eq!((code, error), (1, expected));
+}
+
 /// Runs a Python program in a folder; returns its standard output.
 fn python(folder: &Path, program: &str) -> String {
     let python = built::control_plane("python/bin/python").unwrap();
@@ -112,6 +189,9 @@ async fn duckdb_reads_closed_days_in_three_lines() {
         assert!(out.contains(expected), "{expected} is not in\n{out}");
     }
     assert!(!out.contains("2026-07-03"), "the open day is JSON\n{out}");
+    let out = python(folder.path(), &documented("p.waited"));
+    let counts = "12 │     12 │";
+    assert_eq!(out.matches(counts).count(), 2, "12 pods a day, all of which waited\n{out}");
 }
 
 #[tokio::test]

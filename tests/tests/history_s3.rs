@@ -26,6 +26,8 @@ fn line(minutes: i64, demand: u64) -> Line {
         policy: POLICY.into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![],
+        finished: vec![],
+        offered: None,
         rest: Map::new(),
     }
 }

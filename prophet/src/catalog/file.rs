@@ -144,6 +144,11 @@ impl CatalogFile {
         }
     }
 
+    /// The file of a catalog.
+    pub fn of(catalog: &Catalog) -> Self {
+        Self { instance_types: catalog.buckets().iter().map(InstanceTypeEntry::of).collect() }
+    }
+
     /// Builds the catalog.
     ///
     /// # Errors
@@ -248,6 +253,36 @@ fn quantities(bucket: &Bucket) -> BTreeMap<String, String> {
 }
 
 impl InstanceTypeEntry {
+    fn of(bucket: &Bucket) -> Self {
+        let limited = |amount: u64| (amount != UNLIMITED).then_some(amount);
+        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+            bucket.allocatable;
+        let kind = (accelerators > 0).then(|| bucket.accelerator_kind.as_str().to_owned());
+        // Other names of spot buckets do not end with what the name of an entry lacks.
+        let spot = bucket.name.strip_suffix("/spot");
+        let name = spot.filter(|_| bucket.capacity_type == CapacityType::Spot);
+        let group = |group: &Group| GroupEntry {
+            name: group.name.clone(),
+            placement_group: group.placement_group.clone(),
+            min: group.min,
+            max: limited(group.max),
+            ..GroupEntry::default()
+        };
+        Self {
+            name: name.unwrap_or(&bucket.name).into(),
+            accelerators: (accelerators > 0).then_some(accelerators),
+            accelerator_kind: kind,
+            cpu_millis: limited(cpu_millis),
+            memory_bytes: limited(memory_bytes),
+            ephemeral_bytes: limited(ephemeral_bytes),
+            pods: limited(pods),
+            price_per_hour: bucket.hourly.dollars(),
+            capacity_type: if name.is_some() { CapacityType::Spot } else { CapacityType::OnDemand },
+            groups: bucket.groups.iter().map(group).collect(),
+            ..Self::default()
+        }
+    }
+
     fn bucket(&self) -> Result<Bucket, (&'static str, String)> {
         let Self { name, capacity_type, price_per_hour, .. } = self;
         if name.trim().is_empty() {
@@ -371,6 +406,13 @@ mod tests {
             "instanceTypes: []\n",
             "f:1: instanceTypes: a catalog needs at least one instance type",
         );
+    }
+
+    #[test]
+    fn a_catalog_survives_its_file() {
+        let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, pricePerHour: 0.123456, capacityType: spot}\n- name: b/team=x\n  accelerators: 2\n  acceleratorKind: example.com/npu\n  pods: 9\n  pricePerHour: 3\n  groups: [{name: g, placementGroup: p, min: 1, max: 4}]\n";
+        let catalog = CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
+        assert_eq!(CatalogFile::of(&catalog).catalog().unwrap(), catalog);
     }
 
     #[test]

@@ -102,6 +102,9 @@ pub(super) struct ClusterArgs {
         value_parser = clap::value_parser!(u32).range(30..)
     )]
     retention_days: u32,
+    /// Record the namespaces and names of the jobs of finished pods in the history
+    #[arg(long, env = "PROPHET_RECORD_NAMES")]
+    record_names: bool,
     /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default:
     /// the shipped model]
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
@@ -171,6 +174,7 @@ impl ClusterArgs {
             },
             data,
             retention_days: self.retention_days,
+            record_names: self.record_names,
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),

@@ -11,7 +11,11 @@ use placeholders::Objective;
 use super::{input, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::forecast::{Method, onnx};
+#[cfg(feature = "kubernetes")]
+use crate::record::store::Place;
 use crate::replay::Workload;
+#[cfg(feature = "kubernetes")]
+use crate::simulate::{GangMode, Recorded, RecordedWaiting, recorded};
 use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
@@ -25,6 +29,17 @@ pub(super) struct LogArgs {
     /// [default: an example, four weeks of Microsoft's Philly cluster]; `-` is standard input
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
+    /// The location of a history that `prophet run --data` recorded: replay the pods that ended in
+    /// your cluster, with its buckets, launch latencies and objective, pod by pod
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient"])]
+    data: Option<String>,
+    /// The policy of this history, as NAMESPACE.NAME [default: the only one]
+    #[arg(long, value_name = "POLICY", requires = "data")]
+    data_policy: Option<String>,
+    /// The history, once it is read
+    #[cfg(feature = "kubernetes")]
+    #[arg(skip)]
+    recorded: std::cell::OnceCell<Recorded>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
@@ -110,6 +125,11 @@ impl LogArgs {
             None => SimulationSettings::default(),
             Some(path) => input::settings(path)?,
         };
+        if let Some(data) = &self.data {
+            settings.data = Some(data.clone());
+            settings.data_policy = self.data_policy.clone().or(settings.data_policy);
+            self.take_over_recorded(&mut settings)?;
+        }
         self.set_files(&mut settings)?;
         settings.policy.objective = self.objective(settings.policy.objective);
         settings.lenient |= self.lenient;
@@ -166,7 +186,10 @@ impl LogArgs {
         more: impl FnOnce(&mut SimulationSettings, &Trace),
     ) -> anyhow::Result<LoadedLog> {
         check_network(&settings, self.onnx_runtime.as_deref())?;
-        let mut trace = load(&mut settings)?;
+        let mut trace = match &settings.data {
+            Some(_) => self.recorded_trace(&settings)?,
+            None => load(&mut settings)?,
+        };
         more(&mut settings, &trace);
         let window = window(&settings, &trace)?;
         // Runs end at most this long after the window, so later jobs have no effect.
@@ -198,6 +221,86 @@ impl LogArgs {
         Ok(LoadedLog { settings, trace, catalog, workload, window })
     }
 }
+
+/// Histories, in builds that can read them.
+#[cfg(feature = "kubernetes")]
+impl LogArgs {
+    /// Sets the options that the history has: buckets, launch latency, and objective.
+    fn take_over_recorded(&self, settings: &mut SimulationSettings) -> anyhow::Result<()> {
+        let recorded = read_recorded(settings)?;
+        settings.catalog = Some(CatalogFile::of(&recorded.catalog));
+        settings.policy.objective = recorded.objective;
+        settings.launch_latency = recorded.launch_latency.unwrap_or(settings.launch_latency);
+        settings.gang = GangMode::PodByPod;
+        // It is empty, because options are combined once.
+        let _ = self.recorded.set(recorded);
+        Ok(())
+    }
+
+    /// The finished pods of the history.
+    fn recorded_trace(&self, settings: &SimulationSettings) -> anyhow::Result<Trace> {
+        let read;
+        let recorded = if let Some(recorded) = self.recorded.get() {
+            recorded
+        } else {
+            read = read_recorded(settings)?;
+            &read
+        };
+        let RecordedWaiting { pods, hidden, seconds } = recorded.waiting;
+        eprintln!(
+            "note: recorded: {pods} pods ended, {:.1} % of them waited at most one scan, {:.1} pending pod-hours",
+            100.0 * hidden as f64 / pods.max(1) as f64,
+            seconds as f64 / 3_600.0
+        );
+        Ok(Trace {
+            source: settings.data.clone().unwrap_or_default(),
+            format: trace::Format::History,
+            jobs: recorded.jobs.clone(),
+            notes: trace::Notes::default(),
+        })
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+fn read_recorded(settings: &SimulationSettings) -> anyhow::Result<Recorded> {
+    let data = settings.data.clone().unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let place = Place::existing(&data)?;
+    let read = async {
+        let policies = place.policies().await?;
+        let policy = match (&settings.data_policy, &*policies) {
+            (Some(policy), all) if all.contains(policy) => policy,
+            (Some(policy), _) => {
+                bail!("there is no policy {policy}, only {}", policies.join(", "))
+            }
+            (None, [only]) => only,
+            (None, []) => bail!("there is no history"),
+            (None, _) => bail!("give --data-policy: one of {}", policies.join(", ")),
+        };
+        Ok(recorded(&place, policy).await?)
+    };
+    let recorded = runtime.block_on(read).context(data)?;
+    for fault in &recorded.report.faults {
+        eprintln!("prophet: skipped: {fault}");
+    }
+    Ok(recorded)
+}
+
+#[cfg(not(feature = "kubernetes"))]
+impl LogArgs {
+    fn take_over_recorded(&self, _: &mut SimulationSettings) -> anyhow::Result<()> {
+        Err(usage::conflict(NO_HISTORY))
+    }
+
+    fn recorded_trace(&self, _: &SimulationSettings) -> anyhow::Result<Trace> {
+        Err(usage::conflict(NO_HISTORY))
+    }
+}
+
+/// The error of a build that cannot read histories.
+#[cfg(not(feature = "kubernetes"))]
+const NO_HISTORY: &str =
+    "this build cannot read a history: build it with cargo build --release --features full";
 
 /// A log that is ready for the replay.
 pub(super) struct LoadedLog {

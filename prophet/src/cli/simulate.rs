@@ -18,6 +18,7 @@ Examples:
   prophet simulate --trace log.swf --instance-type m5.4xlarge --policies reactive,constant:4,increments:0.98
   prophet simulate --trace log.swf --wait-cost 50 --launch-latency lognormal:4m:9m
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
+  prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
 
 Policies, and the information that each one uses:

@@ -16,6 +16,8 @@ pub struct Config {
     pub data: Option<Place>,
     /// The number of days after which a day of the history is removed.
     pub retention_days: u32,
+    /// Whether the history has the names of the objects that control finished pods.
+    pub record_names: bool,
     /// The node label that distinguishes placement groups.
     pub placement_group_label: String,
     /// The keys of taints that nodes have only until they are set up.

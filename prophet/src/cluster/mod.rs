@@ -20,6 +20,7 @@
 //! launches.rs      launch latencies and backoffs of groups
 //! yielding.rs      whether placeholders yield to pods that wait for nodes
 //! retry.rs         when the history is read again after a failure
+//! finished.rs      pods that ended and are not in the history yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
 //! clock.rs         the only module that reads a clock
@@ -35,6 +36,7 @@ pub(crate) mod clock;
 mod closing;
 mod config;
 mod election;
+mod finished;
 mod gather;
 mod health;
 mod launches;
@@ -241,9 +243,10 @@ impl Operator {
             run.recall(key, &self.config, &self.health, now).await;
         }
         self.read_selected_labels(&policies, &groups);
-        let (arrivals, starts, preempted) = {
+        let (arrivals, starts, finished, preempted) = {
             let index = &mut self.shared.world().index;
-            (index.take_arrivals(), index.take_starts(), index.take_preempted())
+            let (arrivals, starts) = (index.take_arrivals(), index.take_starts());
+            (arrivals, starts, index.take_finished(), index.take_preempted())
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
@@ -266,6 +269,7 @@ impl Operator {
                 yielding,
                 arrivals: &arrivals,
                 starts: &starts,
+                finished: &finished,
                 preempted: &preempted,
             };
             let span = tracing::info_span!("turn", policy = %key);

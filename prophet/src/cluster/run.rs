@@ -14,6 +14,7 @@ use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::closing::Closing;
 use super::config::Config;
+use super::finished::Finished;
 use super::gather::{Seen, View, by_type, place};
 use super::health::Health;
 use super::launches::Launches;
@@ -49,6 +50,8 @@ pub struct PolicyController {
     launches: Launches,
     /// Launches that are not in the history yet.
     unrecorded: Vec<EndedLaunch>,
+    /// Pods that ended and are not in the history yet.
+    finished: Finished,
     /// Lines that could not be written to the history yet.
     unwritten: Unwritten,
     /// The parts in the names of the history's buckets. `None` until the history is read.
@@ -209,6 +212,7 @@ impl PolicyController {
         } else {
             // The replica that leads records them.
             self.unrecorded.clear();
+            self.finished.clear();
         }
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
@@ -404,6 +408,9 @@ impl PolicyController {
         let arrivals = self.arrivals(&arrived, settings, offers);
         let starts =
             if outcome.blind { Vec::new() } else { starts(index, offers, settings, around) };
+        if around.config.data.is_some() {
+            self.finished.note(around, (index, offers, workloads), &mut self.view, now);
+        }
         outcome.observed =
             Observed { time: now, cluster, standing, ready: ready_in_buckets, arrivals, starts };
         (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
@@ -519,14 +526,11 @@ impl PolicyController {
             placeholders: outcome.observed.standing.placeholders(bucket.bucket),
         });
         let extras: Vec<BucketExtras> = extras.collect();
-        let line = Line::new(
-            &history_name(key),
-            tick,
-            &extras,
-            launches,
-            &offers.catalog,
-            control.shapes(),
-        );
+        let catalog = &offers.catalog;
+        let mut line =
+            Line::new(&history_name(key), tick, &extras, launches, catalog, control.shapes());
+        line.finished = self.finished.take();
+        line.offered = self.finished.offered(tick.time, catalog, outcome.objective);
         self.unwritten.push(line);
         self.unwritten.write(journal).await.context("failed to write the history")?;
         Ok(())

@@ -11,7 +11,7 @@ use super::election::Leadership;
 use super::health::Health;
 use super::sources::Groups;
 use super::yielding::Yield;
-use crate::observe::{PodClass, Preempted, Shared};
+use crate::observe::{FinishedPod, PodClass, Preempted, Shared};
 use crate::record::PodStarts;
 
 /// The inputs of a policy's turn, other than the policy itself.
@@ -36,6 +36,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) arrivals: &'a [(PodClass, u64)],
     /// Pods that started since the last turn, by class and by the name of the node.
     pub(super) starts: &'a [(PodClass, Arc<str>, PodStarts)],
+    /// Pods that ended since the last turn.
+    pub(super) finished: &'a [FinishedPod],
     /// Placeholders that were preempted since the last turn.
     pub(super) preempted: &'a [Preempted],
 }

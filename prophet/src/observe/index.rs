@@ -15,6 +15,7 @@ use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 use super::announced::{Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Role};
 use super::constraints::Constraints;
+use super::finished::FinishedPod;
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
 use super::objects::{DaemonSet, Node, Pod, is_true, since};
@@ -44,6 +45,8 @@ pub struct Index {
     /// The numbers of workload pods that started since starts were last taken, by class and by the
     /// name of the node.
     starts: HashMap<(ClassId, Arc<str>), PodStarts>,
+    /// The workload pods that ended on a node since they were last taken.
+    finished: Vec<FinishedPod<ClassId>>,
     /// Placeholders that were preempted from a node since they were last taken.
     preempted: Vec<Preempted>,
     generation: u8,
@@ -72,6 +75,10 @@ pub const SCAN_SECONDS: i64 = 10;
 /// The maximum number of classes and nodes whose starts are kept until a turn takes them: 100,000.
 /// The limit is reached only if no turn takes them.
 const STARTS_MAX: usize = 100_000;
+
+/// The maximum number of ended pods that are kept until a turn takes them: 100,000. The limit is
+/// reached only if no turn takes them.
+const FINISHED_MAX: usize = 100_000;
 
 /// The number of kinds of PodGroups: those of Kubernetes, of the scheduler plugins and of Volcano.
 pub(super) const GANG_KINDS: usize = 3;
@@ -213,6 +220,7 @@ impl Index {
 
     /// Removes a pod.
     pub fn delete_pod(&mut self, pod: &Pod) {
+        self.note_end(pod);
         self.forget_placeholder(pod);
         self.remove(key(pod));
     }
@@ -253,6 +261,22 @@ impl Index {
             started.hidden += 1;
         } else {
             started.waited += 1;
+        }
+    }
+
+    /// Keeps a workload pod that ran on a node, and that ended or is deleted. Pods that had ended
+    /// before they were first observed are left out, because an earlier process may have kept them.
+    fn note_end(&mut self, pod: &Pod) {
+        let Some(&Entry { class: id, node, bound, gated, .. }) = self.pods.get(&key(pod)) else {
+            return;
+        };
+        let is_workload = self.classes.get(id).is_some_and(|class| class.role == Role::Workload);
+        if !bound || !is_workload || self.finished.len() >= FINISHED_MAX {
+            return;
+        }
+        if let Some(finished) = FinishedPod::of(pod, id, self.nodes.name(node), gated) {
+            self.classes.retain(id);
+            self.finished.push(finished);
         }
     }
 
@@ -381,6 +405,20 @@ impl Index {
         for ((id, node), started) in starts {
             if let Some(class) = self.classes.get(id) {
                 taken.push((PodClass::clone(class), node, started));
+            }
+            self.classes.release(id);
+        }
+        taken
+    }
+
+    /// Returns the workload pods that ended on a node since the last call.
+    pub fn take_finished(&mut self) -> Vec<FinishedPod> {
+        let finished = std::mem::take(&mut self.finished);
+        let mut taken = Vec::with_capacity(finished.len());
+        for pod in finished {
+            let id = pod.class;
+            if let Some(class) = self.classes.get(id) {
+                taken.push(pod.with_class(PodClass::clone(class)));
             }
             self.classes.release(id);
         }

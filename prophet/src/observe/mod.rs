@@ -12,6 +12,7 @@
 //! nodes.rs         nodes, and the pods on each
 //! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
 //! schedule.rs      the times at which a CronJob fires
+//! finished.rs      pods that ran on a node and ended
 //! index.rs         the index of pods and nodes, updated by events
 //! workloads.rs     the workloads that a policy selects
 //! world.rs         the index, and the few objects that are stored as they are
@@ -25,6 +26,7 @@ mod announced;
 mod class;
 mod constraints;
 mod devices;
+mod finished;
 mod follow;
 mod index;
 mod karpenter;
@@ -44,6 +46,7 @@ pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::Constraints;
 pub use devices::Device;
 pub(crate) use devices::others;
+pub use finished::FinishedPod;
 pub use follow::Shared;
 pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};

@@ -246,6 +246,25 @@ pub struct PodStatus {
     pub phase: Option<String>,
     pub nominated_node_name: Option<String>,
     pub conditions: Vec<Condition>,
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerStatus {
+    pub state: ContainerState,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    pub terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    pub finished_at: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

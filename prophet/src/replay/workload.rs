@@ -118,7 +118,7 @@ struct Builder {
     classes: Vec<JobClass>,
     by_class: HashMap<JobClass, JobClassId>,
     shapes: Vec<Shape>,
-    by_shape: HashMap<(Resources, AcceleratorKind), ShapeId>,
+    by_shape: HashMap<Shape, ShapeId>,
     known: HashMap<(Work, i32), Result<JobClassId, Reason>>,
 }
 
@@ -210,11 +210,9 @@ impl Builder {
             return *known;
         }
         let class = pods(&job.work, catalog).map(|pods| {
-            let kind = &job.work.accelerator_kind;
-            let pods: Vec<_> = pods
-                .into_iter()
-                .map(|(requests, n)| (self.shape(requests, kind, catalog), n))
-                .collect();
+            let pods = pods.into_iter();
+            let pods = pods.map(|(requests, n)| (self.shape(requests, &job.work, catalog), n));
+            let pods: Vec<_> = pods.collect();
             let nodes_min = self.nodes_min(&pods, catalog);
             let class = JobClass { pods, priority: job.priority, nodes_min };
             let next = self.classes.len();
@@ -237,21 +235,29 @@ impl Builder {
         least.max().unwrap_or(0)
     }
 
-    fn shape(&mut self, requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> ShapeId {
+    fn shape(&mut self, requests: Resources, work: &Work, catalog: &Catalog) -> ShapeId {
         let next = ShapeId::try_from(self.shapes.len()).unwrap_or(ShapeId::MAX);
-        *self.by_shape.entry((requests, kind.clone())).or_insert_with(|| {
-            self.shapes.push(shape(requests, kind, catalog));
+        let shape = shape(requests, work, catalog);
+        *self.by_shape.entry(shape).or_insert_with_key(|shape| {
+            self.shapes.push(shape.clone());
             next
         })
     }
 }
 
-/// The shape of a pod, and the buckets that admit it.
+/// The shape of a pod, with the buckets that admit it.
 ///
-/// Clusters usually taint nodes with accelerators, so a pod that requests none is admitted only to
-/// buckets without accelerators, unless it fits no such bucket.
-fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shape {
-    let shape = Shape::new(requests, kind.clone());
+/// If the log does not have these buckets, they are assumed: clusters usually taint nodes with
+/// accelerators, so a pod that requests none is admitted only to buckets without accelerators,
+/// unless it fits no such bucket.
+fn shape(requests: Resources, work: &Work, catalog: &Catalog) -> Shape {
+    let shape = Shape::new(requests, work.accelerator_kind.clone());
+    if let Some(names) = &work.admits {
+        let buckets = catalog.buckets().iter().enumerate();
+        let admitting =
+            buckets.filter(|(_, bucket)| names.iter().any(|name| **name == bucket.name));
+        return Shape { admits: BucketSet::only(admitting.map(|(id, _)| id)), ..shape };
+    }
     let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
     let without =
         Shape { admits: BucketSet::only((0..catalog.len()).filter(plain)), ..shape.clone() };
@@ -261,8 +267,8 @@ fn shape(requests: Resources, kind: &AcceleratorKind, catalog: &Catalog) -> Shap
 /// The pods of a job as (requests, count), largest first: one pod per unit, or, if the work has a
 /// split, pods of as many units as the bucket that holds the most.
 fn pods(work: &Work, catalog: &Catalog) -> Result<Vec<(Resources, u64)>, Reason> {
-    let Work { units, unit, accelerator_kind, split: how } = work;
-    let one = shape(*unit, accelerator_kind, catalog);
+    let Work { units, unit, split: how, .. } = work;
+    let one = shape(*unit, work, catalog);
     let fits = catalog.buckets_for(&one).map_err(Reason::Unfit)?;
     let buckets = catalog
         .buckets()

@@ -88,7 +88,8 @@ fn job(
     split: Option<Split>,
     priority: i32,
 ) -> Job {
-    let work = Work { units, unit, accelerator_kind: AcceleratorKind::default(), split };
+    let work =
+        Work { units, unit, accelerator_kind: AcceleratorKind::default(), split, admits: None };
     Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
 }
 

@@ -13,6 +13,7 @@
 //! autoscaler.rs   scans, launches, backoff
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
+//! recorded.rs     a cluster of one's own, from its history
 //! oracle.rs       references that know the jobs of the future
 //! rates.rs        a reference that reads past and future arrivals around each moment
 //! log.rs          the record of a run
@@ -38,6 +39,8 @@ mod oracle;
 mod paths;
 mod policy_run;
 mod rates;
+#[cfg(feature = "kubernetes")]
+mod recorded;
 pub(crate) mod report;
 mod settings;
 mod world;
@@ -50,6 +53,8 @@ pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::{KnownJobs, NamedPolicy};
+#[cfg(feature = "kubernetes")]
+pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded};
 pub use report::{write_report, write_table};
 pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{

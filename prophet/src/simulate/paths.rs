@@ -252,6 +252,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             unit,
             accelerator_kind: embedder::AcceleratorKind::default(),
             split: None,
+            admits: None,
         };
         Job { name: "".into(), user: "".into(), submit, runtime, priority: 0, work }
     })

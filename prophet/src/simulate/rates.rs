@@ -119,8 +119,13 @@ mod tests {
         let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
         let job = |after: &i64| {
             let unit = Resources { cpu_millis: 8_000, ..Resources::default() };
-            let work =
-                Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
+            let work = Work {
+                units: 1,
+                unit,
+                accelerator_kind: AcceleratorKind::default(),
+                split: None,
+                admits: None,
+            };
             Job {
                 name: "".into(),
                 user: "".into(),

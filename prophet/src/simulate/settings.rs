@@ -23,6 +23,12 @@ use crate::span::Span;
 pub struct SimulationSettings {
     /// The path of the log. When absent, the example log is read.
     pub trace: Option<String>,
+    /// The location of a history whose finished pods are replayed instead of a log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// The policy of this history, as NAMESPACE.NAME. When absent, the history has only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_policy: Option<String>,
     /// Whether malformed lines of the log are skipped.
     pub lenient: bool,
     /// The start of the window. Jobs submitted from here on count; earlier jobs warm up the state.
@@ -69,6 +75,8 @@ impl Default for SimulationSettings {
     fn default() -> Self {
         Self {
             trace: None,
+            data: None,
+            data_policy: None,
             lenient: false,
             from: None,
             until: None,

@@ -146,6 +146,7 @@ fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
         unit: open.unit,
         accelerator_kind: AcceleratorKind::default(),
         split: None,
+        admits: None,
     };
     let name = format!("{id}/{index}").into();
     let (user, submit) = (Box::default(), open.submit / 1_000_000);

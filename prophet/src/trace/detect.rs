@@ -20,6 +20,8 @@ pub enum Format {
     Borg,
     /// Prophet's job table. `docs/trace-format.md` specifies it.
     Table,
+    /// The finished pods of a history of Prophet. They are not in a file of jobs.
+    History,
 }
 
 impl Format {
@@ -31,6 +33,7 @@ impl Format {
             Self::Openb => "Alibaba openb pods",
             Self::Borg => "Borg 2019 events",
             Self::Table => "job table",
+            Self::History => "history of Prophet",
         }
     }
 }

@@ -137,7 +137,13 @@ fn gpu_work(random: &mut Pcg64Mcg) -> Work {
         memory_bytes: 48 << 30,
         ..Resources::default()
     };
-    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: Some(Split::Full) }
+    Work {
+        units,
+        unit,
+        accelerator_kind: AcceleratorKind::default(),
+        split: Some(Split::Full),
+        admits: None,
+    }
 }
 
 /// A batch job: one or many pods of a few cores each.
@@ -147,5 +153,5 @@ fn cpu_work(random: &mut Pcg64Mcg) -> Work {
     let gib = cores * pick(&[2, 2, 3], random);
     let unit =
         Resources { cpu_millis: cores * 1_000, memory_bytes: gib << 30, ..Resources::default() };
-    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: None }
+    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: None, admits: None }
 }

@@ -1,5 +1,7 @@
 //! The jobs of a log.
 
+use std::sync::Arc;
+
 use embedder::{AcceleratorKind, Resources, Split};
 
 /// A job of a log.
@@ -32,4 +34,6 @@ pub struct Work {
     /// How units are grouped into pods. `None` makes each unit a pod; otherwise, as many units as
     /// an instance holds share a pod.
     pub split: Option<Split>,
+    /// The names of the buckets that admit the pods. `None` if the log does not have them.
+    pub admits: Option<Arc<[Box<str>]>>,
 }

@@ -78,8 +78,13 @@ impl Reader for Openb {
             return Ok(Row::NoSize);
         }
         notes.rounded_up += u64::from(unit.accelerators == 1 && share > 0 && share < 1_000);
-        let work =
-            Work { units: 1, unit, accelerator_kind: AcceleratorKind::default(), split: None };
+        let work = Work {
+            units: 1,
+            unit,
+            accelerator_kind: AcceleratorKind::default(),
+            split: None,
+            admits: None,
+        };
         let name = name("name", field(&fields, self.name, "name")?)?.into();
         Ok(Row::Job(Job { name, user: Box::default(), submit, runtime, priority: 0, work }))
     }

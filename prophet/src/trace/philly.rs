@@ -67,6 +67,7 @@ impl Reader for Philly {
             unit: Resources { accelerators: 1, ..Resources::default() },
             accelerator_kind: AcceleratorKind::default(),
             split: Some(Split::Full),
+            admits: None,
         };
         Ok(Row::Job(Job {
             name: (number - 1).to_string().into(),

@@ -77,6 +77,7 @@ impl Reader for Swf {
             unit,
             accelerator_kind: AcceleratorKind::default(),
             split: Some(Split::Full),
+            admits: None,
         };
         Ok(Row::Job(Job {
             user,

@@ -142,7 +142,7 @@ impl Reader for Table {
             submit,
             runtime,
             priority,
-            work: Work { units, unit, accelerator_kind: kind, split },
+            work: Work { units, unit, accelerator_kind: kind, split, admits: None },
         }))
     }
 }
@@ -198,7 +198,7 @@ fn split(text: Option<&str>) -> Result<Split, TraceFault> {
 pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", COLUMNS.join(","))?;
     for Job { name, user, submit, runtime, priority, work } in jobs {
-        let Work { units, unit, accelerator_kind, split } = work;
+        let Work { units, unit, accelerator_kind, split, .. } = work;
         let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = unit;
         let (pods, units, split) = match split {
             None => (units.to_string(), String::new(), ""),

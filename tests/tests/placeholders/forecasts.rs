@@ -46,6 +46,8 @@ async fn record(folder: &Path, hours: i64) {
             policy: "prophet.batch".into(),
             buckets: BTreeMap::from([("m5.xlarge".into(), bucket)]),
             launches: vec![],
+            finished: vec![],
+            offered: None,
             rest: Map::new(),
         };
         journal.append(&line).await.unwrap();
@@ -114,4 +116,21 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
     world.launched_after_scans(3).await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
     assert!(metrics.contains(waited_for), "each launch is counted once: {metrics}");
+
+    // The pods of both jobs end. Prophet records them, and simulates the cluster from its history.
+    let ran = world.end_pods("default").await;
+    assert_eq!(ran, 4);
+    let history = history.display().to_string();
+    let simulate = ["simulate", "--data", &history, "--policies", "reactive", "--output", "json"];
+    let mut last = (-1, String::new(), String::new());
+    let replayed = wait::until_true("four pods in the history", DEADLINE, async || {
+        last = tests::run(&simulate);
+        Ok(last.2.contains("recorded: 4 pods ended"))
+    });
+    if let Err(error) = replayed.await {
+        panic!("{error:#}: {last:?}\n{}", world.details());
+    }
+    let document: Value = serde_json::from_str(&last.1).unwrap();
+    assert_eq!(document["policies"][0]["pods"], 4);
+    assert_eq!(document["settings"]["catalog"]["instanceTypes"][0]["name"], "m5.xlarge");
 }

@@ -297,6 +297,22 @@ impl World {
         }
     }
 
+    /// Ends the pods of a namespace that are on nodes, as a kubelet would. Returns their number.
+    pub(crate) async fn end_pods(&self, namespace: &str) -> usize {
+        let pods: Api<Pod> = Api::namespaced(self.plane.client(), namespace);
+        let all = pods.list(&ListParams::default()).await;
+        let all = all.unwrap_or_else(|error| panic!("{error:#}")).items;
+        let mut ended = 0;
+        for pod in all.iter().filter(|pod| is_bound(pod)) {
+            let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+            let name = pod.name_any();
+            let patched = pods.patch_status(&name, &PatchParams::default(), &status).await;
+            patched.unwrap_or_else(|error| panic!("{error:#}"));
+            ended += 1;
+        }
+        ended
+    }
+
     pub(crate) async fn nodes(&self) -> Vec<Node> {
         let nodes: Api<Node> = Api::all(self.plane.client());
         let list = nodes.list(&ListParams::default()).await;

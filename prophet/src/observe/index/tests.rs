@@ -56,3 +56,40 @@ fn pods_of_a_gate_and_of_the_first_list_are_not_counted() {
     index.apply_pod(&pod("gated", &[], Some(300)));
     assert_eq!(starts(&mut index), []);
 }
+
+/// Ends a pod, with the end of its container.
+fn ended(mut pod: Pod, phase: &str, seconds: i64) -> Pod {
+    pod.status.phase = Some(phase.into());
+    let statuses = json!([{"state": {"terminated": {"finishedAt": at(seconds)}}}]);
+    pod.status.container_statuses = serde_json::from_value(statuses).unwrap();
+    pod
+}
+
+#[test]
+fn pods_that_end_on_a_node_are_kept_once() {
+    let mut index = listed();
+    index.apply_pod(&pod("a", &[], Some(110)));
+    let done = ended(pod("a", &[], Some(110)), "Succeeded", 500);
+    index.apply_pod(&done);
+    index.apply_pod(&done);
+    index.delete_pod(&done);
+    // The gate held it until it started.
+    index.apply_pod(&pod("gated", &["kueue"], None));
+    index.delete_pod(&pod("gated", &[], Some(300)));
+    index.apply_pod(&pod("gated", &["kueue"], None));
+    index.apply_pod(&pod("gated", &[], Some(300)));
+    index.delete_pod(&pod("gated", &[], Some(300)));
+    // It has no node, or had ended before it was observed.
+    index.apply_pod(&pod("waiting", &[], None));
+    index.delete_pod(&pod("waiting", &[], None));
+    index.apply_pod(&ended(pod("earlier", &[], Some(110)), "Failed", 120));
+    let seconds = |time: DateTime<Utc>| time.timestamp();
+    let finished = index.take_finished().into_iter().map(|pod| {
+        let times = [pod.submitted, pod.started].map(seconds);
+        (pod.owner_name, times, pod.ended.map(seconds))
+    });
+    let expected = [("a", [100, 110], Some(500)), ("gated", [300, 300], None)];
+    let expected = expected.map(|(name, times, end)| (name.to_owned(), times, end));
+    assert_eq!(finished.collect::<Vec<_>>(), expected);
+    assert_eq!(index.take_finished(), []);
+}

@@ -1,9 +1,9 @@
 //! Converts lines to rows of a Parquet file, and back.
 //!
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
-//! Shapes, launches and unknown fields are columns of JSON text. The first row of a line holds the
-//! fields that belong to the whole line (`launches`, `line_rest`). A line without buckets is one
-//! row without a bucket.
+//! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
+//! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
+//! `offered`, `line_rest`). A line without buckets is one row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -44,6 +44,8 @@ const SCHEMA: &str = "
         optional binary launches (STRING);
         optional binary rest (STRING);
         optional binary line_rest (STRING);
+        optional binary finished (STRING);
+        optional binary offered (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -54,7 +56,12 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 5] = ["room", "arrivals", "launches", "rest", "line_rest"];
+const TEXTS: [&str; 7] =
+    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered"];
+
+/// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
+/// which are then empty.
+const TEXTS_MIN: usize = 5;
 
 /// The key of the file's metadata that holds the version of the format.
 const VERSION_KEY: &str = "prophet.version";
@@ -74,7 +81,7 @@ pub(crate) struct Row {
     /// In the order of [`COUNTS`].
     counts: [Option<i64>; COUNTS.len()],
     /// In the order of [`TEXTS`].
-    texts: [Option<String>; 5],
+    texts: [Option<String>; TEXTS.len()],
 }
 
 impl Row {
@@ -91,7 +98,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
         policy: line.policy.clone(),
         bucket: None,
         counts: [None; COUNTS.len()],
-        texts: [const { None }; 5],
+        texts: [const { None }; TEXTS.len()],
     };
     let mut rows = Vec::with_capacity(line.buckets.len().max(1));
     for (name, bucket) in &line.buckets {
@@ -105,6 +112,8 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 text(rest, rest.is_empty())?,
                 None,
+                None,
+                None,
             ],
             ..empty.clone()
         });
@@ -114,6 +123,8 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     }
     rows[0].texts[2] = text(&line.launches, line.launches.is_empty())?;
     rows[0].texts[4] = text(&line.rest, line.rest.is_empty())?;
+    rows[0].texts[5] = text(&line.finished, line.finished.is_empty())?;
+    rows[0].texts[6] = text(&line.offered, line.offered.is_none())?;
     Ok(rows)
 }
 
@@ -132,6 +143,8 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
         policy: first.policy.clone(),
         buckets: std::collections::BTreeMap::new(),
         launches: json(first, 2)?,
+        finished: json(first, 5)?,
+        offered: json(first, 6)?,
         rest: json(first, 4)?,
     };
     for row in rows {
@@ -338,8 +351,10 @@ fn read_group(group: &dyn RowGroupReader) -> ParquetResult<VecDeque<Row>> {
         counts.push(column.into_iter());
     }
     let mut columns = Vec::new();
-    for name in TEXTS {
-        columns.push(texts(group, name)?.into_iter());
+    for (at, name) in TEXTS.into_iter().enumerate() {
+        let is_absent = at >= TEXTS_MIN && !has_column(group, name);
+        let column = if is_absent { vec![None; times.len()] } else { texts(group, name)? };
+        columns.push(column.into_iter());
     }
     let missing = || ParquetError::General("a row without time or policy".into());
     let mut rows = VecDeque::with_capacity(times.len());
@@ -431,8 +446,10 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_earlier_builds_did_not_write_are_zero() {
-        let schema: Vec<&str> = SCHEMA.lines().filter(|line| !line.contains("pods_")).collect();
+    fn columns_that_earlier_builds_did_not_write_are_zero_or_empty() {
+        let added = [&COUNTS[COUNTS_MIN..], &TEXTS[TEXTS_MIN..]].concat();
+        let is_added = |line: &&str| added.iter().any(|name| line.contains(name));
+        let schema: Vec<&str> = SCHEMA.lines().filter(|line| !is_added(line)).collect();
         let schema = Arc::new(parse_message_type(&schema.join("\n")).unwrap());
         let version = KeyValue::new(VERSION_KEY.into(), VERSION.to_string());
         let properties =
@@ -448,7 +465,7 @@ mod tests {
         for count in &row.counts[..COUNTS_MIN] {
             write::<Int64Type, _>(&mut group, std::iter::once(*count), true).unwrap();
         }
-        for text in &row.texts {
+        for text in &row.texts[..TEXTS_MIN] {
             let text = text.as_deref().map(bytes);
             write::<ByteArrayType, _>(&mut group, std::iter::once(text), true).unwrap();
         }
@@ -456,6 +473,7 @@ mod tests {
         let line = reader(&writer.into_inner().unwrap()).unwrap().next().unwrap().unwrap();
         let bucket = &line.buckets["m5.large"];
         assert_eq!((bucket.demand, bucket.pods_hidden, bucket.pods_waited), (4, 0, 0));
+        assert_eq!((line.finished, line.offered), (vec![], None));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use embedder::{Bucket, BucketId, Catalog, Shape};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::finished::{FinishedPods, Offered};
 use super::shape_key::{parse_shape_key, shape_key};
 use crate::record::shapes::Shapes;
 use crate::record::sum_by_key;
@@ -34,6 +35,12 @@ pub struct Line {
     /// Launches that ended since the last tick.
     #[serde(default)]
     pub launches: Vec<EndedLaunch>,
+    /// Pods that ended since the last tick.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finished: Vec<FinishedPods>,
+    /// The buckets on offer, in the first line of a day, after a start and after a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -249,6 +256,8 @@ impl Line {
                 .zip(lines)
                 .collect(),
             launches,
+            finished: Vec::new(),
+            offered: None,
             rest: Map::new(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! line.rs       converts a tick to a line of JSON, and back
+//! finished.rs   pods that ended, and buckets on offer, as lines contain them
 //! shape_key.rs  converts a shape to a text, and back
 //! place.rs      the location: a folder, or a prefix in an S3 bucket
 //! journal.rs    appends lines (file.rs: to a file, atomically; removes a torn last line)
@@ -14,6 +15,7 @@ mod archive;
 mod columns;
 mod fault;
 mod file;
+mod finished;
 mod journal;
 mod line;
 mod place;
@@ -25,6 +27,7 @@ mod shape_key;
 
 pub use archive::{Compaction, Export, export};
 pub use fault::{HistoryError, HistoryFault, HistoryFaultKind};
+pub use finished::{FinishedPods, Offered, OfferedBucket, OfferedGroup};
 pub use journal::{Appended, Journal};
 pub use line::{
     BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, VERSION,

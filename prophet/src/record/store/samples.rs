@@ -6,11 +6,14 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use placeholders::Objective;
 use proptest::collection::{btree_map, vec};
+use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use super::finished::{FinishedPods, Offered};
 use super::journal::{Appended, Journal};
 use super::line::{BucketLine, EndedLaunch, LaunchEnd, Line, VERSION};
 use super::place::Place;
@@ -73,6 +76,26 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         policy: "batch.night".into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![launch],
+        finished: vec![finished(time)],
+        offered: None,
+        rest: Map::new(),
+    }
+}
+
+/// Two pods that ended at `ended`.
+pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
+    FinishedPods {
+        job: "0e1f4a52-0c3c-4b7e-9f3a-5d5a7a1c2b3d".into(),
+        owner_kind: "Job".into(),
+        name: None,
+        shape: "cpu_millis=4000,pods=1".into(),
+        priority: 0,
+        bucket: Some("m5.large".into()),
+        pods: 2,
+        submitted: ended - TimeDelta::seconds(400),
+        started: ended - TimeDelta::seconds(300),
+        ended,
+        waited: true,
         rest: Map::new(),
     }
 }
@@ -80,14 +103,15 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
 /// Generates arbitrary lines of the policy batch.night, in the order of time, some with unknown
 /// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
-    let one =
-        (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), vec(launch(), 0..3), rest());
+    let whole = (vec(launch(), 0..3), vec(ran(), 0..3), option::of(offered()), rest());
+    let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), whole);
     vec(one, how_many).prop_map(|parts| {
         // The distance between lines is up to 2.3 days, so that the lines fall on several days.
         let mut time = at(0, 0);
-        let line = |(step, buckets, launches, rest)| {
+        let line = |(step, buckets, (launches, finished, offered, rest))| {
             time += TimeDelta::microseconds(step * 1_000);
-            Line { v: VERSION, time, policy: "batch.night".into(), buckets, launches, rest }
+            let policy = "batch.night".into();
+            Line { v: VERSION, time, policy, buckets, launches, finished, offered, rest }
         };
         parts.into_iter().map(line).collect()
     })
@@ -114,6 +138,23 @@ fn launch() -> impl Strategy<Value = EndedLaunch> {
             EndedLaunch { bucket, group, requested, end, rest }
         },
     )
+}
+
+fn ran() -> impl Strategy<Value = FinishedPods> {
+    (".{0,9}", option::of(".{0,9}"), any::<u64>(), 0..2_000_000_000_i64, rest()).prop_map(
+        |(shape, name, pods, ended, rest)| {
+            let ended = DateTime::from_timestamp(ended, 0).unwrap();
+            FinishedPods { name, shape, pods, rest, ..finished(ended) }
+        },
+    )
+}
+
+fn offered() -> impl Strategy<Value = Offered> {
+    (1..4_usize, any::<u32>(), rest()).prop_map(|(buckets, dollars, rest)| {
+        let catalog = catalog(&["a", "g", "c/spot"][..buckets]);
+        let objective = Objective::WaitCost(f64::from(dollars) / 4.0);
+        Offered { rest, ..Offered::new(&catalog, objective) }
+    })
 }
 
 /// Fields that no version of the format has.

@@ -1,0 +1,121 @@
+//! What the history has of what ran in the cluster: the pods that ended, and the buckets on offer.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, SubsecRound as _, Utc};
+use embedder::Catalog;
+use placeholders::Objective;
+use serde_json::Map;
+
+use super::gather::{View, by_type, place};
+use super::surroundings::Surroundings;
+use crate::catalog::Offers;
+use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
+use crate::record::store::{FinishedPods, Offered, shape_key};
+
+/// The most entries of ended pods in a line. More of them wait for the next line, because the
+/// length of a line is limited.
+const LINE_MAX: usize = 5_000;
+
+/// The most entries that wait for a line. Further ones are dropped, because they would fill the
+/// memory.
+const WAITING_MAX: usize = 100_000;
+
+/// What a policy's history does not have yet.
+#[derive(Default)]
+pub(super) struct Finished {
+    pods: Vec<FinishedPods>,
+    /// The buckets on offer that the history had last, and the day of their line.
+    offered: Option<(NaiveDate, Offered)>,
+}
+
+impl Finished {
+    /// Notes the policy's pods that ended since the last turn.
+    pub(super) fn note(
+        &mut self,
+        around: &Surroundings<'_>,
+        (index, offers, workloads): (&Index, &Arc<Offers>, &Workloads),
+        view: &mut View,
+        now: DateTime<Utc>,
+    ) {
+        let by_type = by_type(offers);
+        let before = self.pods.len();
+        for pod in around.finished.iter().filter(|pod| workloads.select(&pod.class)) {
+            let facts = index.nodes().by_name(&pod.node).and_then(|slot| slot.facts.as_ref());
+            let bucket = facts.and_then(|facts| place(facts, offers, &by_type));
+            let bucket = bucket.map(|(bucket, _)| offers.catalog.buckets()[bucket].name.clone());
+            let shape = shape_key(&view.shape(&pod.class, offers), &offers.catalog);
+            let with_name = around.config.record_names;
+            self.pods.push(record(pod, shape, bucket, with_name, now));
+        }
+        let mut new = self.pods.split_off(before);
+        new.sort_by(|a, b| {
+            let key = |pods: &FinishedPods| (pods.ended, pods.submitted, pods.started);
+            (key(a), &a.job, &a.shape).cmp(&(key(b), &b.job, &b.shape))
+        });
+        for pods in new {
+            match self.pods.last_mut().filter(|last| alike(last, &pods)) {
+                Some(last) => last.pods = last.pods.saturating_add(pods.pods),
+                None => self.pods.push(pods),
+            }
+        }
+        if self.pods.len() > WAITING_MAX {
+            let dropped = self.pods.len() - WAITING_MAX;
+            tracing::warn!(dropped, "finished pods are not recorded: too many wait");
+            self.pods.truncate(WAITING_MAX);
+        }
+    }
+
+    /// Takes the ended pods of the next line.
+    pub(super) fn take(&mut self) -> Vec<FinishedPods> {
+        let most = self.pods.len().min(LINE_MAX);
+        self.pods.drain(..most).collect()
+    }
+
+    /// The buckets on offer, if the line at `time` is to have them.
+    pub(super) fn offered(
+        &mut self,
+        time: DateTime<Utc>,
+        catalog: &Catalog,
+        objective: Objective,
+    ) -> Option<Offered> {
+        let new = (time.date_naive(), Offered::new(catalog, objective));
+        let changed = self.offered.as_ref() != Some(&new);
+        changed.then(|| self.offered.insert(new).1.clone())
+    }
+
+    /// Forgets the ended pods, because another replica records them.
+    pub(super) fn clear(&mut self) {
+        self.pods.clear();
+    }
+}
+
+fn record(
+    pod: &FinishedPod,
+    shape: String,
+    bucket: Option<String>,
+    with_name: bool,
+    now: DateTime<Utc>,
+) -> FinishedPods {
+    let FinishedPod { class, job, owner_kind, owner_name, submitted, started, .. } = pod;
+    FinishedPods {
+        job: job.clone(),
+        owner_kind: owner_kind.clone(),
+        name: with_name.then(|| format!("{}/{owner_name}", class.namespace)),
+        shape,
+        priority: class.priority,
+        bucket,
+        pods: 1,
+        submitted: *submitted,
+        started: *started,
+        ended: pod.ended.unwrap_or(now).min(now).trunc_subsecs(0).max(*started),
+        waited: (*started - *submitted).num_seconds() > SCAN_SECONDS,
+        rest: Map::new(),
+    }
+}
+
+/// Whether two records differ at most in the number of pods.
+fn alike(a: &FinishedPods, b: &FinishedPods) -> bool {
+    let one = |pods: &FinishedPods| FinishedPods { pods: 1, ..pods.clone() };
+    one(a) == one(b)
+}

@@ -1,0 +1,177 @@
+//! What ran in the cluster, as lines of the history contain it: the pods that ended, and the
+//! buckets that were on offer. `prophet simulate --data` replays a cluster from them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resource,
+    Resources, UNLIMITED,
+};
+use placeholders::Objective;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Batch pods of one job that are alike and ran at the same time in one bucket.
+///
+/// Times are in whole seconds, as in the API of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinishedPods {
+    /// The UID of the object that controls the pods, or of the pod if none does.
+    pub job: String,
+    /// The kind of this object, such as `Job`.
+    pub owner_kind: String,
+    /// NAMESPACE/NAME of this object. Absent unless the operator allows names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The key of the shape of each pod.
+    pub shape: String,
+    /// The priority of the pods.
+    #[serde(default)]
+    pub priority: i32,
+    /// The bucket of their nodes. Absent if the nodes were in no bucket or are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<String>,
+    /// The number of pods.
+    pub pods: u64,
+    /// When the pods were created. Pods that a scheduling gate held count as submitted when they
+    /// started, because they waited for the gate, too.
+    pub submitted: DateTime<Utc>,
+    /// When the pods were bound to nodes.
+    pub started: DateTime<Utc>,
+    /// When the pods ended.
+    pub ended: DateTime<Utc>,
+    /// Whether the pods waited longer than one scan of the autoscaler.
+    pub waited: bool,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// The buckets that a policy could use, and its objective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The buckets, in the order of the catalog.
+    pub buckets: Vec<OfferedBucket>,
+    /// How the policy weighs waiting against idle nodes.
+    pub objective: Objective,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A bucket on offer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfferedBucket {
+    /// The name.
+    pub name: String,
+    /// The capacity type.
+    pub capacity_type: CapacityType,
+    /// The kind of its accelerators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator_kind: Option<String>,
+    /// The allocatable resources of one instance, by the names that shapes have. Resources without
+    /// a limit are absent.
+    pub allocatable: BTreeMap<String, u64>,
+    /// The price of one instance for one hour, in millionths of a dollar.
+    pub hourly_micro_dollars: u64,
+    /// The groups of nodes.
+    pub groups: Vec<OfferedGroup>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A group of nodes of a bucket on offer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfferedGroup {
+    /// The name.
+    pub name: String,
+    /// The placement group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group: Option<String>,
+    /// The minimum number of nodes.
+    #[serde(default)]
+    pub min: u64,
+    /// The maximum number of nodes. Absent if there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+impl Offered {
+    /// The record of a catalog.
+    pub fn new(catalog: &Catalog, objective: Objective) -> Self {
+        let buckets = catalog.buckets().iter().map(OfferedBucket::new).collect();
+        Self { buckets, objective, rest: Map::new() }
+    }
+
+    /// The catalog.
+    ///
+    /// # Errors
+    /// There is no bucket, or a name occurs twice.
+    pub fn catalog(&self) -> Result<Catalog, CatalogError> {
+        Catalog::new(self.buckets.iter().map(OfferedBucket::bucket).collect())
+    }
+}
+
+impl OfferedBucket {
+    fn new(bucket: &Bucket) -> Self {
+        let Bucket { name, capacity_type, accelerator_kind, allocatable, hourly, groups } = bucket;
+        let amounts = Resource::ALL.into_iter().zip(allocatable.components());
+        let limited = amounts.filter(|(_, amount)| *amount != UNLIMITED);
+        let kind = (allocatable.accelerators > 0).then(|| accelerator_kind.as_str().to_owned());
+        Self {
+            name: name.clone(),
+            capacity_type: *capacity_type,
+            accelerator_kind: kind,
+            allocatable: limited.map(|(name, amount)| (name.label().into(), amount)).collect(),
+            hourly_micro_dollars: hourly.0,
+            groups: groups.iter().map(OfferedGroup::new).collect(),
+            rest: Map::new(),
+        }
+    }
+
+    fn bucket(&self) -> Bucket {
+        let amount = |name: Resource| self.allocatable.get(name.label()).copied();
+        let kind = self.accelerator_kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
+        Bucket {
+            name: self.name.clone(),
+            capacity_type: self.capacity_type,
+            accelerator_kind: AcceleratorKind::new(kind),
+            allocatable: Resources::of(Resource::ALL.map(|name| amount(name).unwrap_or(UNLIMITED))),
+            hourly: MicroDollars(self.hourly_micro_dollars),
+            groups: self.groups.iter().map(OfferedGroup::group).collect(),
+        }
+    }
+}
+
+impl OfferedGroup {
+    fn new(group: &Group) -> Self {
+        let Group { name, placement_group, min, max } = group.clone();
+        let max = (max != UNLIMITED).then_some(max);
+        Self { name, placement_group, min, max, rest: Map::new() }
+    }
+
+    fn group(&self) -> Group {
+        let Self { name, placement_group, min, max, .. } = self.clone();
+        Group { name, placement_group, min, max: max.unwrap_or(UNLIMITED) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::store::samples;
+
+    #[test]
+    fn a_catalog_survives_its_record() {
+        let catalog = samples::catalog(&["m5.large", "g5.xlarge", "m5.xlarge/spot/team=a"]);
+        let offered = Offered::new(&catalog, Objective::WaitCost(2.5));
+        let text = serde_json::to_string(&offered).unwrap();
+        let read: Offered = serde_json::from_str(&text).unwrap();
+        assert_eq!((&read, read.catalog()), (&offered, Ok(catalog)));
+    }
+}
