@@ -77,7 +77,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         method,
         ladder: Ladder::default(),
         ladder_first: false,
-        lead: LEAD,
+        leads: vec![LEAD; catalog.len()],
         objective: Objective::default(),
         model: ModelSource::Pretrained,
     }

@@ -38,6 +38,8 @@ pub struct Outcome {
     pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
+    /// The lead time of the forecast in seconds, by bucket.
+    pub lead_seconds: Vec<i64>,
     /// The assumed launch latency in seconds, by bucket and then by group.
     pub launch_seconds: Vec<Vec<i64>>,
     /// The names of nodes that pods outside batch demand took from placeholders since the last

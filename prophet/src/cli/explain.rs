@@ -120,6 +120,7 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
         demand,
         announced,
         outlook,
+        lead_seconds,
         expert,
         target,
         placeholders,
@@ -132,8 +133,8 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
     let quantiles: Vec<String> =
         outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
-    let _ =
-        writeln!(text, "    new nodes needed within the launch latency: {}", quantiles.join(", "));
+    let quantiles = quantiles.join(", ");
+    let _ = writeln!(text, "    new nodes needed within {lead_seconds}s: {quantiles}");
     if !expert.is_empty() {
         let _ = writeln!(text, "    carrier of the forecast: {expert}");
     }

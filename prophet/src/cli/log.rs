@@ -287,6 +287,7 @@ fn read_recorded(settings: &SimulationSettings) -> anyhow::Result<Recorded> {
 }
 
 #[cfg(not(feature = "kubernetes"))]
+#[expect(clippy::unused_self, reason = "the other builds use it")]
 impl LogArgs {
     fn take_over_recorded(&self, _: &mut SimulationSettings) -> anyhow::Result<()> {
         Err(usage::conflict(NO_HISTORY))

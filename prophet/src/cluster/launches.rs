@@ -31,7 +31,11 @@ pub struct Launches {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
+    /// The latencies of launches for placeholders, oldest first.
     seconds: VecDeque<i64>,
+    /// The latencies of launches for which pods waited, oldest first, from the creation of the
+    /// oldest pod on.
+    waited: VecDeque<i64>,
     failures: u32,
     backoff_until: Option<DateTime<Utc>>,
 }
@@ -42,16 +46,13 @@ impl Launches {
         let group = self.groups.entry(launch.group.clone()).or_default();
         match launch.end {
             LaunchEnd::Ready(ready) => {
-                if group.seconds.len() == LAUNCHES_MAX {
-                    group.seconds.pop_front();
-                }
-                group.seconds.push_back((ready - launch.requested).num_seconds().max(0));
+                push(&mut group.seconds, (ready - launch.requested).num_seconds());
                 group.failures = 0;
                 group.backoff_until = None;
             }
-            // The time of the request is unknown: it is taken from the node's pods, which may have
-            // waited for another reason first.
-            LaunchEnd::WaitedFor(_) => {}
+            LaunchEnd::WaitedFor(at) => {
+                push(&mut group.waited, (at - launch.requested).num_seconds());
+            }
             LaunchEnd::Failed(failed) => {
                 let (first, most) = BACKOFF_MINUTES;
                 let minutes = first.saturating_mul(1 << group.failures.min(8)).min(most);
@@ -63,8 +64,12 @@ impl Launches {
 
     /// The launch latency of a group in seconds: the decayed quantile of its past launches. `None`
     /// if no launch of it was observed.
+    ///
+    /// Launches for which pods waited count only until the first launch for a placeholder, because
+    /// such a pod may have waited for another reason before the node was requested.
     pub fn latency_seconds(&self, group: &str) -> Option<i64> {
-        let seconds = &self.groups.get(group)?.seconds;
+        let Group { seconds, waited, .. } = self.groups.get(group)?;
+        let seconds = if seconds.is_empty() { waited } else { seconds };
         let mut weight = 1.0;
         let mut weighed: Vec<(i64, f64)> = Vec::with_capacity(seconds.len());
         for &latency in seconds.iter().rev() {
@@ -88,6 +93,14 @@ impl Launches {
             .and_then(|group| group.backoff_until)
             .is_some_and(|until| now < until)
     }
+}
+
+/// Adds a latency. The oldest one is forgotten if there are too many.
+fn push(latencies: &mut VecDeque<i64>, seconds: i64) {
+    if latencies.len() == LAUNCHES_MAX {
+        latencies.pop_front();
+    }
+    latencies.push_back(seconds.max(0));
 }
 
 #[cfg(test)]
@@ -121,6 +134,16 @@ mod tests {
         launches.learn(&launch(0, LaunchEnd::Ready(at(200))));
         launches.learn(&launch(0, LaunchEnd::Ready(at(250))));
         assert_eq!(launches.latency_seconds("g"), Some(250));
+    }
+
+    #[test]
+    fn the_waiting_of_pods_counts_until_a_placeholder_was_launched() {
+        let mut launches = Launches::default();
+        launches.learn(&launch(0, LaunchEnd::WaitedFor(at(200))));
+        assert_eq!(launches.latency_seconds("g"), Some(200));
+        launches.learn(&launch(300, LaunchEnd::Ready(at(390))));
+        launches.learn(&launch(400, LaunchEnd::WaitedFor(at(900))));
+        assert_eq!(launches.latency_seconds("g"), Some(90));
     }
 
     #[test]

@@ -134,9 +134,9 @@ impl PolicyController {
         Ok(())
     }
 
-    /// The lead time of the policy's forecasts, in seconds.
+    /// The longest lead time of the policy's forecasts, in seconds.
     pub(super) fn lead_seconds(&self) -> Option<i64> {
-        self.control.as_ref().map(|(config, _)| config.lead.seconds)
+        self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
     }
 
     /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
@@ -326,19 +326,22 @@ impl PolicyController {
         offers: &Offers,
         config: &Config,
     ) -> ForecasterConfig {
-        let groups = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
-        let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
         // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A
         // launch that took longer than the limit counts as the limit, so that one shortage does not
         // stretch the lead time of all buckets to hours.
         let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
-        let latency = seen.map_or(config.launch_seconds, rounded);
+        let lead = |bucket: &Bucket| {
+            let groups = bucket.groups.iter();
+            let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
+            let latency = seen.map_or(config.launch_seconds, rounded);
+            Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
+        };
         ForecasterConfig {
+            leads: offers.catalog.buckets().iter().map(lead).collect(),
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),
             ladder_first: settings.ladder_first,
-            lead: Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS),
             objective: settings.policy.objective,
             model: config.model.clone(),
         }
@@ -386,8 +389,7 @@ impl PolicyController {
             members.iter().all(|member| world.backoff.contains(member))
                 || self.launches.backs_off(&buckets[bucket].groups[group].name, now)
         };
-        let lead = self.control.as_ref().map_or(0, |(config, _)| config.lead.seconds);
-        let window = (now.timestamp(), lead);
+        let window = (now.timestamp(), self.lead_seconds().unwrap_or(0));
         let (index, workloads) = (&world.index, &settings.workloads);
         let seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
         let Seen { cluster, mut standing, ready, held_back, unfit } = seen;
@@ -470,10 +472,11 @@ impl PolicyController {
             return;
         }
         outcome.objective = settings.policy.objective;
+        outcome.lead_seconds = of.leads.iter().map(|lead| lead.seconds).collect();
         if outcome.blind {
             let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
             let now = outcome.observed.time;
-            let headroom = self.blindness.headroom(names, of.lead.seconds, now);
+            let headroom = self.blindness.headroom(names, of.longest_lead_seconds(), now);
             outcome.turn = headroom.map(|headroom| {
                 control.outdated_turn(&outcome.observed, &settings.policy, &headroom)
             });

@@ -64,6 +64,9 @@ pub struct BucketStatus {
     /// The forecast of the new nodes that arrivals need within the lead time: the quantiles `p50`,
     /// `p90` and `p99`, and `held`, the number that the objective selects before limits.
     pub outlook: BTreeMap<String, u64>,
+    /// The lead time of the forecast in seconds: the launch latency of the bucket's slowest group,
+    /// one tick, and one scan of the autoscaler, in whole ticks.
+    pub lead_seconds: u64,
     /// The ensemble's carrier: the expert whose forecast is held, with its weight and its cost in
     /// dollars per day. Empty for methods other than the ensemble.
     pub expert: String,

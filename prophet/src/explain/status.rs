@@ -70,6 +70,11 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
             announced: turn.demand.announced.get(id).copied().unwrap_or(0),
             outlook: quantiles.into_iter().chain([held]).collect(),
+            lead_seconds: outcome
+                .lead_seconds
+                .get(id)
+                .and_then(|seconds| u64::try_from(*seconds).ok())
+                .unwrap_or(0),
             expert: outlook.carrier.map(|carrier| carrier.to_string()).unwrap_or_default(),
             target: bucket.target,
             placeholders: standing.iter().map(|group| group.placeholders).sum(),

@@ -1,5 +1,7 @@
 //! The configuration of a forecaster, and its construction.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::Catalog;
 use placeholders::Objective;
@@ -7,13 +9,14 @@ use placeholders::Objective;
 use super::calibrated::Calibrated;
 use super::demand_ahead::DemandForecaster;
 use super::ensemble::Ensemble;
-use super::lead::Lead;
+use super::lead::{Lead, rounded};
 use super::method::Method;
 use super::methods::{
     Arima, AutopilotMl, HoltWinters, Increments, Ladder, LadderForecaster, LastValue, MovingWindow,
     Mstl, Paths, Scenario, Seasonal, StateForecaster,
 };
 use super::onnx::{ModelSource, Onnx};
+use super::per_lead::PerLead;
 use super::question::Forecaster;
 
 /// The configuration of a forecaster. When any field changes, the forecaster learns anew.
@@ -27,8 +30,9 @@ pub struct ForecasterConfig {
     pub ladder: Ladder,
     /// Whether the ensemble starts with the steps of the ladder, until the history suffices.
     pub ladder_first: bool,
-    /// The lead time that forecasts cover.
-    pub lead: Lead,
+    /// The lead time that the forecast of each bucket covers. If there are more than three, some
+    /// are rounded up to the next one.
+    pub leads: Vec<Lead>,
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
@@ -53,27 +57,47 @@ impl ForecasterConfig {
     /// Like [`Self::forecaster`], for a forecaster that also forecasts demand itself.
     pub fn demand_forecaster(&self, from: DateTime<Utc>) -> Box<dyn DemandForecaster> {
         let since = from.checked_sub_signed(SCORED).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        let method = self.uncalibrated(since);
+        let leads = rounded(self.leads.clone());
+        let distinct: Vec<Lead> =
+            leads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut forecasters = distinct.iter().map(|lead| self.with_lead(*lead, since));
+        if distinct.len() == 1
+            && let Some(only) = forecasters.next()
+        {
+            return only;
+        }
+        let of = leads.iter().filter_map(|lead| distinct.binary_search(lead).ok());
+        Box::new(PerLead::new(forecasters.collect(), of.collect()))
+    }
+
+    /// The longest lead time of a bucket, in seconds.
+    pub fn longest_lead_seconds(&self) -> i64 {
+        self.leads.iter().map(|lead| lead.seconds).max().unwrap_or(0)
+    }
+
+    fn with_lead(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
+        let method = self.uncalibrated(lead, since);
         match self.objective {
             Objective::Quantile(quantile)
                 if self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method) =>
             {
-                Box::new(Calibrated::new(method, quantile, self.catalog.len(), self.lead, since))
+                Box::new(Calibrated::new(method, quantile, self.catalog.len(), lead, since))
             }
             _ => method,
         }
     }
 
-    /// Builds a forecaster whose quantiles are not calibrated. Experts are scored from `since` on.
-    pub fn uncalibrated(&self, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
-        let (catalog, lead) = (&self.catalog, self.lead);
+    /// Builds a forecaster for one lead time whose quantiles are not calibrated. Experts are scored
+    /// from `since` on.
+    pub fn uncalibrated(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
+        let catalog = &self.catalog;
         match self.method {
             Method::Ensemble => {
                 let mut ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
                 if self.ladder_first {
                     ensemble = ensemble.with_ladder_first();
                 }
-                Box::new(ensemble.with_model(self.onnx()).scoring_since(since))
+                Box::new(ensemble.with_model(self.onnx(lead)).scoring_since(since))
             }
             Method::Scenario => Box::new(Scenario::new(lead, false)),
             Method::ScenarioArrivals => Box::new(Scenario::new(lead, true)),
@@ -83,7 +107,7 @@ impl ForecasterConfig {
             Method::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
             Method::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
             Method::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
-            Method::Onnx => Box::new(self.onnx()),
+            Method::Onnx => Box::new(self.onnx(lead)),
             Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
             Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
@@ -91,7 +115,7 @@ impl ForecasterConfig {
         }
     }
 
-    fn onnx(&self) -> Onnx {
-        Onnx::new(self.model.clone(), &self.catalog, self.lead)
+    fn onnx(&self, lead: Lead) -> Onnx {
+        Onnx::new(self.model.clone(), &self.catalog, lead)
     }
 }

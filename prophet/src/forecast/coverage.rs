@@ -39,12 +39,13 @@ fn outcomes(
 ) -> Vec<Vec<Outcome>> {
     let catalog = settings.catalog.as_ref().unwrap().catalog().unwrap();
     let (lead, objective) = (settings.lead(), Objective::Quantile(quantile));
+    let leads = vec![lead; catalog.len()];
     let config =
-        ForecasterConfig { catalog: catalog.clone(), lead, ..sample::config(method, objective) };
+        ForecasterConfig { catalog: catalog.clone(), leads, ..sample::config(method, objective) };
     let mut forecaster = if calibrated {
         config.demand_forecaster(DateTime::UNIX_EPOCH)
     } else {
-        config.uncalibrated(DateTime::UNIX_EPOCH)
+        config.uncalibrated(lead, DateTime::UNIX_EPOCH)
     };
     let first = jobs.iter().map(|job| job.submit).min().unwrap();
     let mut history = History::new(&catalog);

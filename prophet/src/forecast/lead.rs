@@ -1,11 +1,13 @@
 //! The lead time: the window that a forecast covers.
 
+use std::collections::BTreeSet;
+
 /// The lead time: from now until a node that is ordered at the next decision is ready.
 ///
 /// The lead time is a whole number of ticks, because needs are counted from tick to tick. A launch
 /// latency that varies by seconds must also not change the lead time, because every method learns
 /// anew after each change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lead {
     /// Its length in seconds: a multiple of `tick_seconds`, at least `tick_seconds`.
     pub seconds: i64,
@@ -43,6 +45,23 @@ impl Lead {
     }
 }
 
+/// The most lead times of a forecaster. Each more costs as much time and memory as the first.
+const DISTINCT_MAX: usize = 3;
+
+/// Rounds lead times up to each other until at most three are distinct. Each time, the two that
+/// differ the least become the longer one.
+pub(super) fn rounded(mut leads: Vec<Lead>) -> Vec<Lead> {
+    loop {
+        let distinct: BTreeSet<Lead> = leads.iter().copied().collect();
+        let pairs = distinct.iter().zip(distinct.iter().skip(1));
+        let closest = pairs.min_by_key(|(short, long)| long.seconds - short.seconds);
+        let Some((&short, &long)) = closest.filter(|_| distinct.len() > DISTINCT_MAX) else {
+            return leads;
+        };
+        leads.iter_mut().filter(|lead| **lead == short).for_each(|lead| *lead = long);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +82,17 @@ mod tests {
         check(300, 300, 10, 3);
         check(0, 60, 0, 1);
         check(0, 3_600, 10, 2);
+    }
+
+    #[test]
+    fn lead_times_are_rounded_up_until_three_are_distinct() {
+        let leads = |minutes: &[i64]| {
+            let lead = |minutes: &i64| Lead { seconds: 60 * minutes, tick_seconds: 60 };
+            minutes.iter().map(lead).collect::<Vec<Lead>>()
+        };
+        assert_eq!(rounded(leads(&[5, 20, 5, 9])), leads(&[5, 20, 5, 9]));
+        assert_eq!(rounded(leads(&[5, 20, 6, 9, 10])), leads(&[6, 20, 6, 10, 10]));
+        assert_eq!(rounded(vec![]), vec![]);
     }
 
     #[test]

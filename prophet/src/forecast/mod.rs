@@ -7,6 +7,7 @@
 //! ```text
 //! question.rs         the interface of a method: Forecaster, Present, Outlook
 //! lead.rs             the lead time, the window that a forecast covers
+//! per_lead.rs         one forecaster for each lead time, where buckets differ in it
 //! method.rs           the methods by name
 //! config.rs           the configuration of a forecaster, and its construction
 //! learners.rs         a forecaster with the history from which it has learnt
@@ -40,6 +41,7 @@ mod method;
 mod methods;
 mod model_fault;
 pub mod onnx;
+mod per_lead;
 #[cfg(test)]
 mod properties;
 mod question;

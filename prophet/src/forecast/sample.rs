@@ -45,7 +45,7 @@ pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
         method,
         ladder: Ladder::default(),
         ladder_first: false,
-        lead: LEAD,
+        leads: vec![LEAD; catalog().len()],
         objective,
         model: ModelSource::Pretrained,
     }

@@ -67,7 +67,7 @@ pub(crate) fn causal_forecaster(
                 method,
                 ladder: settings.ladder.clone(),
                 ladder_first: false,
-                lead: settings.lead(),
+                leads: vec![settings.lead(); catalog.len()],
                 objective: named_policy.policy(&settings.policy).objective,
                 model: settings.model_source(),
             };

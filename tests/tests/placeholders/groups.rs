@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
 use tests::installed::policy;
@@ -113,4 +114,35 @@ async fn placeholders_stand_only_in_groups_whose_nodes_the_jobs_can_use() {
     world.apply(&[gated("blue", 2), gated("red", 2)].concat()).await;
     world.wait_for_groups(&[("blue", 2), ("red", 2)]).await;
     assert_eq!(world.launched_after_scans(3).await, 4, "{}", world.details());
+}
+
+/// In the mode `Observe`, launch latencies are those for which pods waited. A slow group does not
+/// lengthen the lead time of another bucket.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_bucket_has_the_lead_time_of_its_launches() {
+    let groups = [NodeGroup::new("fast", "m5.xlarge"), NodeGroup::new("slow", "m5.2xlarge")];
+    let world = Plan::of(groups).start(&policy("batch", "{mode: Observe, tick: 10s}")).await;
+    world.joiner.set_latency("slow", Duration::from_secs(20));
+    let leads = |status: &Value| -> Option<[u64; 2]> {
+        let lead = |at: usize| status["buckets"][at]["leadSeconds"].as_u64();
+        Some([lead(0)?, lead(1)?])
+    };
+    // `--launch-latency`, one tick and one scan.
+    world
+        .wait_for_status("batch", "the defaults", |status| leads(status) == Some([200, 200]))
+        .await;
+    let job_on = |name: &str, instance_type: &str| {
+        let selector =
+            format!("nodeSelector: {{node.kubernetes.io/instance-type: {instance_type}}}");
+        job(name, 1).replace("restartPolicy: Never", &format!("restartPolicy: Never, {selector}"))
+    };
+    world.apply(&[job_on("one", "m5.xlarge"), job_on("two", "m5.2xlarge")].concat()).await;
+    let is_learnt = |status: &Value| {
+        leads(status).is_some_and(|[fast, slow]| fast < slow && (50..200).contains(&slow))
+    };
+    world.wait_for_status("batch", "a lead time for each bucket", is_learnt).await;
+    world.joiner.set_latency("fast", Duration::from_secs(40));
+    world.apply(&job_on("three", "m5.xlarge")).await;
+    let follows = |status: &Value| leads(status).is_some_and(|[fast, _]| (70..200).contains(&fast));
+    world.wait_for_status("batch", "the latency that changed", follows).await;
 }
