@@ -152,10 +152,11 @@ fn offers_of(index: &Index) -> Offers {
 /// forecast to plan: the median, the 99th percentile and the first.
 fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead::covering(180, 60, 10);
+    let leads = vec![lead; offers.catalog.len()];
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, model) = (Objective::default(), ModelSource::Pretrained);
     let config =
-        ForecasterConfig { catalog, method, ladder, ladder_first: false, lead, objective, model };
+        ForecasterConfig { catalog, method, ladder, ladder_first: false, leads, objective, model };
     let forecaster = config.forecaster(DateTime::UNIX_EPOCH);
     let mut control = Control::new(forecaster, &offers.catalog, 60);
     let (mut view, workloads) = (View::default(), Workloads::default());
