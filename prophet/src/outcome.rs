@@ -34,6 +34,11 @@ pub struct Outcome {
     pub objective: Objective,
     /// The number of placeholders of the policy's objects, also where no decision was possible.
     pub stands: u64,
+    /// The groups in which placeholders stand that no decision can change, because the policy is
+    /// invalid.
+    pub kept_groups: Vec<String>,
+    /// The cost of these placeholders per hour.
+    pub kept_hourly: MicroDollars,
     /// The decision. `None` if none was possible.
     pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
@@ -48,18 +53,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The names of the groups on offer to the policy.
+    /// The names of the groups that the policy uses: those on offer to it, or those that it keeps.
     pub fn groups(&self) -> impl Iterator<Item = String> + '_ {
         let groups = self.offers.iter().flat_map(|offers| offers.groups.iter().flatten());
-        groups.flat_map(|offer| offer.members.iter().cloned())
+        let offered = groups.flat_map(|offer| offer.members.iter());
+        offered.chain(&self.kept_groups).cloned()
     }
 
     /// The number and the hourly cost of the placeholders that the policy holds: in each bucket
-    /// those of its plan, or those that stand if they are more. The cost has only those of buckets
-    /// on offer.
+    /// those of its plan, or those that stand if they are more, and those that it keeps. The cost
+    /// has only those of groups that still exist.
     pub fn holds(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
-        let (mut placeholders, mut hourly) = (0_u64, 0_u64);
+        let (mut placeholders, mut hourly) = (0_u64, self.kept_hourly.0);
         for (id, bucket) in buckets {
             let planned = self.turn.as_ref().and_then(|turn| turn.plan.buckets.get(id));
             let planned = planned.map_or(0, |bucket| bucket.target);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{Bucket, BucketId, CatalogError};
+use embedder::{Bucket, BucketId, CatalogError, MicroDollars};
 use kube::Resource as _;
 use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
@@ -158,7 +158,9 @@ impl PolicyController {
                 for fault in faults {
                     outcome.fault(Cause::InvalidPolicy, fault);
                 }
-                outcome.stands = stands().replicas();
+                let stands = stands();
+                outcome.stands = stands.replicas();
+                keep_groups(&stands, around, &mut outcome);
                 return outcome;
             }
         };
@@ -537,6 +539,29 @@ impl PolicyController {
         self.unwritten.push(line);
         self.unwritten.write(journal).await.context("failed to write the history")?;
         Ok(())
+    }
+}
+
+/// Keeps the groups of standing placeholders from younger policies, and counts their cost, while
+/// the policy is invalid.
+fn keep_groups(stands: &Stands, around: &Surroundings<'_>, outcome: &mut Outcome) {
+    let comparison = around.config.comparison(around.selected_labels, around.named_parts);
+    let offers = around.groups.offers(&around.shared.world(), &comparison).ok();
+    for (name, replicas) in stands.groups() {
+        let buckets = offers.iter().flat_map(|offers| {
+            offers.catalog.buckets().iter().zip(&offers.groups).flat_map(|(bucket, groups)| {
+                let groups = bucket.groups.iter().zip(groups);
+                groups.map(|(group, offer)| (bucket.hourly, &group.name, &offer.members))
+            })
+        });
+        match buckets.into_iter().find(|(_, group, _)| *group == name) {
+            Some((hourly, _, members)) => {
+                outcome.kept_groups.extend(members.iter().cloned());
+                let cost = outcome.kept_hourly.0.saturating_add(hourly.times(replicas).0);
+                outcome.kept_hourly = MicroDollars(cost);
+            }
+            None => outcome.kept_groups.push(name.into()),
+        }
     }
 }
 

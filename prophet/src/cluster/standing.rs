@@ -86,6 +86,13 @@ impl Stands {
         all.fold(0, u64::saturating_add)
     }
 
+    /// The groups in which the policy has placeholders, with their number.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&str, u64)> {
+        let sets = self.sets.values().map(|(object, _)| object);
+        let all = sets.chain(self.buffers.values()).filter(|object| object.replicas > 0);
+        all.map(|object| (object.group.as_str(), object.replicas))
+    }
+
     /// Why pods of the policy's ReplicaSets cannot be created, without repetitions.
     pub(super) fn refusals(&self) -> BTreeSet<&str> {
         self.sets.values().filter_map(|(object, _)| object.refused.as_deref()).collect()

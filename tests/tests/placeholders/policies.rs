@@ -112,6 +112,17 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
                 || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"]
                     == "m5.2xlarge")
     );
+
+    // An older policy that becomes invalid keeps its placeholders and their groups.
+    world.patch_policy("older", json!({"tick": "0s"})).await;
+    let is_invalid = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["reason"] == "InvalidPolicy")
+    };
+    world.wait_for_status("older", "the invalid field", is_invalid).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
+    world.wait_for_status("younger", "the overlap", overlaps).await;
+    world.wait_for_groups(&[("large", 1), ("small", 2)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
