@@ -53,7 +53,9 @@ pub(super) fn check_watches(
         let effect = effect(name);
         stops |= effect == Effect::Stops;
         if effect != Effect::None {
-            outcome.fault(Cause::WatchFailed, format!("{name}: {error}"));
+            let stale = world.index.is_stale(name);
+            let note = if stale { "; the pods that they announce no longer count" } else { "" };
+            outcome.fault(Cause::WatchFailed, format!("{name}: {error}{note}"));
         }
     }
     for name in world.unlisted().filter(|name| effect(name) == Effect::Stops) {

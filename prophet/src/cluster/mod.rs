@@ -13,6 +13,7 @@
 //! gather.rs        a policy's view of the cluster
 //! checks.rs        a policy's prerequisites in the cluster
 //! blindness.rs     how long watches have been failing, and the headroom that stays
+//! stale.rs         announcements that are out of date, because their watch fails
 //! standing.rs      the standing placeholders, and the writes that change them to the plan
 //! sources.rs       the source of the groups of nodes
 //! templates.rs     the templates of placeholders
@@ -46,6 +47,7 @@ mod retry;
 mod run;
 mod settings;
 mod sources;
+mod stale;
 mod standing;
 mod surroundings;
 mod templates;
@@ -74,6 +76,7 @@ pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
 use self::sources::{EVERY_SECONDS, follow_groups};
 pub use self::sources::{GroupSource, Groups};
+use self::stale::Stale;
 use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
 use self::yielding::{Yield, Yielding, nodes_for};
@@ -114,6 +117,7 @@ pub struct Operator {
     named_parts: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,
+    stale: Stale,
     health: Arc<Health>,
     explain: Explain,
 }
@@ -143,6 +147,7 @@ impl Operator {
             named_parts: BTreeSet::new(),
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
+            stale: Stale::default(),
             health: Arc::default(),
             explain,
         }
@@ -243,6 +248,11 @@ impl Operator {
             run.recall(key, &self.config, &self.health, now).await;
         }
         self.read_selected_labels(&policies, &groups);
+        {
+            let mut world = self.shared.world();
+            let stale = self.stale.note(world.failing.keys(), now);
+            world.index.set_stale(stale);
+        }
         let (arrivals, starts, finished, preempted) = {
             let index = &mut self.shared.world().index;
             let (arrivals, starts) = (index.take_arrivals(), index.take_starts());

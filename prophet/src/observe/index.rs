@@ -38,6 +38,8 @@ pub struct Index {
     placeholders: BTreeMap<Key, (u8, PlaceholderPod)>,
     daemons: BTreeMap<Key, Daemon>,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
+    /// The sources whose announcements do not count, because they are out of date.
+    stale: BTreeSet<String>,
     /// PodGroups whose pods start together, with the minimum number of pods that start.
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The number of workload pods that arrived since arrivals were last taken, by class.
@@ -468,9 +470,23 @@ impl Index {
         self.daemons.values()
     }
 
-    /// Iterates over the announcements.
+    /// Iterates over the announcements that count.
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
-        self.announcements.iter().map(|((_, key), announcement)| (key, announcement))
+        let current = self.announcements.iter().filter(|((from, _), _)| !self.is_stale(from));
+        current.map(|((_, key), announcement)| (key, announcement))
+    }
+
+    /// Sets the sources whose announcements do not count, because they are out of date.
+    pub fn set_stale(&mut self, sources: BTreeSet<String>) {
+        if self.stale != sources {
+            self.stale = sources;
+            self.version += 1;
+        }
+    }
+
+    /// Whether the announcements of a source do not count.
+    pub fn is_stale(&self, source: &str) -> bool {
+        self.stale.contains(source)
     }
 
     /// Returns the PodGroups of one kind that are gangs, with the minimum number of pods that
