@@ -170,6 +170,7 @@ impl ClusterArgs {
                 karpenter: matches!(source, GroupSource::Nodes),
             },
             data,
+            own_history: false,
             retention_days: self.retention_days,
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
