@@ -179,7 +179,7 @@ pub fn volume(plane: &ControlPlane, replica: &str) -> PathBuf {
     plane.folder().join(format!("volume-{replica}"))
 }
 
-/// The template of the pods, if the object is the controller's Deployment or StatefulSet.
+/// The template of the pods, if the object is the controller's `Deployment` or `StatefulSet`.
 pub fn workload(object: &Value) -> Option<&Value> {
     let kind = object["kind"].as_str()?;
     matches!(kind, "Deployment" | "StatefulSet").then(|| &object["spec"]["template"])

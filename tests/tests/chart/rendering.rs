@@ -118,8 +118,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("", "ConfigMap prophet-dashboard", "", "-"),
     (r#"serviceMonitor={"enabled":true,"labels":{"release":"p"}}"#, "ServiceMonitor prophet", "/metadata/labels/release", r#""p""#),
     (r#"podMonitor={"enabled":true,"interval":"1m"}"#, "PodMonitor prophet", "/spec/podMetricsEndpoints/0/interval", r#""1m""#),
-    (r#"prometheusRule.enabled=true"#, "PrometheusRule prophet", "/spec/groups/0/rules/3/expr", r#""count by (namespace) (prophet_leader) < 2""#),
-    (r#"prometheusRule.enabled=true replicas=1"#, "PrometheusRule prophet", "/spec/groups/0/rules/3/alert", r#""ProphetPolicyInvalid""#),
+    ("prometheusRule.enabled=true", "PrometheusRule prophet", "/spec/groups/0/rules/3/expr", r#""count by (namespace) (prophet_leader) < 2""#),
+    ("prometheusRule.enabled=true replicas=1", "PrometheusRule prophet", "/spec/groups/0/rules/3/alert", r#""ProphetPolicyInvalid""#),
     (r#"prometheusRule={"enabled":true,"disabled":["ProphetAbsent"]}"#, "PrometheusRule prophet", "/spec/groups/0/rules/0/alert", r#""ProphetNoLeader""#),
     (r#"prometheusRule={"enabled":true,"alertLabels":{"team":"batch"}}"#, "PrometheusRule prophet", "/spec/groups/0/rules/0/labels", r#"{"severity":"warning","team":"batch"}"#),
     ("grafanaDashboard.enabled=true", "ConfigMap prophet-dashboard", "/metadata/labels/grafana_dashboard", r#""1""#),
@@ -232,5 +232,20 @@ fn the_notes_name_what_is_lost_and_what_is_missing() {
         let notes = helm::offline(&arguments).unwrap();
         let notes = notes.split("NOTES:").nth(1).unwrap();
         assert!(notes.contains(part), "{values}: {part} is not in:\n{notes}");
+    }
+}
+
+/// The values that the page on installing shows are valid.
+#[test]
+fn the_values_of_the_page_on_installing_are_accepted() {
+    let page = std::fs::read_to_string(helm::chart().join("../../docs/installing.md")).unwrap();
+    let blocks: Vec<&str> = page.split("```yaml\n").skip(1).collect();
+    assert!(blocks.len() > 1, "the page has no values");
+    let folder = tempfile::tempdir().unwrap();
+    let (chart, file) = (helm::chart(), folder.path().join("values.yaml"));
+    for block in blocks {
+        std::fs::write(&file, block.split("```").next().unwrap()).unwrap();
+        let (chart, file) = (chart.to_str().unwrap(), file.to_str().unwrap());
+        helm::offline(&["template", "prophet", chart, "--values", file]).unwrap();
     }
 }

@@ -25,7 +25,7 @@ fn the_chart_has_the_definition_that_the_binary_prints() {
     );
 }
 
-/// The pods of the controller's StatefulSet.
+/// The pods of the controller's `StatefulSet`.
 const REPLICAS: [&str; 2] = ["prophet-0", "prophet-1"];
 
 /// Volumes for the claims of the replicas, a pod that is held back, and one that fits nowhere.
@@ -59,7 +59,7 @@ fn helm(world: &World, command: &[&str], values: &[String]) -> String {
 }
 
 impl World {
-    /// Starts a process for each replica, as the StatefulSet describes it. Both are ready.
+    /// Starts a process for each replica, as the `StatefulSet` describes it. Both are ready.
     async fn replicas(&self) -> [Prophet; 2] {
         let sets: Api<StatefulSet> = Api::namespaced(self.plane.client(), NAMESPACE);
         let set = serde_json::to_value(sets.get("prophet").await.unwrap()).unwrap();
