@@ -3,15 +3,17 @@
     python3 charts/readme.py            # writes the page
     python3 charts/readme.py --check    # fails if the page is not up to date
 
-A comment above a key documents it. Every key needs one. A value is on the line of its key, or is a
-map whose keys follow on lines of their own.
+A comment above a key documents it. Every key needs one, and so does every key of the schema. A value
+is on the line of its key, or is a map whose keys follow on lines of their own.
 """
 
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CHART = Path(__file__).parent / "prophet"
 KEY = re.compile(r"^(?P<indent> *)(?P<key>[A-Za-z0-9]+):(?: (?P<value>.+))?$")
@@ -85,13 +87,28 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def undocumented(schema: Any, node: Any, prefix: tuple[str, ...], known: dict[tuple[str, ...], Entry]) -> Iterator[str]:
+    """The keys of the schema that values.yaml does not list, below a map that it lists."""
+    while "$ref" in node:
+        node = schema["definitions"][node["$ref"].rsplit("/", maxsplit=1)[-1]]
+    for key, below in node.get("properties", {}).items():
+        path = (*prefix, key)
+        if path == ("global",):  # Helm adds it.
+            continue
+        if path not in known:
+            yield ".".join(path)
+        elif known[path].value is None:
+            yield from undocumented(schema, below, path, known)
+
+
 def main() -> None:
     written = CHART / "README.md"
-    fresh = page((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values = (CHART / "values.yaml").read_text(encoding="utf-8")
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-    keys = {entry.path[0] for entry in entries((CHART / "values.yaml").read_text(encoding="utf-8"))}
-    if unknown := keys ^ (schema["properties"].keys() - {"global"}):
-        raise SystemExit(f"values.yaml and values.schema.json differ: {sorted(unknown)}")
+    known = {entry.path: entry for entry in entries(values)}
+    if missing := list(undocumented(schema, schema, (), known)):
+        raise SystemExit(f"values.yaml lacks what values.schema.json has: {', '.join(missing)}")
+    fresh = page(values)
     if sys.argv[1:] != ["--check"]:
         written.write_text(fresh, encoding="utf-8")
     elif not written.exists() or written.read_text(encoding="utf-8") != fresh:
