@@ -47,7 +47,7 @@ pub fn expressions() -> Result<Vec<String>> {
     let variables = dashboard["templating"]["list"].as_array().into_iter().flatten();
     let all = of_alerts
         .chain(targets.map(|target| &target["expr"]))
-        .chain(variables.map(|variable| &variable["definition"]));
+        .chain(variables.map(|variable| &variable["query"]["query"]));
     Ok(all.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
