@@ -25,8 +25,8 @@ INTRODUCTION = """\
 
 [Installing Prophet](../../docs/installing.md) describes an installation on EKS beside
 cluster-autoscaler, and the way from the mode `Observe` to `Act`. [The
-runbook](../../docs/runbooks.md) describes the alerts. The chart needs Kubernetes 1.33, and is tested
-with Helm 4.
+runbook](../../docs/runbooks.md) describes the alerts. The chart needs Kubernetes 1.33, and is
+tested with Helm 4.
 
 `charts/readme.py` generates this page from `values.yaml`.
 
