@@ -67,11 +67,12 @@ impl Prophet {
     ) -> Result<Self> {
         let all = [&["run", "--namespace", NAMESPACE], arguments].concat();
         let log = ("PROPHET_LOG", "info,prophet=debug".to_owned());
-        Self::spawn(plane, &all, &[&[log], environment].concat()).await
+        Self::spawn(plane, "prophet", &all, &[&[log], environment].concat()).await
     }
 
     async fn spawn(
         plane: &ControlPlane,
+        name: &str,
         arguments: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
@@ -80,7 +81,7 @@ impl Prophet {
         let mut command = prophet(arguments);
         command.arg(format!("--listen=127.0.0.1:{}", port.number()));
         command.env("KUBECONFIG", kubeconfig).envs(environment.iter().cloned());
-        let mut process = Process::start("prophet", &command, plane.folder())?;
+        let mut process = Process::start(name, &command, plane.folder())?;
         let number = port.number();
         process
             .wait_until("the controller to be ready", DEADLINE, async || {
@@ -117,7 +118,7 @@ impl Prophet {
         let pod = ("HOSTNAME", replica.to_owned());
         let environment: Vec<(&str, String)> =
             named.chain([pod]).chain(environment.iter().cloned()).collect();
-        Self::spawn(plane, &arguments, &environment).await
+        Self::spawn(plane, replica, &arguments, &environment).await
     }
 
     /// The log so far.

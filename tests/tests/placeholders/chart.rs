@@ -111,6 +111,21 @@ impl World {
     }
 }
 
+/// Waits until the replica, since its last start, has learnt from lines of its history.
+async fn wait_for_recall(replica: &Prophet) {
+    let recalled = async || {
+        let log = replica.log()?;
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines: Vec<Value> = lines.collect();
+        let of_this_start = lines.rsplit(|line| line["message"] == "starting").next();
+        let first = of_this_start
+            .and_then(|lines| lines.iter().find(|line| line["message"] == "history recalled"));
+        Ok(first.is_some_and(|line| line["recalled"].as_u64() > Some(1)))
+    };
+    let waited = wait::until_true("a recalled history", DEADLINE, recalled).await;
+    waited.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
 /// The whole life of a release: installed with its policies, upgraded, rolled back, uninstalled.
 /// Both replicas run from what the API server stored.
 #[tokio::test(flavor = "multi_thread")]
@@ -140,6 +155,9 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
     }
     let replicas = world.replicas().await;
     world.wait_for_placeholders([2, 0, 0]).await;
+    for replica in &replicas {
+        wait_for_recall(replica).await;
+    }
     // A policy that is gone leaves no gauge.
     helm(&world, &["upgrade", "prophet", chart], &values(2)[..3]);
     world.wait_for_placeholders([0, 0, 0]).await;
