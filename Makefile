@@ -34,7 +34,7 @@ REPLAYS ?= 10
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
-.PHONY: help build test check check-models test-models fuzz bench train evaluate control-plane tools models-python
+.PHONY: help build test check check-models chart-readme test-models fuzz bench train evaluate control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -46,18 +46,22 @@ build: ## build the release binary, target/release/prophet
 test: ## run the checks, then all tests; prints the minutes of each part
 	@tests/run
 
-check: $(DENY) check-models ## check the format, clippy, and the licences, bans and sources of dependencies
+check: $(DENY) check-models ## check the format, clippy, the chart's README, and the licences, bans and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features --all-targets --locked -- --deny warnings
 	cargo clippy --package prophet --locked -- --deny warnings
 	$(DENY) --log-level error check licenses bans sources
+	python3 charts/readme.py --check
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
-check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/ and evaluation/
-	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation
-	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation
-	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py
+check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/, evaluation/ and charts/
+	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts
+	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts
+	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py
+
+chart-readme: ## write charts/prophet/README.md from the chart's values.yaml
+	python3 charts/readme.py
 
 test-models: $(MODELS_PYTHON) ## run the tests of models/
 	cd models && $(MODELS_VENV)/bin/python -m pytest -q -p no:cacheprovider

@@ -1,8 +1,7 @@
 //! The controller, installed as by its chart: the chart's objects are in the API server, and the
 //! binary runs as a process with the permissions of the chart's service account.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,34 +12,12 @@ use tokio::net::TcpStream;
 use crate::control_plane::ControlPlane;
 use crate::ports::Port;
 use crate::process::Process;
-use crate::{built, prophet, wait};
+use crate::{apply, helm, prophet, wait};
 
-/// The namespace of the controller and of the tests' policies.
-pub const NAMESPACE: &str = "prophet";
+pub use crate::helm::NAMESPACE;
 
 /// The longest wait for the controller, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
-
-/// The path of the chart.
-pub fn chart() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/prophet")
-}
-
-/// The rendered manifests of the chart, with these values as `KEY=VALUE`.
-///
-/// # Errors
-/// `make control-plane` has not been run, or helm refuses the values.
-pub fn rendered(values: &[&str]) -> Result<String> {
-    let mut helm = Command::new(built::control_plane("bin/helm")?);
-    helm.args(["template", "prophet", "--no-hooks"]).arg(chart());
-    helm.args(["--namespace", NAMESPACE]);
-    for value in values {
-        helm.args(["--set", value]);
-    }
-    let output = helm.output().context("failed to run helm")?;
-    ensure!(output.status.success(), "helm: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
-}
 
 /// A running controller, killed on drop.
 #[derive(Debug)]
@@ -50,18 +27,18 @@ pub struct Prophet {
 }
 
 impl Prophet {
-    /// Applies all manifests of the chart except the Deployment.
+    /// Applies all objects of the chart except the workload, whose containers the tests run.
     ///
     /// # Errors
-    /// The API server refuses a manifest.
+    /// The API server refuses an object.
     pub async fn apply_chart(plane: &ControlPlane) -> Result<()> {
         let namespace =
             format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
         plane.apply_yaml(&namespace).await?;
-        let all = rendered(&[])?;
-        let without: Vec<&str> =
-            all.split("\n---").filter(|part| !part.contains("kind: Deployment")).collect();
-        plane.apply_yaml(&without.join("\n---")).await
+        for object in helm::rendered(&[])?.into_iter().filter(|object| workload(object).is_none()) {
+            apply::object(&plane.client(), object).await?;
+        }
+        Ok(())
     }
 
     /// Applies the chart, and starts the binary with the permissions of the chart's service
@@ -90,11 +67,12 @@ impl Prophet {
     ) -> Result<Self> {
         let all = [&["run", "--namespace", NAMESPACE], arguments].concat();
         let log = ("PROPHET_LOG", "info,prophet=debug".to_owned());
-        Self::spawn(plane, &all, &[&[log], environment].concat()).await
+        Self::spawn(plane, "prophet", &all, &[&[log], environment].concat()).await
     }
 
     async fn spawn(
         plane: &ControlPlane,
+        name: &str,
         arguments: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
@@ -103,7 +81,7 @@ impl Prophet {
         let mut command = prophet(arguments);
         command.arg(format!("--listen=127.0.0.1:{}", port.number()));
         command.env("KUBECONFIG", kubeconfig).envs(environment.iter().cloned());
-        let mut process = Process::start("prophet", &command, plane.folder())?;
+        let mut process = Process::start(name, &command, plane.folder())?;
         let number = port.number();
         process
             .wait_until("the controller to be ready", DEADLINE, async || {
@@ -113,17 +91,19 @@ impl Prophet {
         Ok(Self { process, port })
     }
 
-    /// Starts the binary with the arguments, environment and service account of a container that
-    /// the API server stored. Only the listen address and the path of its volume differ.
+    /// Starts the binary as a replica: with the arguments, environment and service account of a
+    /// container that the API server stored. Only the listen address and the path of its volume
+    /// differ.
     ///
     /// # Errors
     /// The container has no arguments, or the controller is not ready in time.
     pub async fn of_container(
         plane: &ControlPlane,
         container: &Value,
+        replica: &str,
         environment: &[(&str, String)],
     ) -> Result<Self> {
-        let data = format!("--data={}", plane.folder().join("history").display());
+        let data = format!("--data={}", volume(plane, replica).display());
         let given = container["args"].as_array().context("the container has no arguments")?;
         let given = given.iter().filter_map(Value::as_str).map(|argument| match argument {
             "--listen=0.0.0.0:8080" => None,
@@ -135,8 +115,10 @@ impl Prophet {
         let named = named.filter_map(|entry| {
             Some((entry["name"].as_str()?, entry["value"].as_str()?.to_owned()))
         });
-        let environment: Vec<(&str, String)> = named.chain(environment.iter().cloned()).collect();
-        Self::spawn(plane, &arguments, &environment).await
+        let pod = ("HOSTNAME", replica.to_owned());
+        let environment: Vec<(&str, String)> =
+            named.chain([pod]).chain(environment.iter().cloned()).collect();
+        Self::spawn(plane, replica, &arguments, &environment).await
     }
 
     /// The log so far.
@@ -191,6 +173,17 @@ impl Prophet {
         ensure!(status.success(), "the controller ended with {status}");
         Ok(())
     }
+}
+
+/// The folder that stands for the volume of a replica.
+pub fn volume(plane: &ControlPlane, replica: &str) -> PathBuf {
+    plane.folder().join(format!("volume-{replica}"))
+}
+
+/// The template of the pods, if the object is the controller's `Deployment` or `StatefulSet`.
+pub fn workload(object: &Value) -> Option<&Value> {
+    let kind = object["kind"].as_str()?;
+    matches!(kind, "Deployment" | "StatefulSet").then(|| &object["spec"]["template"])
 }
 
 async fn get(port: u16, path: &str) -> Result<String> {

@@ -11,12 +11,13 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 62] = [
+const ROWS: [(&str, i32, &str); 63] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
     ("trace", 2, "Usage: prophet trace <COMMAND>"),
     ("trace describ", 2, "unrecognized subcommand 'describ'"),
+    ("run --own-history --data history", 2, "--leader-elect"),
     // Options of simulate.
     ("simulate log.csv", 2, "unexpected argument 'log.csv'"),
     ("simulate --polices reactive", 2, "tip: a similar argument exists: '--policies'"),

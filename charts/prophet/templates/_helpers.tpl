@@ -24,3 +24,51 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
 {{- end -}}
 {{- end }}
+
+{{- define "prophet.priorityClassName" -}}
+{{- if .Values.priorityClassName -}}
+{{ .Values.priorityClassName }}
+{{- else if .Values.priorityClass.create -}}
+{{ .Release.Name }}-controller
+{{- end -}}
+{{- end }}
+
+{{/* Where the history is: s3, claim, volumes (one for each replica) or memory. */}}
+{{- define "prophet.history" -}}
+{{- if .Values.history.s3 -}}
+s3
+{{- else if .Values.history.persistentVolumeClaim -}}
+claim
+{{- else if .Values.history.volume.enabled -}}
+volumes
+{{- else -}}
+memory
+{{- end -}}
+{{- end }}
+
+{{/* Fails if values contradict each other. The schema checks each value by itself. */}}
+{{- define "prophet.check" -}}
+{{- with .Values -}}
+{{- if and .history.s3 .history.persistentVolumeClaim -}}
+{{- fail "history.s3 and history.persistentVolumeClaim are both set: the history has one place" -}}
+{{- end -}}
+{{- if and .catalog .nodeGroupAutoDiscovery -}}
+{{- fail "catalog and nodeGroupAutoDiscovery are both set: groups of nodes have one source" -}}
+{{- end -}}
+{{- if and .serviceMonitor.enabled .podMonitor.enabled -}}
+{{- fail "serviceMonitor and podMonitor are both enabled: each metric would be scraped twice" -}}
+{{- end -}}
+{{- if and (not .serviceAccount.create) (not .serviceAccount.name) -}}
+{{- fail "serviceAccount.name is empty: without serviceAccount.create, name an existing ServiceAccount" -}}
+{{- end -}}
+{{- if and .extraVolumeMounts (not .extraVolumes) -}}
+{{- fail "extraVolumeMounts is set, but extraVolumes is empty" -}}
+{{- end -}}
+{{- end -}}
+{{- $namespaces := include "prophet.namespaces" . | fromJsonArray -}}
+{{- range .Values.policies -}}
+{{- if and .namespace (not (has .namespace $namespaces)) -}}
+{{- fail (printf "policies: the namespace %s of the policy %s is not in policyNamespaces" .namespace .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

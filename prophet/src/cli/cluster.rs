@@ -173,6 +173,7 @@ impl ClusterArgs {
                 karpenter: matches!(source, GroupSource::Nodes),
             },
             data,
+            own_history: false,
             retention_days: self.retention_days,
             record_names: self.record_names,
             placement_group_label: self.placement_group_label,

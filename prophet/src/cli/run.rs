@@ -42,6 +42,10 @@ pub(super) struct Args {
         requires = "leader_elect"
     )]
     leader_elect_namespace: Option<String>,
+    /// Record the history while another replica leads too, because the place of `--data` belongs to
+    /// this replica alone, as a volume of its own does
+    #[arg(long, env = "PROPHET_OWN_HISTORY", requires_all = ["leader_elect", "data"])]
+    own_history: bool,
     /// The format of the log; the variable `PROPHET_LOG` sets its filter (default: info)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -58,7 +62,8 @@ enum LogFormat {
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     log(args.log_format);
     block_on(async {
-        let (client, config, source) = args.cluster.connect().await?;
+        let (client, mut config, source) = args.cluster.connect().await?;
+        config.own_history = args.own_history;
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]
         let metrics = explain.metrics();

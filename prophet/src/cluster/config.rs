@@ -14,6 +14,8 @@ pub struct Config {
     pub scope: Scope,
     /// The place of the history. Without one, nothing survives a restart.
     pub data: Option<Place>,
+    /// Whether the history belongs to this replica alone. Then a standby records it too.
+    pub own_history: bool,
     /// The number of days after which a day of the history is removed.
     pub retention_days: u32,
     /// Whether the history has the names of the objects that control finished pods.

@@ -207,14 +207,20 @@ impl PolicyController {
         if writes {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
-            // A slow history must not delay the placeholders.
-            if around.leadership.leads() {
-                self.write_history(key, around.config, now, &mut outcome).await;
-            }
-        } else {
+        }
+        // A slow history must not delay the placeholders.
+        if (writes && around.leadership.leads()) || around.config.own_history {
+            self.write_history(key, around.config, now, &mut outcome).await;
+        } else if !writes {
             // The replica that leads records them.
             self.unrecorded.clear();
             self.finished.clear();
+        }
+        if !writes && around.config.own_history {
+            // The status has only the faults of the replica that leads.
+            for fault in outcome.faults.iter().filter(|fault| fault.cause == Cause::HistoryFailed) {
+                tracing::warn!(fault = fault.message, "the history of this standby fails");
+            }
         }
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome

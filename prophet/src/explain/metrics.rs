@@ -1,5 +1,5 @@
-//! Metrics for Prometheus. Labels are policies, buckets and reasons. A gauge of a bucket or a
-//! reason is removed once a turn no longer sets it, or its policy is gone.
+//! Metrics for Prometheus. Labels are policies, buckets and reasons. A gauge is removed once a
+//! turn no longer sets it, or its policy is gone.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -61,6 +61,7 @@ enum Labels {
     Bucket(OfBucket),
     HeldBack(OfReason),
     Degraded(OfReason),
+    Unplaced(OfPolicy),
 }
 
 impl Labels {
@@ -68,6 +69,7 @@ impl Labels {
         match self {
             Self::Bucket(of) => &of.policy,
             Self::HeldBack(of) | Self::Degraded(of) => &of.policy,
+            Self::Unplaced(of) => &of.policy,
         }
     }
 }
@@ -205,6 +207,7 @@ impl Metrics {
         self.unplaced
             .get_or_create(&of)
             .set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
+        set.insert(Labels::Unplaced(of.clone()));
         let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
         self.taken.get_or_create(&of).inc_by(taken);
         for launch in &outcome.launches {
@@ -229,7 +232,7 @@ impl Metrics {
         self.replace(&set, |labels| labels.policy() == policy);
     }
 
-    /// Removes the gauges by bucket and reason of policies that are not in `keys`.
+    /// Removes the gauges of policies that are not in `keys`.
     pub(super) fn keep(&self, keys: &BTreeSet<Key>) {
         let known: BTreeSet<String> = keys.iter().map(ToString::to_string).collect();
         self.replace(&BTreeSet::new(), |labels| !known.contains(labels.policy()));
@@ -253,6 +256,7 @@ impl Metrics {
                 }
                 Labels::HeldBack(of) => drop(self.held_back.remove(of)),
                 Labels::Degraded(of) => drop(self.degraded.remove(of)),
+                Labels::Unplaced(of) => drop(self.unplaced.remove(of)),
             }
         }
         set.retain(|labels| !of(labels));

@@ -138,7 +138,7 @@ impl World {
         deleted.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    fn policies(&self) -> Api<DynamicObject> {
+    pub(crate) fn policies(&self) -> Api<DynamicObject> {
         self.ours("prophet.dev", "v1alpha1", "OverprovisioningPolicy")
     }
 

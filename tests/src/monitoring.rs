@@ -1,0 +1,59 @@
+//! The alerts and the dashboard of the chart.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::helm;
+
+/// The rule groups of the chart's `PrometheusRule`, as in a file of Prometheus.
+///
+/// # Errors
+/// The chart cannot be rendered.
+pub fn rules() -> Result<Value> {
+    let objects = helm::rendered(&["prometheusRule.enabled=true"])?;
+    let rule = objects.into_iter().find(|object| object["kind"] == "PrometheusRule");
+    Ok(rule.context("the chart has no PrometheusRule")?["spec"].clone())
+}
+
+/// The alerts.
+///
+/// # Errors
+/// The chart cannot be rendered.
+pub fn alerts() -> Result<Vec<Value>> {
+    Ok(rules()?["groups"][0]["rules"].as_array().context("there are no rules")?.clone())
+}
+
+/// The dashboard of Grafana.
+///
+/// # Errors
+/// The chart cannot be rendered, or the dashboard is not JSON.
+pub fn dashboard() -> Result<Value> {
+    let objects = helm::rendered(&["grafanaDashboard.enabled=true"])?;
+    let map = objects.iter().find_map(|object| object["data"]["prophet.json"].as_str());
+    Ok(serde_json::from_str(map.context("the chart has no dashboard")?)?)
+}
+
+/// The expressions of the alerts, and of the panels and variables of the dashboard.
+///
+/// # Errors
+/// The chart cannot be rendered.
+pub fn expressions() -> Result<Vec<String>> {
+    let (alerts, dashboard) = (alerts()?, dashboard()?);
+    let of_alerts = alerts.iter().map(|alert| &alert["expr"]);
+    let panels = dashboard["panels"].as_array().into_iter().flatten();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let variables = dashboard["templating"]["list"].as_array().into_iter().flatten();
+    let all = of_alerts
+        .chain(targets.map(|target| &target["expr"]))
+        .chain(variables.map(|variable| &variable["query"]["query"]));
+    Ok(all.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+/// The names of Prophet's metrics in an expression.
+pub fn metrics(expression: &str) -> BTreeSet<String> {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = expression.split(|c| !of_name(c));
+    words.filter(|word| word.starts_with("prophet_")).map(str::to_owned).collect()
+}

@@ -1,0 +1,91 @@
+//! Values that the chart refuses.
+
+use tests::helm;
+
+/// The value as `KEY=JSON`, and parts of the message: its path, and why it is refused. Several
+/// values are separated by spaces.
+#[rustfmt::skip]
+const ROWS: &[(&str, &str, &str)] = &[
+    ("replica=2", "", "additional properties 'replica' not allowed"),
+    ("replicas=0", "/replicas", "minimum"),
+    (r#"replicas="2""#, "/replicas", "want integer"),
+    (r#"image={"repository":""}"#, "/image/repository", "minLength"),
+    (r#"image={"registry":"a"}"#, "/image", "additional properties 'registry' not allowed"),
+    (r#"image.digest="sha256:12""#, "/image/digest", "does not match pattern"),
+    (r#"image.pullPolicy="Sometimes""#, "/image/pullPolicy", "must be one of"),
+    (r#"imagePullSecrets=["registry"]"#, "/imagePullSecrets/0", "want object"),
+    (r#"policyNamespaces=["Batch"]"#, "/policyNamespaces/0", "does not match pattern"),
+    (r#"policyNamespaces=["a","a"]"#, "/policyNamespaces", "equal"),
+    (r#"nodeGroupAutoDiscovery="tag=a""#, "/nodeGroupAutoDiscovery", "does not match pattern"),
+    (r#"catalog={"instanceTypes":[]}"#, "/catalog/instanceTypes", "minItems"),
+    (r#"catalog={"types":[]}"#, "/catalog", "additional properties 'types' not allowed"),
+    (r#"catalog={"instanceTypes":[{"name":"a"}]}"#, "/catalog/instanceTypes/0", "missing property 'pricePerHour'"),
+    (r#"startupTaints="a""#, "/startupTaints", "want array"),
+    (r#"launchLatency="3min""#, "/launchLatency", "does not match pattern"),
+    ("launchLatency=180", "/launchLatency", "want string"),
+    ("expendablePodsPriorityCutoff=-5", "/expendablePodsPriorityCutoff", "maximum"),
+    (r#"ceilings.placeholders="many""#, "/ceilings/placeholders", "want integer"),
+    ("ceilings.placeholders=-1", "/ceilings/placeholders", "minimum"),
+    ("ceilings.dollarsPerHour=-1", "/ceilings/dollarsPerHour", "minimum"),
+    ("ceilings.nodes=1", "/ceilings", "additional properties 'nodes' not allowed"),
+    (r#"warmHostPathPrefix="data""#, "/warmHostPathPrefix", "does not match pattern"),
+    (r#"policies=[{"name":"a"}]"#, "/policies/0", "missing property 'spec'"),
+    (r#"policies=[{"name":"A","spec":{}}]"#, "/policies/0/name", "does not match pattern"),
+    (r#"policies=[{"name":"a","namespace":"b","spec":{}}]"#, "", "the namespace b of the policy a is not in policyNamespaces"),
+    (r#"history.s3="bucket""#, "/history/s3", "does not match pattern"),
+    (r#"history.s3="s3://a" history.persistentVolumeClaim="b""#, "", "history.s3 and history.persistentVolumeClaim are both set"),
+    (r#"history.volume.size="much""#, "/history/volume/size", "does not match pattern"),
+    ("history.retentionDays=7", "/history/retentionDays", "minimum"),
+    (r#"model="s3://bucket""#, "/model", "does not match pattern"),
+    (r#"model="s3://bucket/""#, "/model", "does not match pattern"),
+    (r#"model="s3://bucket/a/""#, "/model", "does not match pattern"),
+    (r#"model="network.onnx""#, "/model", "does not match pattern"),
+    (r#"crds="yes""#, "/crds", "want object"),
+    (r#"crds.keep="no""#, "/crds/keep", "want boolean"),
+    ("priorityClass.value=2000000000", "/priorityClass/value", "maximum"),
+    ("serviceAccount.create=false", "", "serviceAccount.name is empty"),
+    (r#"serviceAccount.annotations={"a":1}"#, "/serviceAccount/annotations/a", "want string"),
+    (r#"log.format="yaml""#, "/log/format", "must be one of"),
+    (r#"resources={"memory":"1Gi"}"#, "/resources", "additional properties 'memory' not allowed"),
+    (r#"resources.limits.memory="1GB""#, "/resources/limits/memory", "does not match pattern"),
+    (r#"livenessProbe={"periodSeconds":0}"#, "/livenessProbe/periodSeconds", "minimum"),
+    (r#"podLabels={"app.kubernetes.io/name":"a"}"#, "/podLabels/app.kubernetes.io~1name", "false schema"),
+    (r#"podAnnotations={"a":true}"#, "/podAnnotations/a", "want string"),
+    (r#"extraArgs=["onnx"]"#, "/extraArgs/0", "does not match pattern"),
+    (r#"extraEnv=[{"value":"a"}]"#, "/extraEnv/0", "missing property 'name'"),
+    (r#"env=[{"name":"a"}]"#, "", "additional properties 'env' not allowed"),
+    (r#"extraVolumes=[{"name":"history","emptyDir":{}}]"#, "/extraVolumes/0/name", "not"),
+    (r#"extraVolumeMounts=[{"name":"a","mountPath":"models"}]"#, "/extraVolumeMounts/0/mountPath", "does not match pattern"),
+    (r#"extraVolumeMounts=[{"name":"a","mountPath":"/a"}]"#, "", "extraVolumeMounts is set, but extraVolumes is empty"),
+    (r#"tolerations=[{"effect":"Never"}]"#, "/tolerations/0/effect", "must be one of"),
+    (r#"affinity={"zone":"a"}"#, "/affinity", "additional properties 'zone' not allowed"),
+    (r#"topologySpreadConstraints=[{"topologyKey":"a"}]"#, "/topologySpreadConstraints/0", "missing properties"),
+    (r#"podDisruptionBudget.maxUnavailable="one""#, "/podDisruptionBudget/maxUnavailable", "does not match pattern"),
+    ("service.port=0", "/service/port", "minimum"),
+    (r#"networkPolicy.egress.apiServer.cidrs=["10.0.0.1"]"#, "/networkPolicy/egress/apiServer/cidrs/0", "does not match pattern"),
+    ("networkPolicy.egress.apiServer.cidrs=[]", "/networkPolicy/egress/apiServer/cidrs", "minItems"),
+    ("networkPolicy.egress.internet=true", "/networkPolicy/egress", "additional properties 'internet' not allowed"),
+    ("serviceMonitor.enabled=true podMonitor.enabled=true", "", "serviceMonitor and podMonitor are both enabled"),
+    (r#"serviceMonitor.interval="30""#, "/serviceMonitor/interval", "does not match pattern"),
+    (r#"prometheusRule.disabled=["absent"]"#, "/prometheusRule/disabled/0", "does not match pattern"),
+    (r#"grafanaDashboard.labels=["a"]"#, "/grafanaDashboard/labels", "want object"),
+    (r#"nodeGroupAutoDiscovery="asg:tag=a" catalog={"instanceTypes":[{"name":"a","pricePerHour":1}]}"#, "", "catalog and nodeGroupAutoDiscovery are both set"),
+];
+
+#[test]
+fn bad_values_are_refused_with_their_path_and_the_reason() {
+    let mut wrong = Vec::new();
+    for (values, path, reason) in ROWS {
+        let split: Vec<&str> = values.split_whitespace().collect();
+        match helm::rendered(&split) {
+            Ok(_) => wrong.push(format!("{values}: not refused")),
+            Err(error) => {
+                let message = format!("{error:#}");
+                if !message.contains(path) || !message.contains(reason) {
+                    wrong.push(format!("{values}: {message}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,253 @@
+//! What values render to.
+
+use serde_json::Value;
+use tests::helm;
+use tests::installed::workload;
+
+/// The path of the controller's container in its workload.
+const CONTAINER: &str = "/spec/template/spec/containers/0";
+
+/// The values as `KEY=JSON`, separated by spaces; an object as `KIND NAME`; the JSON pointer of a
+/// field, in which `@` stands for the controller's container; and the field as JSON. `-` stands for
+/// a field, or with an empty pointer for an object, that does not exist. A field that begins with
+/// `has` is a list with the element.
+#[rustfmt::skip]
+const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Replicas and their history.
+    ("", "StatefulSet prophet", "/spec/replicas", "2"),
+    ("", "StatefulSet prophet", "/spec/podManagementPolicy", r#""Parallel""#),
+    ("", "StatefulSet prophet", "/spec/volumeClaimTemplates/0/spec/accessModes", r#"["ReadWriteOnce"]"#),
+    ("", "StatefulSet prophet", "/spec/volumeClaimTemplates/0/spec/storageClassName", "-"),
+    ("", "StatefulSet prophet", "/spec/persistentVolumeClaimRetentionPolicy", r#"{"whenDeleted":"Retain","whenScaled":"Retain"}"#),
+    ("", "StatefulSet prophet", "/spec/template/spec/volumes", "-"),
+    ("", "StatefulSet prophet", "@/args", r#"has "--data=/var/lib/prophet""#),
+    ("", "StatefulSet prophet", "@/args", r#"has "--own-history""#),
+    ("", "StatefulSet prophet", "@/args", r#"has "--leader-elect""#),
+    (r#"history.volume={"size":"9Gi","storageClassName":"gp3"}"#, "StatefulSet prophet", "/spec/volumeClaimTemplates/0/spec/resources/requests/storage", r#""9Gi""#),
+    (r#"history.volume={"storageClassName":"gp3"}"#, "StatefulSet prophet", "/spec/volumeClaimTemplates/0/spec/storageClassName", r#""gp3""#),
+    (r#"history.s3="s3://b/p""#, "StatefulSet prophet", "", "-"),
+    (r#"history.s3="s3://b/p""#, "Deployment prophet", "@/args", r#"has "--data=s3://b/p""#),
+    (r#"history.s3="s3://b/p""#, "Deployment prophet", "/spec/strategy/type", r#""RollingUpdate""#),
+    (r#"history.s3="s3://b/p""#, "Deployment prophet", "/spec/template/spec/volumes", r#"[{"name":"history","emptyDir":{}}]"#),
+    (r#"history.persistentVolumeClaim="efs""#, "Deployment prophet", "/spec/template/spec/volumes", r#"[{"name":"history","persistentVolumeClaim":{"claimName":"efs"}}]"#),
+    (r#"history.persistentVolumeClaim="efs""#, "Deployment prophet", "/spec/strategy/type", r#""RollingUpdate""#),
+    (r#"history.persistentVolumeClaim="ebs" replicas=1"#, "Deployment prophet", "/spec/strategy/type", r#""Recreate""#),
+    ("history.volume.enabled=false", "Deployment prophet", "/spec/template/spec/volumes", r#"[{"name":"history","emptyDir":{}}]"#),
+    ("history.retentionDays=90", "StatefulSet prophet", "@/args", r#"has "--retention-days=90""#),
+    ("history.recordNames=true", "StatefulSet prophet", "@/args", r#"has "--record-names""#),
+    // Pods.
+    ("", "StatefulSet prophet", "/spec/template/spec/securityContext/runAsNonRoot", "true"),
+    ("", "StatefulSet prophet", "/spec/template/spec/securityContext/seccompProfile/type", r#""RuntimeDefault""#),
+    ("", "StatefulSet prophet", "@/securityContext", r#"{"allowPrivilegeEscalation":false,"readOnlyRootFilesystem":true,"capabilities":{"drop":["ALL"]}}"#),
+    ("", "StatefulSet prophet", "/spec/template/spec/priorityClassName", r#""prophet-controller""#),
+    ("", "StatefulSet prophet", "/spec/template/spec/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm/topologyKey", r#""kubernetes.io/hostname""#),
+    ("", "StatefulSet prophet", "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels", r#"{"app.kubernetes.io/name":"prophet","app.kubernetes.io/instance":"prophet"}"#),
+    ("", "StatefulSet prophet", "@/livenessProbe/httpGet/path", r#""/healthz""#),
+    ("", "StatefulSet prophet", "@/readinessProbe/httpGet/path", r#""/readyz""#),
+    ("", "StatefulSet prophet", "@/resources", r#"{"requests":{"cpu":"100m","memory":"256Mi"},"limits":{"memory":"1Gi"}}"#),
+    ("livenessProbe.failureThreshold=9", "StatefulSet prophet", "@/livenessProbe/failureThreshold", "9"),
+    (r#"resources.limits.memory="4Gi""#, "StatefulSet prophet", "@/resources/limits/memory", r#""4Gi""#),
+    ("terminationGracePeriodSeconds=90", "StatefulSet prophet", "/spec/template/spec/terminationGracePeriodSeconds", "90"),
+    (r#"podAnnotations={"a":"b"}"#, "StatefulSet prophet", "/spec/template/metadata/annotations", r#"{"a":"b"}"#),
+    (r#"podLabels={"team":"batch"}"#, "StatefulSet prophet", "/spec/template/metadata/labels/team", r#""batch""#),
+    (r#"podLabels={"team":"batch"}"#, "StatefulSet prophet", "/spec/selector/matchLabels/team", "-"),
+    (r#"imagePullSecrets=[{"name":"registry"}]"#, "StatefulSet prophet", "/spec/template/spec/imagePullSecrets", r#"[{"name":"registry"}]"#),
+    (r#"imagePullSecrets=[{"name":"registry"}]"#, "Job prophet-remove-placeholders", "/spec/template/spec/imagePullSecrets", r#"[{"name":"registry"}]"#),
+    (r#"extraArgs=["--onnx-runtime=/lib/onnx.so"]"#, "StatefulSet prophet", "@/args", r#"has "--onnx-runtime=/lib/onnx.so""#),
+    (r#"extraEnv=[{"name":"AWS_REGION","value":"eu-central-1"}]"#, "StatefulSet prophet", "@/env", r#"has {"name":"AWS_REGION","value":"eu-central-1"}"#),
+    (r#"nodeSelector={"a":"b"}"#, "StatefulSet prophet", "/spec/template/spec/nodeSelector", r#"{"a":"b"}"#),
+    (r#"tolerations=[{"key":"a","operator":"Exists"}]"#, "StatefulSet prophet", "/spec/template/spec/tolerations/0/key", r#""a""#),
+    (r#"affinity={"nodeAffinity":{}}"#, "StatefulSet prophet", "/spec/template/spec/affinity", r#"{"nodeAffinity":{}}"#),
+    ("topologySpreadConstraints=[]", "StatefulSet prophet", "/spec/template/spec/topologySpreadConstraints", "-"),
+    (r#"topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"x":"y"}}}]"#, "StatefulSet prophet", "/spec/template/spec/topologySpreadConstraints/0/labelSelector", r#"{"matchLabels":{"x":"y"}}"#),
+    // The image.
+    ("", "StatefulSet prophet", "@/image", r#""ghcr.io/prophet/prophet:0.1.0""#),
+    (r#"image={"repository":"r","tag":"t"}"#, "StatefulSet prophet", "@/image", r#""r:t""#),
+    (r#"image={"repository":"r","digest":"sha256:0123456789012345678901234567890123456789012345678901234567890123"}"#, "StatefulSet prophet", "@/image", r#""r@sha256:0123456789012345678901234567890123456789012345678901234567890123""#),
+    // What the controller reads, and the operator's limits.
+    (r#"policyNamespaces=["a","prophet"]"#, "StatefulSet prophet", "@/args", r#"has "--namespace=prophet,a""#),
+    (r#"policyNamespaces=["a"]"#, "Role prophet-act", "/metadata/namespace", r#""prophet""#),
+    (r#"nodeGroupAutoDiscovery="asg:tag=a,b=c""#, "StatefulSet prophet", "@/args", r#"has "--node-group-auto-discovery=asg:tag=a,b=c""#),
+    (r#"catalog={"instanceTypes":[{"name":"m5.large","pricePerHour":1,"cpuMillis":2000}]}"#, "StatefulSet prophet", "@/args", r#"has "--catalog=/etc/prophet/catalog.yaml""#),
+    (r#"catalog={"instanceTypes":[{"name":"m5.large","pricePerHour":1,"cpuMillis":2000}]}"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"catalog","configMap":{"name":"prophet-catalog"}}]"#),
+    (r#"catalog={"instanceTypes":[{"name":"a","pricePerHour":1,"memoryBytes":824633720832}]}"#, "ConfigMap prophet-catalog", "/data/catalog.yaml", r#""instanceTypes:\n- memoryBytes: 824633720832\n  name: a\n  pricePerHour: 1\n""#),
+    ("", "ConfigMap prophet-catalog", "", "-"),
+    ("", "StatefulSet prophet", "@/args", r#"has "--max-placeholders=1000""#),
+    (r#"ceilings={"dollarsPerHour":12.5}"#, "StatefulSet prophet", "@/args", r#"has "--max-dollars-per-hour=12.5""#),
+    (r#"ceilings={"instanceTypes":["m5.*"]}"#, "StatefulSet prophet", "@/args", r#"has "--allowed-instance-type=m5.*""#),
+    (r#"ceilings={"placeholderPriority":-3}"#, "StatefulSet prophet", "@/args", r#"has "--max-placeholder-priority=-3""#),
+    ("expendablePodsPriorityCutoff=-2000000", "StatefulSet prophet", "@/args", r#"has "--expendable-pods-priority-cutoff=-2000000""#),
+    (r#"startupTaints=["a/b"]"#, "StatefulSet prophet", "@/args", r#"has "--startup-taint=a/b""#),
+    (r#"preemptingSchedulers=["volcano"]"#, "StatefulSet prophet", "@/args", r#"has "--preempting-scheduler=volcano""#),
+    (r#"warmHostPathPrefix="/data""#, "StatefulSet prophet", "@/args", r#"has "--warm-host-path-prefix=/data""#),
+    // Models: in the image, in S3, on a volume.
+    (r#"model="s3://bucket/network.onnx""#, "StatefulSet prophet", "@/args", r#"has "--model=s3://bucket/network.onnx""#),
+    (r#"model="s3://bucket/a/b.onnx""#, "StatefulSet prophet", "@/args", r#"has "--model=s3://bucket/a/b.onnx""#),
+    (r#"model="/models/a.onnx" extraVolumes=[{"name":"models","image":{"reference":"r:1"}}] extraVolumeMounts=[{"name":"models","mountPath":"/models","readOnly":true}]"#, "StatefulSet prophet", "@/args", r#"has "--model=/models/a.onnx""#),
+    (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}] extraVolumeMounts=[{"name":"models","mountPath":"/models","readOnly":true}]"#, "StatefulSet prophet", "@/volumeMounts", r#"has {"name":"models","mountPath":"/models","readOnly":true}"#),
+    (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}]"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"models","image":{"reference":"r:1"}}]"#),
+    // Policies.
+    (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/spec", r#"{"mode":"Act"}"#),
+    (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/metadata/namespace", r#""prophet""#),
+    (r#"policies=[{"name":"batch","spec":{}}]"#, "OverprovisioningPolicy batch", "/metadata/annotations/helm.sh~1hook", r#""post-install,post-rollback""#),
+    (r#"policyNamespaces=["a"] policies=[{"name":"batch","namespace":"a","spec":{},"labels":{"x":"y"}}]"#, "OverprovisioningPolicy batch", "/metadata/labels/x", r#""y""#),
+    // Identity, priority and availability.
+    (r#"serviceAccount.annotations={"eks.amazonaws.com/role-arn":"arn"}"#, "ServiceAccount prophet", "/metadata/annotations", r#"{"eks.amazonaws.com/role-arn":"arn"}"#),
+    (r#"serviceAccount={"create":false,"name":"other"}"#, "ServiceAccount prophet", "", "-"),
+    (r#"serviceAccount={"create":false,"name":"other"}"#, "StatefulSet prophet", "/spec/template/spec/serviceAccountName", r#""other""#),
+    ("", "PriorityClass prophet-controller", "/value", "1000000000"),
+    ("", "PriorityClass prophet-placeholder-10", "/value", "-10"),
+    ("priorityClass.create=false", "PriorityClass prophet-controller", "", "-"),
+    ("priorityClass.create=false", "StatefulSet prophet", "/spec/template/spec/priorityClassName", "-"),
+    (r#"priorityClassName="system-cluster-critical""#, "PriorityClass prophet-controller", "", "-"),
+    (r#"priorityClassName="system-cluster-critical""#, "StatefulSet prophet", "/spec/template/spec/priorityClassName", r#""system-cluster-critical""#),
+    ("", "PodDisruptionBudget prophet", "/spec/maxUnavailable", "1"),
+    ("podDisruptionBudget.enabled=false", "PodDisruptionBudget prophet", "", "-"),
+    // The network.
+    ("", "Service prophet", "/spec/ports/0/port", "8080"),
+    ("", "NetworkPolicy prophet", "", "-"),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/policyTypes", r#"["Ingress","Egress"]"#),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/0/ports/0/port", "53"),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/1/ports", r#"[{"port":443},{"port":6443}]"#),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/3/to/0/ipBlock/cidr", r#""169.254.170.23/32""#),
+    (r#"networkPolicy={"enabled":true,"egress":{"apiServer":{"cidrs":["10.0.0.1/32"]},"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/1/to", r#"[{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#),
+    (r#"networkPolicy={"enabled":true,"egress":{"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/2/ports/0/port", "80"),
+    (r#"networkPolicy={"enabled":true,"metricsFrom":[{"podSelector":{}}]}"#, "NetworkPolicy prophet", "/spec/ingress/0/from", r#"[{"podSelector":{}}]"#),
+    // Monitoring.
+    ("", "ServiceMonitor prophet", "", "-"),
+    ("", "PodMonitor prophet", "", "-"),
+    ("", "PrometheusRule prophet", "", "-"),
+    ("", "ConfigMap prophet-dashboard", "", "-"),
+    (r#"serviceMonitor={"enabled":true,"labels":{"release":"p"}}"#, "ServiceMonitor prophet", "/metadata/labels/release", r#""p""#),
+    (r#"podMonitor={"enabled":true,"interval":"1m"}"#, "PodMonitor prophet", "/spec/podMetricsEndpoints/0/interval", r#""1m""#),
+    ("prometheusRule.enabled=true", "PrometheusRule prophet", "/spec/groups/0/rules/3/expr", r#""count by (namespace) (prophet_leader) < 2""#),
+    ("prometheusRule.enabled=true replicas=1", "PrometheusRule prophet", "/spec/groups/0/rules/3/alert", r#""ProphetPolicyInvalid""#),
+    (r#"prometheusRule={"enabled":true,"disabled":["ProphetAbsent"]}"#, "PrometheusRule prophet", "/spec/groups/0/rules/0/alert", r#""ProphetNoLeader""#),
+    (r#"prometheusRule={"enabled":true,"alertLabels":{"team":"batch"}}"#, "PrometheusRule prophet", "/spec/groups/0/rules/0/labels", r#"{"severity":"warning","team":"batch"}"#),
+    ("grafanaDashboard.enabled=true", "ConfigMap prophet-dashboard", "/metadata/labels/grafana_dashboard", r#""1""#),
+    // Definitions and the uninstallation.
+    ("", "CustomResourceDefinition overprovisioningpolicies.prophet.dev", "/metadata/annotations/helm.sh~1resource-policy", r#""keep""#),
+    ("crds.keep=false", "CustomResourceDefinition overprovisioningpolicies.prophet.dev", "/metadata/annotations", "-"),
+    ("crds.enabled=false", "CustomResourceDefinition overprovisioningpolicies.prophet.dev", "", "-"),
+    ("priorityClasses.enabled=false", "PriorityClass prophet-placeholder-10", "", "-"),
+    ("", "Job prophet-remove-placeholders", "/metadata/annotations/helm.sh~1hook", r#""pre-delete""#),
+    ("uninstall.removePlaceholders=false", "Job prophet-remove-placeholders", "", "-"),
+];
+
+#[test]
+fn values_render_to_these_fields() {
+    let mut wrong = Vec::new();
+    let mut last: Option<(&str, Vec<Value>)> = None;
+    for (values, object, pointer, expected) in ROWS {
+        let same = last.take().filter(|(of, _)| of == values);
+        let (_, objects) = &*last.insert(same.unwrap_or_else(|| (values, render(values))));
+        let found = find(objects, object, &pointer.replace('@', CONTAINER));
+        if !matches(found, expected) {
+            let found = found.map_or("nothing".to_owned(), ToString::to_string);
+            wrong.push(format!("{values}: {object}{pointer} is {found}, and not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn render(values: &str) -> Vec<Value> {
+    let values: Vec<&str> = values.split_whitespace().collect();
+    helm::rendered_with_hooks(&values).unwrap_or_else(|error| panic!("{values:?}: {error:#}"))
+}
+
+fn find<'a>(objects: &'a [Value], object: &str, pointer: &str) -> Option<&'a Value> {
+    let (kind, name) = object.split_once(' ').unwrap();
+    let named = |of: &&Value| of["kind"] == kind && of["metadata"]["name"] == name;
+    objects.iter().find(named)?.pointer(pointer)
+}
+
+fn matches(found: Option<&Value>, expected: &str) -> bool {
+    let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    match (found, expected.strip_prefix("has ")) {
+        (None, _) => expected == "-",
+        (Some(_), _) if expected == "-" => false,
+        (Some(found), None) => *found == json(expected),
+        (Some(found), Some(element)) => {
+            found.as_array().is_some_and(|list| list.contains(&json(element)))
+        }
+    }
+}
+
+/// Every rendering has exactly one workload, whose labels its selector, the Service, the budget and
+/// the monitors select.
+#[test]
+fn selectors_select_the_pods_of_the_controller_only() {
+    for values in ["", r#"history.s3="s3://b/p""#] {
+        let values = format!(
+            r#"{values} serviceMonitor.enabled=true networkPolicy.enabled=true podLabels={{"a":"b"}}"#
+        );
+        let objects = render(&values);
+        let [template] = objects.iter().filter_map(workload).collect::<Vec<_>>()[..] else {
+            panic!("expected one workload");
+        };
+        let labels = &template["metadata"]["labels"];
+        let selectors = [
+            ("Service", "/spec/selector"),
+            ("PodDisruptionBudget", "/spec/selector/matchLabels"),
+            ("NetworkPolicy", "/spec/podSelector/matchLabels"),
+        ];
+        let hook = objects.iter().find(|object| object["kind"] == "Job").unwrap();
+        for (kind, pointer) in selectors {
+            let object = objects.iter().find(|object| object["kind"] == kind).unwrap();
+            let selector = object.pointer(pointer).unwrap().as_object().unwrap();
+            let selects =
+                |labels: &Value| selector.iter().all(|(key, value)| labels[key] == *value);
+            assert!(selects(labels), "{kind}");
+            let removal = &hook["spec"]["template"]["metadata"]["labels"];
+            // The NetworkPolicy applies to both.
+            assert_eq!(selects(removal), kind == "NetworkPolicy", "{kind}");
+        }
+    }
+}
+
+#[test]
+fn helm_lint_finds_nothing() {
+    let chart = helm::chart();
+    helm::offline(&["lint", "--strict", chart.to_str().unwrap()]).unwrap();
+}
+
+/// What NOTES.txt prints: values, and a part of the text.
+#[test]
+fn the_notes_name_what_is_lost_and_what_is_missing() {
+    let rows = [
+        ("", "on a volume of 5Gi for each replica"),
+        ("", "the cluster has no default StorageClass"),
+        (r#"history.volume.storageClassName="gp3""#, "for each replica"),
+        ("history.volume.enabled=false", "WARNING: It is only in the pods."),
+        (r#"history.s3="s3://b/p""#, "It is in s3://b/p"),
+        (r#"history.persistentVolumeClaim="efs""#, "ReadWriteMany"),
+        (r#"nodeGroupAutoDiscovery="asg:tag=a""#, "docs/permissions-aws.md"),
+        ("crds.enabled=false", "prophet crd --without-priority-classes"),
+        ("", "spec: {mode: Observe}"),
+        (r#"policies=[{"name":"a","spec":{"mode":"Act"}}]"#, "prophet/a: Act"),
+    ];
+    for (values, part) in rows {
+        let chart = helm::chart();
+        let mut arguments = vec!["install", "prophet", chart.to_str().unwrap()];
+        arguments.extend(["--namespace", helm::NAMESPACE, "--dry-run=client"]);
+        arguments.extend(values.split_whitespace().flat_map(|value| ["--set-json", value]));
+        let notes = helm::offline(&arguments).unwrap();
+        let notes = notes.split("NOTES:").nth(1).unwrap();
+        assert!(notes.contains(part), "{values}: {part} is not in:\n{notes}");
+    }
+}
+
+/// The values that the page on installing shows are valid.
+#[test]
+fn the_values_of_the_page_on_installing_are_accepted() {
+    let page = std::fs::read_to_string(helm::chart().join("../../docs/installing.md")).unwrap();
+    let blocks: Vec<&str> = page.split("```yaml\n").skip(1).collect();
+    assert!(blocks.len() > 1, "the page has no values");
+    let folder = tempfile::tempdir().unwrap();
+    let (chart, file) = (helm::chart(), folder.path().join("values.yaml"));
+    for block in blocks {
+        std::fs::write(&file, block.split("```").next().unwrap()).unwrap();
+        let (chart, file) = (chart.to_str().unwrap(), file.to_str().unwrap());
+        helm::offline(&["template", "prophet", chart, "--values", file]).unwrap();
+    }
+}
