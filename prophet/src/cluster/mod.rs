@@ -174,7 +174,7 @@ impl Operator {
                 }
             }
             self.health.beat();
-            if self.is_listed() && self.groups.borrow().is_read() {
+            if self.is_listed() && self.groups.borrow().is_read() && !self.read_labels() {
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
@@ -189,6 +189,9 @@ impl Operator {
     /// have listed their objects.
     pub async fn look(&mut self) -> Vec<Looked> {
         self.wait().await;
+        if self.read_labels() {
+            self.wait().await;
+        }
         self.turn(false).await
     }
 
@@ -240,7 +243,6 @@ impl Operator {
         let now = clock::now();
         let groups = self.groups();
         let policies = self.policies();
-        self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
         for (key, _) in &policies {
@@ -370,8 +372,11 @@ impl Operator {
         self.selected_labels.extend(new.into_iter().map(str::to_owned));
     }
 
-    /// Lists the pods again if a policy selects by labels that the index did not keep.
-    fn read_labels(&mut self, policies: &[(Key, Arc<OverprovisioningPolicy>)]) {
+    /// Lists the pods again if a policy selects by labels that the index did not keep. Returns
+    /// whether it does. No decision is possible then until the list is complete, because the pods in
+    /// the index lack the labels.
+    fn read_labels(&mut self) -> bool {
+        let policies = self.policies();
         let settings = policies
             .iter()
             .filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
@@ -382,5 +387,6 @@ impl Operator {
         if anew {
             self.watches.restart_pods();
         }
+        anew
     }
 }

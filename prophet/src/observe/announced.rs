@@ -1,11 +1,13 @@
 //! Announced pods: the future pods of suspended jobs, queued workloads and CronJobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::class::{PodClass, Priority, may_preempt};
-use super::objects::{BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodTemplate, is_true};
+use super::objects::{
+    BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodSet, PodTemplate, is_true,
+};
 use super::schedule::Schedule;
 
 /// A namespace and a name.
@@ -71,8 +73,6 @@ const PODS_MAX: u64 = 1_000_000;
 
 /// The context in which objects are read as announcements.
 pub struct Reading<'a> {
-    /// The labels of pods that policies read.
-    pub label_keys: &'a BTreeSet<String>,
     /// Priorities by the key of their PriorityClass.
     pub priorities: &'a BTreeMap<Key, Priority>,
 }
@@ -156,7 +156,9 @@ impl Reading<'_> {
         })
     }
 
-    /// Returns the pods of a Kueue Workload that is neither admitted nor finished.
+    /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set, those
+    /// that have quota, or all while none have. They are a gang only if one of the sets requires a
+    /// topology, because Kueue otherwise admits pods that need not run near each other.
     pub fn workload(
         &self,
         metadata: &ObjectMeta,
@@ -176,10 +178,19 @@ impl Reading<'_> {
             (false, _) => Held::NoQuota,
         };
         let sets = &workload.spec.pod_sets;
-        let pods =
-            sets.iter().map(|set| self.pods(&set.template, metadata, set.count.into())).collect();
+        let assigned = |set: &PodSet| {
+            let mut assignments =
+                workload.status.admission.iter().flat_map(|all| &all.pod_set_assignments);
+            assignments.find(|assignment| assignment.name == set.name)?.count
+        };
+        let pods = sets.iter().map(|set| {
+            self.pods(&set.template, metadata, assigned(set).unwrap_or(set.count).into())
+        });
+        let pods = pods.collect();
+        let mut topologies = sets.iter().filter_map(|set| set.topology_request.as_ref());
+        let gang = topologies.any(|topology| topology.required.is_some());
         let labels = metadata.labels.clone().unwrap_or_default();
-        Some(Announcement { held, labels, pods, gang: true, schedule: None, fired: None })
+        Some(Announcement { held, labels, pods, gang, schedule: None, fired: None })
     }
 
     /// Returns the pods with which a job starts.
@@ -200,7 +211,7 @@ impl Reading<'_> {
             priority.may_preempt = may_preempt(Some(policy));
         }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        (PodClass::of_template(template, namespace, priority, self.label_keys), count.min(PODS_MAX))
+        (PodClass::of_template(template, namespace, priority), count.min(PODS_MAX))
     }
 }
 
@@ -225,10 +236,47 @@ mod tests {
                 "admissionChecks": checks.collect::<Vec<_>>(),
             },
         });
-        let reading = Reading { label_keys: &BTreeSet::new(), priorities: &BTreeMap::new() };
+        let reading = Reading { priorities: &BTreeMap::new() };
         let workload = serde_json::from_value(workload).unwrap();
         let announcement = reading.workload(&ObjectMeta::default(), &workload).unwrap();
         assert_eq!((announcement.held, announcement.pods[0].1), (expected, 4));
+    }
+
+    /// Checks the number of announced pods of a Workload of four pods, and whether they are a gang.
+    #[track_caller]
+    fn check_sets(
+        topology: serde_json::Value,
+        admission: serde_json::Value,
+        expected: (u64, bool),
+    ) {
+        let set = json!({"name": "main", "count": 4, "template": {"spec": {}}, "topologyRequest": topology});
+        let workload = json!({"spec": {"podSets": [set]}, "status": {"admission": admission}});
+        let reading = Reading { priorities: &BTreeMap::new() };
+        let workload = serde_json::from_value(workload).unwrap();
+        let announcement = reading.workload(&ObjectMeta::default(), &workload).unwrap();
+        assert_eq!((announcement.pods[0].1, announcement.gang), expected);
+    }
+
+    #[test]
+    fn a_workload_has_the_pods_with_quota_and_is_a_gang_if_it_requires_a_topology() {
+        let rack = json!({"required": "cloud.provider.com/topology-rack"});
+        let preferred = json!({"preferred": "cloud.provider.com/topology-rack"});
+        let assigned = |name: &str, count: u32| json!({"podSetAssignments": [{"name": name, "flavors": {"cpu": "default"}, "count": count}]});
+        check_sets(json!(null), json!(null), (4, false));
+        check_sets(rack.clone(), json!({}), (4, true));
+        check_sets(preferred, assigned("main", 4), (4, false));
+        check_sets(rack, assigned("main", 3), (3, true));
+        check_sets(json!(null), assigned("other", 3), (4, false));
+    }
+
+    /// A policy may read further labels after the object was observed.
+    #[test]
+    fn announced_pods_have_all_labels_of_their_template() {
+        let template = json!({"metadata": {"labels": {"team": "a"}}, "spec": {}});
+        let job = json!({"spec": {"suspend": true, "template": template}});
+        let reading = Reading { priorities: &BTreeMap::new() };
+        let announcement = reading.job(&serde_json::from_value(job).unwrap()).unwrap();
+        assert_eq!(announcement.pods[0].0.labels, [("team".to_owned(), "a".to_owned())].into());
     }
 
     #[test]

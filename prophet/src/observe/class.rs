@@ -108,18 +108,19 @@ impl PodClass {
         }
     }
 
-    /// Returns the class of the pods that a template describes, which will have this priority.
+    /// Returns the class of the pods that a template describes, which will have this priority. It
+    /// has all labels, so that a policy that reads further labels needs no new list of the objects
+    /// that announce pods.
     pub fn of_template(
         template: &PodTemplate,
         namespace: &str,
         Priority { value, may_preempt }: Priority,
-        label_keys: &BTreeSet<String>,
     ) -> Self {
         let (requests, accelerator_kind) = requests(&template.spec);
         Self {
             role: Role::Workload,
             namespace: namespace.into(),
-            labels: kept(Some(&template.metadata.labels), label_keys),
+            labels: template.metadata.labels.clone(),
             priority: value,
             scheduler: scheduler(&template.spec),
             may_preempt,

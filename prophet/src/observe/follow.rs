@@ -156,10 +156,7 @@ pub(super) fn announcer<K: Resource + Send + 'static>(
 ) -> impl FnMut(&mut World, Event<K>) + Send + 'static {
     let mut listed = BTreeSet::new();
     move |world, event| {
-        let reading = Reading {
-            label_keys: &world.index.label_keys().clone(),
-            priorities: &world.priorities,
-        };
+        let reading = Reading { priorities: &world.priorities };
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {

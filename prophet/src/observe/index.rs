@@ -500,11 +500,6 @@ impl Index {
         self.gangs.iter().find_map(|gangs| gangs.get(group).copied())
     }
 
-    /// Returns the keys of the pod labels that are kept.
-    pub fn label_keys(&self) -> &BTreeSet<String> {
-        &self.label_keys
-    }
-
     /// The number of pods.
     pub fn pods(&self) -> usize {
         self.pods.len()

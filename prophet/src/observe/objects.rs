@@ -459,17 +459,41 @@ pub struct WorkloadSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodSet {
+    pub name: String,
     pub count: u32,
     pub template: PodTemplate,
+    pub topology_request: Option<TopologyRequest>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TopologyRequest {
+    /// The label whose value must be the same for the nodes of all pods.
+    pub required: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
+    pub admission: Option<Admission>,
     pub admission_checks: Vec<AdmissionCheck>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Admission {
+    pub pod_set_assignments: Vec<PodSetAssignment>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodSetAssignment {
+    pub name: String,
+    /// The number of pods that have quota: fewer than the set has if a part of it is admitted.
+    pub count: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

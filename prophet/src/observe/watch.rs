@@ -75,11 +75,13 @@ impl Watches {
         watches
     }
 
-    /// Lists all pods again, because policies read other labels than before.
+    /// Lists all pods again, because policies read other labels than before. The pods count as not
+    /// listed until that list is complete.
     pub fn restart_pods(&mut self) {
         if let Some(old) = self.pods.take() {
             old.abort();
         }
+        self.shared.world().wait_for(["pods".to_owned()]);
         let api: Api<Pod> = Api::all_with(self.client.clone(), &());
         self.pods = Some(self.follow(
             "pods",

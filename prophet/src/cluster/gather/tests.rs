@@ -215,7 +215,7 @@ fn cron(fired: Option<&str>) -> Value {
 /// Checks how many pods of an hourly CronJob are announced at a time.
 #[track_caller]
 fn check_cron(fired: Option<&str>, now: &str, expected: u64) {
-    let reading = Reading { label_keys: &BTreeSet::new(), priorities: &BTreeMap::new() };
+    let reading = Reading { priorities: &BTreeMap::new() };
     let announcement = reading.cron_job(&serde_json::from_value(cron(fired)).unwrap());
     let mut index = Index::default();
     let key = Key { namespace: "jobs".into(), name: "hourly".into() };
