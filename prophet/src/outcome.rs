@@ -157,6 +157,45 @@ impl Cause {
             Self::Network => "Network",
         }
     }
+    /// Explains what to do about the problem.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::InvalidPolicy => {
+                "Correct the fields of the policy. Its standing placeholders stay until then."
+            }
+            Self::PriorityClass => {
+                "Apply the PriorityClasses that `prophet crd` prints, or name another class in the policy."
+            }
+            Self::WriteFailed => {
+                "Compare the permissions of the service account with docs/permissions.md. Each write is tried again at the next turn."
+            }
+            Self::PlaceholdersRefused => {
+                "Raise the quota of the namespace, or exempt placeholders from the webhook or the Pod Security level."
+            }
+            Self::WatchFailed => {
+                "Check that the API server responds, and that the service account may list and watch the kind."
+            }
+            Self::CatalogFailed => {
+                "Check the credentials, the tags and the network path to the source of the node groups."
+            }
+            Self::NoBuckets => {
+                "Compare `spec.buckets` of the policy with the output of `prophet catalog`."
+            }
+            Self::NoCapacityBuffers => {
+                "Install the kind CapacityBuffer, or select ReplicaSets as placeholders."
+            }
+            Self::HistoryFailed => {
+                "Check the space and the permissions of the place that --data names. A damaged file can be moved away."
+            }
+            Self::OverlappingBuckets => {
+                "Let only one of the policies select these groups in `spec.buckets`."
+            }
+            Self::Groups => "Correct the labels or tags of the named groups of nodes.",
+            Self::Network => {
+                "Check the model with `prophet model check`. The other methods work without it."
+            }
+        }
+    }
 }
 
 /// The message for people of a launch that failed. `None` for any other launch.

@@ -22,7 +22,6 @@
 //! retry.rs         when the history is read again after a failure
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
-//! clock.rs         the only module that reads a clock
 //! ```
 //!
 //! When a watch, the catalog or the history fails, the standing placeholders stay, and a condition
@@ -31,7 +30,6 @@
 
 mod blindness;
 mod checks;
-pub(crate) mod clock;
 mod closing;
 mod config;
 mod election;
@@ -60,6 +58,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
+use crate::clock;
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
