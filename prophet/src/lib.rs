@@ -10,6 +10,7 @@
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/    the methods, the ensemble and the trained models
 //! outcome.rs   the result of a turn on a cluster
+//! account.rs   the launches that placeholders hid, and what they cost
 //! explain/     status, events, metrics
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
@@ -27,6 +28,8 @@
 //! cli/         one file per command; nothing imports it
 //! ```
 
+#[cfg(feature = "kubernetes")]
+pub mod account;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;

@@ -7,6 +7,7 @@ use chrono::TimeDelta;
 use embedder::{MicroDollars, Shape, Unfit};
 use placeholders::Objective;
 
+use crate::account::Account;
 use crate::catalog::Offers;
 use crate::control::{Observed, Turn};
 use crate::observe::{Device, HeldBack};
@@ -43,6 +44,10 @@ pub struct Outcome {
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
+    /// What the placeholders achieved and cost since a date.
+    pub account: Account,
+    /// The weights of the ensemble's experts by bucket, the largest first.
+    pub weights: Vec<Vec<(String, f64)>>,
 }
 
 impl Outcome {

@@ -47,7 +47,7 @@ const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8090);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let listener = listen(args.listen)?;
-    let settings = args.log.settings(|_| ())?;
+    let settings = args.log.settings(|settings| settings.policies = POLICIES.to_vec())?;
     let LoadedLog { settings, trace, catalog, workload, window } =
         args.log.replay(settings, warm_up)?;
     let pace =

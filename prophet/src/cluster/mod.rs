@@ -235,9 +235,11 @@ impl Operator {
         self.read_labels(&policies);
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
+        let dashboard = self.explain.dashboard();
+        dashboard.keep(|name| policies.iter().any(|(key, _)| key.to_string() == name));
         for (key, _) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
-            run.recall(key, &self.config, &self.health, now).await;
+            run.recall(key, &self.config, &self.health, &dashboard, now).await;
         }
         self.read_selected_labels(&policies, &groups);
         let (arrivals, starts, preempted) = {
@@ -277,6 +279,7 @@ impl Operator {
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);
             }
+            self.explain.show(&key, &outcome, now);
             if writes && self.leadership.leads() {
                 let reported = self.explain.turn(&key, &policy, &outcome, now).instrument(span);
                 if tokio::time::timeout(REPORT, reported).await.is_err() {
@@ -286,6 +289,8 @@ impl Operator {
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
         self.named_parts.extend(named);
+        let since = outcomes.iter().filter_map(|looked| looked.outcome.account.since).min();
+        self.explain.show_since(since, self.leadership.leads());
         outcomes
     }
 

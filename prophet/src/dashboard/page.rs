@@ -37,7 +37,7 @@ pub(super) fn page(captions: &Captions, fragments: &[(&'static str, String)]) ->
             "Policies side by side",
             "",
             &format!(
-                "<div id=\"curves\" class=\"grid\">{}</div>{}",
+                "<div id=\"curves\" class=\"tiles\">{}</div>{}",
                 content("curves"),
                 scrolled("figures", "Figures")
             ),
