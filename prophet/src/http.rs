@@ -242,8 +242,11 @@ fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
+    /// The path, the query, and whether the response has a body.
+    type Parsed<'a> = (&'a str, &'a [(&'a str, &'a str)], bool);
+
     #[track_caller]
-    fn check(line: &str, expected: Result<(&str, &[(&str, &str)], bool), u16>) {
+    fn check(line: &str, expected: Result<Parsed<'_>, u16>) {
         let found = parse(&format!("{line}\r\nhost: x\r\n\r\n"));
         let expected = expected.map(|(path, query, has_body)| {
             let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());

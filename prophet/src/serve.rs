@@ -22,9 +22,9 @@ pub fn serve(
     metrics: Arc<Metrics>,
     dashboard: Arc<Dashboard>,
 ) -> std::io::Result<SocketAddr> {
-    let probe = |is_well: bool, well: &str, problem: &str| match is_well {
-        true => Response::Text(200, PLAIN, well.into()),
-        false => Response::Text(503, PLAIN, problem.into()),
+    let probe = |is_well: bool, well: &str, problem: &str| {
+        let (status, text) = if is_well { (200, well) } else { (503, problem) };
+        Response::Text(status, PLAIN, text.into())
     };
     let respond = move |request: &Request| match request.path.as_str() {
         "/healthz" => probe(health.is_alive(), "alive", "no progress for too long"),

@@ -120,12 +120,11 @@ impl Command {
     /// Whether Ctrl-C ends the command at once. The controller completes its turn first, and the
     /// demo prints its comparison.
     fn ends_on_interrupt(&self) -> bool {
-        match self {
-            #[cfg(feature = "kubernetes")]
-            Self::Run(_) => false,
-            Self::Demo(_) => false,
-            _ => true,
+        #[cfg(feature = "kubernetes")]
+        if matches!(self, Self::Run(_)) {
+            return false;
         }
+        !matches!(self, Self::Demo(_))
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {

@@ -173,7 +173,9 @@ impl State {
         let time = view.time;
         policy.view = view;
         self.now = self.now.max(time);
-        decisions.into_iter().for_each(|decision| self.decisions.push_front(decision));
+        for decision in decisions {
+            self.decisions.push_front(decision);
+        }
         self.decisions.truncate(DECISIONS_MAX);
     }
 }

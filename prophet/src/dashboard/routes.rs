@@ -1,5 +1,6 @@
 //! The responses to the requests of a browser.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ fn events(dashboard: Arc<Dashboard>, choice: Choice) -> Events {
         let mut text = String::from(": alive\n\n");
         for (id, html) in fragments.iter().filter(|fragment| !sent.contains(*fragment)) {
             let html = html.replace('\n', "\ndata: ");
-            text += &format!("event: fragment\ndata: {id}\ndata: {html}\n\n");
+            let _ = write!(text, "event: fragment\ndata: {id}\ndata: {html}\n\n");
         }
         sent = fragments;
         Some(text)

@@ -47,8 +47,9 @@ pub fn run(
     let run = |at: usize| {
         let mut shown = views.of_run(at);
         simulate_observed(input, POLICIES[at], |moment| {
+            // Jobs of the window that still wait are run to their start, as in `prophet simulate`.
             if moment.time >= until {
-                return ControlFlow::Break(());
+                return ControlFlow::Continue(());
             }
             if moment.time < from {
                 warmed(POLICIES[at], (moment.time - first) as f64 / (from - first).max(1) as f64);
