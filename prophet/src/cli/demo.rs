@@ -20,6 +20,7 @@ Examples:
   prophet demo --speed 600                     slower: ten minutes in a second
   prophet demo --trace jobs.csv.gz --from 14d  your own log; its first 14 days warm up the forecasts
 
+Without --from, the first half of a log warms up the forecasts, at most 14 days.
 Ctrl-C, or the end of the log, ends the demo and prints the comparison, with exit code 0.
 Before the picture starts, Ctrl-C exits with 130.";
 

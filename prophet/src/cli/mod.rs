@@ -1,8 +1,8 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only `run`
-//! and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints its
-//! comparison.
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
+//! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
+//! its comparison.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]

@@ -46,7 +46,7 @@ pub(super) const TARGET: usize = 1;
 pub(super) const PLACEHOLDERS: usize = 2;
 pub(super) const READY: usize = 3;
 pub(super) const LAUNCHING: usize = 4;
-/// The largest count of the middle, the 0.9 and the 0.99 quantile of the forecast, on top of demand.
+/// The median, the 0.9 and the 0.99 quantile of the forecast, on top of demand.
 pub(super) const BAND: [usize; 3] = [5, 6, 7];
 const BUCKET_VALUES: usize = 8;
 

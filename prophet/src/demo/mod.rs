@@ -1,5 +1,5 @@
-//! The whole product without a cluster: the autoscaler alone and Prophet, side by side over the same
-//! jobs, in fast time.
+//! The whole product without a cluster: the autoscaler alone and Prophet, side by side over the
+//! same jobs, in fast time.
 //!
 //! Each policy runs in a simulated cluster of its own, by the code of `prophet simulate`, and so by
 //! the control of the product. The dashboard is given a view of each at every tick.
@@ -21,10 +21,7 @@ use self::views::Views;
 use crate::dashboard::Dashboard;
 use crate::simulate::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
 
-pub use self::views::CAPTIONS;
-
-/// The policies of the demo: the autoscaler alone, and Prophet's default.
-pub const POLICIES: [NamedPolicy; 2] = [NamedPolicy::Reactive, NamedPolicy::DEFAULT];
+pub use self::views::{CAPTIONS, POLICIES};
 
 /// How long before the evaluated time the dashboard is given values, in seconds: a day, so that the
 /// first picture is not empty. Prophet decides from then on.

@@ -4,10 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use placeholders::Prices;
 
-use super::POLICIES;
 use crate::dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
 use crate::report::{clock, day, grouped};
-use crate::simulate::{Figures, Moment, NodeCounts, SimulationInput};
+use crate::simulate::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
 
 /// The texts of the dashboard of the demo.
 pub const CAPTIONS: Captions = Captions {
@@ -22,6 +21,9 @@ pub const CAPTIONS: Captions = Captions {
     nodes: "Demand is the number of nodes that jobs occupy or wait for. The band on top of it is the forecast of new nodes.",
     range: Range::Day,
 };
+
+/// The policies of the demo: the autoscaler alone, and Prophet's default.
+pub const POLICIES: [NamedPolicy; 2] = [NamedPolicy::Reactive, NamedPolicy::DEFAULT];
 
 /// The names of the policies on the dashboard.
 const NAMES: [&str; POLICIES.len()] = ["reactive (autoscaler alone)", "ensemble (Prophet)"];
