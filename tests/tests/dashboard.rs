@@ -1,5 +1,5 @@
 //! The demo and its dashboard, in a real browser.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::io::Read as _;
 use std::path::Path;
