@@ -18,10 +18,10 @@ fn steps(mut points: Vec<(f64, f64)>, now: i64) -> Mark {
     Mark::Steps(points)
 }
 
-/// A plot of a range. The line at 0 keeps the whole range in view.
-fn plot(range: Range, now: i64, unit: &str, height: f64, layers: Vec<Layer>) -> Plot {
+/// A plot of a range. The line at `floor` keeps the whole range in view.
+fn plot(range: Range, now: i64, unit: &str, height: f64, floor: f64, layers: Vec<Layer>) -> Plot {
     let from = now.saturating_sub(range.seconds()) as f64;
-    let base = Layer::new("", "base", Mark::Line(vec![(from, 0.0), (now as f64, 0.0)]));
+    let base = Layer::new("", "base", Mark::Line(vec![(from, floor), (now as f64, floor)]));
     Plot {
         x_label: String::new(),
         y_label: unit.into(),
@@ -53,7 +53,7 @@ pub(super) fn curve(
         .map(|policy| format!("{}: {:.0}", policy.view.name, policy.view.curves[at]));
     let values: Vec<String> = values.collect();
     let alt = format!("{} over the {}. Now {}.", curve.title, range.names().1, values.join(", "));
-    plot(range, now, curve.unit, 220.0, layers).narrow_figure(&alt)
+    plot(range, now, curve.unit, 220.0, 0.0, layers).narrow_figure(&alt)
 }
 
 /// Demand, the forecast, the nodes and the placeholders of a bucket.
@@ -86,8 +86,9 @@ pub(super) fn bucket(policy: &PolicyState, bucket: &BucketView, range: Range, no
     let held_alt = format!(
         "Placeholders and launching nodes of {name} over the {over}. Now the target is {target}, {placeholders} placeholders stand, and {launching} nodes are launching."
     );
-    let nodes = Plot { y_from_zero: false, ..plot(range, now, "nodes", 280.0, nodes) };
-    // Without the line at 0, the axis fits the values, which are far above 0 in a large cluster.
-    let nodes = Plot { layers: nodes.layers[1..].to_vec(), ..nodes };
-    nodes.figure(&nodes_alt) + &plot(range, now, "nodes", 200.0, held).figure(&held_alt)
+    // The axis fits the values, which are far above 0 in a large cluster.
+    let counts = points(DEMAND).into_iter().chain(points(READY)).map(|(_, nodes)| nodes);
+    let floor = counts.reduce(f64::min).unwrap_or(0.0);
+    let nodes = Plot { y_from_zero: false, ..plot(range, now, "nodes", 280.0, floor, nodes) };
+    nodes.figure(&nodes_alt) + &plot(range, now, "nodes", 200.0, 0.0, held).figure(&held_alt)
 }
