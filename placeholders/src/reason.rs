@@ -78,4 +78,51 @@ impl Reason {
             Self::GroupBackoff => "group_backoff",
         }
     }
+    /// Explains the number that the reason set, as a sentence for people.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Forecast => "The forecast of the new nodes that jobs need within the lead time.",
+            Self::TooLittleHistory => {
+                "A rule of thumb, because there is too little history for a forecast."
+            }
+            Self::Outdated => {
+                "It shrinks from the placeholders that stood, because the observed cluster is out of date."
+            }
+            Self::Announced => {
+                "Announced pods will be released within the launch latency and need more nodes than the forecast."
+            }
+            Self::ScaleDownWindow => {
+                "It stays higher, because the highest number of the stabilization window counts."
+            }
+            Self::ScaleDownRate => {
+                "It stays higher, because the policy limits how many placeholders may be removed in a period."
+            }
+            Self::ScaleUpWindow => {
+                "It stays lower, because the lowest number of the stabilization window counts."
+            }
+            Self::ScaleUpRate => {
+                "It stays lower, because the policy limits how many placeholders may be added in a period."
+            }
+            Self::SmallChange => "It is unchanged, because the change is within the tolerance.",
+            Self::BucketLimit => "The policy's limit of this bucket lowers it.",
+            Self::TotalLimit => "The policy's limit over all buckets lowers it.",
+            Self::SpendCap => {
+                "The spend cap lowers it, because placeholders of other buckets are worth more per dollar."
+            }
+            Self::OperatorLimit => "A limit of the operator over all policies lowers it.",
+            Self::PriceUnknown => {
+                "It is 0, because the price of the bucket is unknown and there is a limit in dollars."
+            }
+            Self::YieldsToRealPods => {
+                "It is lower, because pods of workloads wait for nodes that do not come."
+            }
+            Self::GroupsFull => {
+                "It is lower, because every group that is not backing off is at its maximum size."
+            }
+            Self::GangFitsNoGroup => "It is lower, because no group has room for a whole gang.",
+            Self::GroupBackoff => {
+                "It is lower, because every group with room is backing off after failed launches."
+            }
+        }
+    }
 }

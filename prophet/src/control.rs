@@ -88,6 +88,12 @@ impl Control {
         self.learners.faults()
     }
 
+    /// The weights of the ensemble's experts for a bucket, by their names, the largest first. Empty
+    /// for other methods.
+    pub fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
+        self.learners.weights(bucket)
+    }
+
     /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by
     /// bucket, the target of the plan at the tick, from which the stabilisers' windows are
     /// restored.

@@ -10,31 +10,42 @@
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/    the methods, the ensemble and the trained models
 //! outcome.rs   the result of a turn on a cluster
+//! account.rs   the launches that placeholders hid, and what they cost
 //! explain/     status, events, metrics
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
-//! serve.rs     health, readiness and metrics over HTTP
+//! serve.rs     health, readiness, metrics and the dashboard of the controller
+//! dashboard/   the page of policies: their state, its fragments, its plots
+//! http.rs      the server of health, metrics and the dashboard
+//! clock.rs     the only module that reads a clock
 //! trace/       readers of public logs, and a generator of synthetic ones
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
+//! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
 //! input/       files that users give: their kind, their text, errors in YAML
 //! cli/         one file per command; nothing imports it
 //! ```
 
+#[cfg(feature = "kubernetes")]
+pub mod account;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;
+mod clock;
 #[cfg(feature = "kubernetes")]
 pub mod cluster;
 pub mod control;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
+pub mod dashboard;
 pub mod decide;
+pub mod demo;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
 pub mod forecast;
+pub mod http;
 pub mod input;
 #[cfg(feature = "kubernetes")]
 pub mod observe;

@@ -7,6 +7,7 @@ use chrono::TimeDelta;
 use embedder::{MicroDollars, Shape, Unfit};
 use placeholders::Objective;
 
+use crate::account::Account;
 use crate::catalog::Offers;
 use crate::control::{Observed, Turn};
 use crate::observe::{Device, HeldBack};
@@ -50,6 +51,10 @@ pub struct Outcome {
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
+    /// What the placeholders achieved and cost since a date.
+    pub account: Account,
+    /// The weights of the ensemble's experts by bucket, the largest first.
+    pub weights: Vec<Vec<(String, f64)>>,
 }
 
 impl Outcome {
@@ -163,6 +168,45 @@ impl Cause {
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
             Self::Network => "Network",
+        }
+    }
+    /// Explains what to do about the problem.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::InvalidPolicy => {
+                "Correct the fields of the policy. Its standing placeholders stay until then."
+            }
+            Self::PriorityClass => {
+                "Apply the PriorityClasses that `prophet crd` prints, or name another class in the policy."
+            }
+            Self::WriteFailed => {
+                "Compare the permissions of the service account with docs/permissions.md. Each write is tried again at the next turn."
+            }
+            Self::PlaceholdersRefused => {
+                "Raise the quota of the namespace, or exempt placeholders from the webhook or the Pod Security level."
+            }
+            Self::WatchFailed => {
+                "Check that the API server responds, and that the service account may list and watch the kind."
+            }
+            Self::CatalogFailed => {
+                "Check the credentials, the tags and the network path to the source of the node groups."
+            }
+            Self::NoBuckets => {
+                "Compare `spec.buckets` of the policy with the output of `prophet catalog`."
+            }
+            Self::NoCapacityBuffers => {
+                "Install the kind CapacityBuffer, or select ReplicaSets as placeholders."
+            }
+            Self::HistoryFailed => {
+                "Check the space and the permissions of the place that --data names. A damaged file can be moved away."
+            }
+            Self::OverlappingBuckets => {
+                "Let only one of the policies select these groups in `spec.buckets`."
+            }
+            Self::Groups => "Correct the labels or tags of the named groups of nodes.",
+            Self::Network => {
+                "Check the model with `prophet model check`. The other methods work without it."
+            }
         }
     }
 }

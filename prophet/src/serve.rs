@@ -1,47 +1,42 @@
-//! Serves health, readiness and metrics over HTTP.
+//! Serves health, readiness, metrics and the dashboard over HTTP.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::{StatusCode, header};
-use axum::routing::get;
-use tokio::net::TcpListener;
-
 use crate::cluster::Health;
+use crate::dashboard::{self, Dashboard};
 use crate::explain::Metrics;
+use crate::http::{self, PLAIN, Request, Response};
 
 /// The content type of OpenMetrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves `/healthz`, `/readyz` and `/metrics`. Returns only on an error.
+/// Serves `/healthz`, `/readyz`, `/metrics` and the dashboard on threads of their own. Returns the
+/// address.
 ///
 /// # Errors
-/// The server cannot listen on the address.
-pub async fn serve(
+/// The server cannot listen on the address, or its thread cannot be started.
+pub fn serve(
     address: SocketAddr,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-) -> std::io::Result<()> {
-    let alive = Arc::clone(&health);
-    let alive = move || async move {
-        if alive.is_alive() {
-            (StatusCode::OK, "alive")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "no progress for too long")
-        }
+    dashboard: Arc<Dashboard>,
+) -> std::io::Result<SocketAddr> {
+    let probe = |is_well: bool, well: &str, problem: &str| {
+        let (status, text) = if is_well { (200, well) } else { (503, problem) };
+        Response::Text(status, PLAIN, text.into())
     };
-    let ready = move || async move {
-        if health.is_ready() {
-            (StatusCode::OK, "ready")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "watches have not listed all objects yet")
+    let respond = move |request: &Request| match request.path.as_str() {
+        "/healthz" => probe(health.is_alive(), "alive", "no progress for too long"),
+        "/readyz" => {
+            let problem = "watches have not listed all objects yet";
+            probe(health.is_ready(), "ready", problem)
         }
+        "/metrics" => Response::Text(200, OPENMETRICS, metrics.text()),
+        _ => dashboard::respond(&dashboard, request).unwrap_or_else(Response::not_found),
     };
-    let router = Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).route(
-        "/metrics",
-        get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], metrics.text()) }),
-    );
-    let listener = TcpListener::bind(address).await?;
-    axum::serve(listener, router).await
+    let listener = TcpListener::bind(address)?;
+    let bound = listener.local_addr()?;
+    http::serve(listener, respond)?;
+    Ok(bound)
 }

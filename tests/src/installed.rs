@@ -148,6 +148,14 @@ impl Prophet {
         get(self.port.number(), "/metrics").await
     }
 
+    /// The HTTP response of the dashboard.
+    ///
+    /// # Errors
+    /// The controller does not respond.
+    pub async fn dashboard(&self) -> Result<String> {
+        get(self.port.number(), "/").await
+    }
+
     /// Stops the process without its knowledge (SIGSTOP), until [`Prophet::resume`].
     ///
     /// # Errors

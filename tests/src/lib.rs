@@ -10,6 +10,7 @@ pub mod apply;
 pub mod audit;
 pub mod autoscaler;
 mod background;
+pub mod browser;
 pub mod built;
 pub mod control_plane;
 pub mod crds;

@@ -11,7 +11,7 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 63] = [
+const ROWS: [(&str, i32, &str); 66] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -137,6 +137,10 @@ const ROWS: [(&str, i32, &str); 63] = [
         1,
         "--named-model mine: the model none.onnx cannot be run",
     ),
+    // Options of demo.
+    ("demo --speed 0", 2, "'--speed <X>': expected a number from 1 to 1000000000"),
+    ("demo --listen nowhere", 2, "'--listen <ADDRESS>'"),
+    ("demo --trace none.csv --listen 127.0.0.1:0", 1, "failed to read none.csv: No such file"),
     // embed, trace and model.
     ("embed", 2, "--shapes <FILE>"),
     ("embed --shapes none.csv", 1, "failed to read none.csv: No such file"),
@@ -208,6 +212,7 @@ fn the_table_names_the_price_of_waiting() {
 fn every_help_has_examples() {
     let commands = [
         "",
+        "demo",
         "run",
         "plan",
         "explain",

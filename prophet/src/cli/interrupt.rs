@@ -1,4 +1,4 @@
-//! Ctrl-C: ends the command at once, and removes what it has not finished.
+//! Ctrl-C: ends the command at once, and removes what it has not finished. The demo ends by itself.
 
 use anyhow::Context as _;
 
@@ -9,7 +9,16 @@ const INTERRUPTED: i32 = 130;
 
 /// From now on, Ctrl-C removes the unfinished files and the progress bar, and exits the process.
 pub(super) fn exit_on_interrupt() -> anyhow::Result<()> {
-    let exit = || {
+    on_interrupt(|| false)
+}
+
+/// From now on, Ctrl-C calls `stop`. Where it returns false, there was nothing to stop, and the
+/// process exits as after [`exit_on_interrupt`].
+pub(super) fn on_interrupt(stop: impl Fn() -> bool + Send + 'static) -> anyhow::Result<()> {
+    let exit = move || {
+        if stop() {
+            return;
+        }
         let _no_new_files = output::remove_unfinished();
         progress::clear();
         eprintln!("prophet: interrupted");

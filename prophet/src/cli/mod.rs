@@ -1,7 +1,8 @@
 //! The command line, one file per command.
 //!
 //! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
-//! `run` exits with 0 after Ctrl-C, because it completes its turn.
+//! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
+//! its comparison.
 
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -10,6 +11,7 @@ mod catalog;
 mod cluster;
 #[cfg(feature = "kubernetes")]
 mod crd;
+mod demo;
 mod embed;
 #[cfg(feature = "kubernetes")]
 mod explain;
@@ -39,6 +41,7 @@ use clap::{Parser, Subcommand};
 const AFTER_HELP: &str = if cfg!(feature = "kubernetes") {
     "\
 Examples:
+  prophet demo                         a simulated cluster in fast time, with and without Prophet
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
   prophet plan --namespace prophet     the decisions of now; writes nothing
@@ -47,6 +50,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
 } else {
     "\
 Examples:
+  prophet demo                         a simulated cluster in fast time, with and without Prophet
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
 
@@ -84,6 +88,8 @@ enum Command {
     /// Print the objects that must exist in a cluster before the controller starts.
     #[cfg(feature = "kubernetes")]
     Crd(crd::Args),
+    /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
+    Demo(Box<demo::Args>),
     /// Replay a job log under several policies, and report waiting times and costs.
     Simulate(Box<simulate::Args>),
     /// Score forecasters on a job log, and report the cost of decisions based on them.
@@ -111,13 +117,14 @@ enum Command {
 }
 
 impl Command {
-    /// Whether Ctrl-C ends the command at once. The controller completes its turn first.
+    /// Whether Ctrl-C ends the command at once. The controller completes its turn first, and the
+    /// demo prints its comparison.
     fn ends_on_interrupt(&self) -> bool {
-        match self {
-            #[cfg(feature = "kubernetes")]
-            Self::Run(_) => false,
-            _ => true,
+        #[cfg(feature = "kubernetes")]
+        if matches!(self, Self::Run(_)) {
+            return false;
         }
+        !matches!(self, Self::Demo(_))
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -137,6 +144,7 @@ impl Command {
             Self::RemovePlaceholders(args) => remove_placeholders::run(args),
             #[cfg(feature = "kubernetes")]
             Self::Crd(args) => crd::run(&args),
+            Self::Demo(args) => demo::run(&args),
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),
             Self::Embed(args) => embed::run(&args),
@@ -178,7 +186,7 @@ mod tests {
     #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
-        let others = ["simulate", "backtest", "embed", "trace", "model"];
+        let others = ["demo", "simulate", "backtest", "embed", "trace", "model"];
         let names = command.get_subcommands().map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();
         assert_eq!(cluster, usage::CLUSTER_COMMANDS);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::simulate::Progress;
+use crate::simulate::{NamedPolicy, Progress};
 
 /// The line that is drawn now. Ctrl-C removes it.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -65,6 +65,23 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
     let result = work(&Progress {
         planned: &|count| draw(&|runs| runs.planned += count),
         advanced: &|name, share| draw(&|runs| runs.advance(name, share, bar.elapsed())),
+    });
+    clear();
+    result
+}
+
+/// Does work that begins with the warm-up of policies, while a line shows the share of it that is
+/// done. The line goes when the slowest policy is warm.
+pub(super) fn of_warm_up<T>(work: impl FnOnce(&(dyn Fn(NamedPolicy, f64) + Sync)) -> T) -> T {
+    let bar = show("{bar:12} {percent:>3} %  {elapsed_precise}  {wide_msg}", "learning");
+    bar.set_length(1_000);
+    let shares: Mutex<BTreeMap<String, f64>> = Mutex::default();
+    let result = work(&|policy, share| {
+        let mut shares = locked(&shares);
+        shares.insert(policy.to_string(), share);
+        let least = shares.values().copied().fold(1.0, f64::min);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares >= 0")]
+        bar.set_position((1_000.0 * least) as u64);
     });
     clear();
     result

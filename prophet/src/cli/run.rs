@@ -27,7 +27,7 @@ Of several replicas with --leader-elect, one writes, and the others stand by.";
 pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The address on which health, readiness and metrics are served
+    /// The address on which health, readiness, metrics and the dashboard are served
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -66,7 +66,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         config.own_history = args.own_history;
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]
-        let metrics = explain.metrics();
+        let (metrics, dashboard) = (explain.metrics(), explain.dashboard());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
         let election = args.leader_elect.then(|| {
             let namespace = args.leader_elect_namespace.as_deref();
@@ -81,15 +81,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
         let operator = Operator::new(client, config, source, explain, leadership);
         #[cfg(feature = "serve")]
-        let served = crate::serve::serve(args.listen, operator.health(), metrics);
-        let running = operator.run(stopped()?);
-        #[cfg(feature = "serve")]
-        tokio::select! {
-            done = served => done.with_context(|| format!("failed to serve on {}", args.listen))?,
-            () = running => {}
+        {
+            let served = crate::serve::serve(args.listen, operator.health(), metrics, dashboard);
+            let address = served.with_context(|| format!("failed to serve on {}", args.listen))?;
+            tracing::info!(%address, "serving health, metrics and the dashboard");
         }
-        #[cfg(not(feature = "serve"))]
-        running.await;
+        operator.run(stopped()?).await;
         // The Lease is given up after the last write.
         drop(end);
         if let Some(electing) = electing {

@@ -18,8 +18,8 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use tokio::sync::Notify;
 
-use super::clock::{self, Stopwatch};
 use super::sources::chain;
+use crate::clock::{self, Stopwatch};
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "prophet";

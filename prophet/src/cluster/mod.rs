@@ -24,7 +24,6 @@
 //! finished.rs      pods that ended and are not in the history yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
-//! clock.rs         the only module that reads a clock
 //! ```
 //!
 //! When a watch, the catalog or the history fails, the standing placeholders stay, and a condition
@@ -33,7 +32,6 @@
 
 mod blindness;
 mod checks;
-pub(crate) mod clock;
 mod closing;
 mod config;
 mod election;
@@ -64,6 +62,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
+use crate::clock;
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
@@ -245,9 +244,11 @@ impl Operator {
         let policies = self.policies();
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
+        let dashboard = self.explain.dashboard();
+        dashboard.keep(|name| policies.iter().any(|(key, _)| key.to_string() == name));
         for (key, _) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
-            run.recall(key, &self.config, &self.health, now).await;
+            run.recall(key, &self.config, &self.health, &dashboard, now).await;
         }
         self.read_selected_labels(&policies, &groups);
         {
@@ -294,6 +295,7 @@ impl Operator {
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);
             }
+            self.explain.show(&key, &outcome, now);
             if writes && self.leadership.leads() {
                 let reported = self.explain.turn(&key, &policy, &outcome, now).instrument(span);
                 if tokio::time::timeout(REPORT, reported).await.is_err() {
@@ -303,6 +305,8 @@ impl Operator {
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
         self.named_parts.extend(named);
+        let since = outcomes.iter().filter_map(|looked| looked.outcome.account.since).min();
+        self.explain.show_since(since, self.leadership.leads());
         outcomes
     }
 
@@ -373,8 +377,8 @@ impl Operator {
     }
 
     /// Lists the pods again if a policy selects by labels that the index did not keep. Returns
-    /// whether it does. No decision is possible then until the list is complete, because the pods in
-    /// the index lack the labels.
+    /// whether it does. No decision is possible then until the list is complete, because the pods
+    /// in the index lack the labels.
     fn read_labels(&mut self) -> bool {
         let policies = self.policies();
         let settings = policies

@@ -26,9 +26,11 @@ use super::surroundings::Surroundings;
 use super::templates::templates;
 use super::unwritten::Unwritten;
 use super::yielding::Yield;
+use crate::account::Account;
 use crate::catalog::{Offers, Sizes, named_parts, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
+use crate::dashboard::Dashboard;
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
@@ -66,6 +68,7 @@ pub struct PolicyController {
     /// The placeholders that the policy had when they began to yield to waiting pods.
     stood: Option<u64>,
     closing: Closing,
+    account: Account,
 }
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
@@ -95,10 +98,11 @@ impl PolicyController {
         key: &Key,
         config: &Config,
         health: &Health,
+        dashboard: &Dashboard,
         now: DateTime<Utc>,
     ) {
         if self.recalled_parts.is_none() && self.retry.error(now).is_none() {
-            let read = self.read_history(key, config, health, now).await;
+            let read = self.read_history(key, config, health, dashboard, now).await;
             self.retry.note(read.err().map(|error| format!("{error:#}")), now);
         }
     }
@@ -108,6 +112,7 @@ impl PolicyController {
         key: &Key,
         config: &Config,
         health: &Health,
+        dashboard: &Dashboard,
         now: DateTime<Utc>,
     ) -> anyhow::Result<()> {
         let Some(place) = &config.data else {
@@ -120,9 +125,12 @@ impl PolicyController {
         }
         let Some(journal) = &self.journal else { return Ok(()) };
         let (mut launches, mut parts) = (Vec::new(), BTreeSet::new());
+        let (mut account, name) = (Account::default(), key.to_string());
         let mut replay = journal.replay(Some(now - RECALLED)).await?;
         while let Some(line) = replay.next().await? {
             health.beat();
+            account.recall(&line);
+            dashboard.recall(&name, line.time.timestamp(), &recalled_counts(&line));
             parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
             launches.extend(line.launches);
         }
@@ -131,6 +139,7 @@ impl PolicyController {
             self.launches.learn(launch);
         }
         self.recalled_parts = Some(parts);
+        self.account = account;
         Ok(())
     }
 
@@ -222,6 +231,10 @@ impl PolicyController {
                 tracing::warn!(fault = fault.message, "the history of this standby fails");
             }
         }
+        let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
+        let ready = outcome.ready.iter().map(|groups| groups.iter().sum());
+        self.account.add(now, names.zip(ready), &outcome.launches);
+        outcome.account = self.account.clone();
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
     }
@@ -491,6 +504,7 @@ impl PolicyController {
             return;
         }
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));
+        outcome.weights = (0..of.catalog.len()).map(|bucket| control.weights(bucket)).collect();
         // A shipped model that does not fit the policy's ticks is no fault if neither the operator
         // nor the policy selected a model.
         let asked_for =
@@ -587,6 +601,14 @@ fn starts(
         Some((bucket, *starts))
     });
     in_bucket.collect()
+}
+
+/// By bucket of a line: its demand, target and placeholders.
+fn recalled_counts(line: &Line) -> Vec<(&str, [u64; 3])> {
+    let counts = line.buckets.iter().map(|(name, bucket)| {
+        (name.as_str(), [bucket.demand, bucket.headroom, bucket.placeholders])
+    });
+    counts.collect()
 }
 
 /// The policy's name in the history.

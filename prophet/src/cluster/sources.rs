@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::clock;
 use crate::catalog::{
     CatalogFile, Comparison, NodeGroup, Offers, POOL_LABEL, Sizes, live_groups, offers, pool_groups,
 };
+use crate::clock;
 use crate::observe::{Daemon, Shared, World};
 
 /// A source of groups of nodes.

@@ -4,6 +4,7 @@
 //! status.rs     a policy's status, with its conditions
 //! events.rs     Kubernetes Events on a policy
 //! metrics.rs    metrics for Prometheus
+//! view.rs       the dashboard's view of a turn
 //! ```
 //!
 //! All of them spell reasons alike: [`placeholders::Reason::label`] and
@@ -14,9 +15,9 @@ mod events;
 mod metrics;
 mod reaction;
 mod status;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "serve")]
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -30,6 +31,7 @@ pub use self::metrics::Metrics;
 pub use self::reaction::Reaction;
 pub use self::status::{shape_text, status};
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use crate::dashboard::Dashboard;
 use crate::observe::Key;
 use crate::outcome::Outcome;
 
@@ -39,6 +41,7 @@ pub struct Explain {
     events: Events,
     #[cfg(feature = "serve")]
     metrics: Arc<Metrics>,
+    dashboard: Arc<Dashboard>,
     /// The last status that was written, by policy.
     written: BTreeMap<Key, OverprovisioningPolicyStatus>,
 }
@@ -51,6 +54,7 @@ impl Explain {
             client,
             #[cfg(feature = "serve")]
             metrics: Arc::default(),
+            dashboard: Arc::new(Dashboard::new(view::CAPTIONS)),
             written: BTreeMap::new(),
         }
     }
@@ -59,6 +63,27 @@ impl Explain {
     #[cfg(feature = "serve")]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// The dashboard.
+    pub fn dashboard(&self) -> Arc<Dashboard> {
+        Arc::clone(&self.dashboard)
+    }
+
+    /// Shows the outcome of a policy's turn on the dashboard, also where this replica does not
+    /// lead.
+    pub fn show(&self, key: &Key, outcome: &Outcome, now: DateTime<Utc>) {
+        self.dashboard.note(view::view(key, outcome, now));
+    }
+
+    /// Shows how the figures of the dashboard came about: their start, and whether this replica
+    /// leads.
+    pub fn show_since(&self, since: Option<DateTime<Utc>>, leads: bool) {
+        let since = since.map(|since| since.format("%-d %b %Y %H:%M UTC"));
+        let since =
+            since.map_or(String::new(), |since| format!("The figures count from {since}. "));
+        let standby = if leads { "" } else { "This replica stands by: another one writes." };
+        self.dashboard.headline(format!("{since}{standby}").trim().into());
     }
 
     /// Sets whether this replica leads. A replica that does not lead reports no policies.

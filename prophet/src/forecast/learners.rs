@@ -1,6 +1,6 @@
 //! A forecaster with the history from which it has learnt.
 
-use embedder::Catalog;
+use embedder::{BucketId, Catalog};
 
 use super::demand_ahead::{Ahead, DemandForecaster};
 use super::model_fault::ModelFault;
@@ -33,6 +33,10 @@ impl<F: Forecaster + ?Sized> Learners<F> {
 
     pub(crate) fn faults(&self) -> Vec<ModelFault> {
         self.forecaster.faults()
+    }
+
+    pub(crate) fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
+        self.forecaster.weights(bucket)
     }
 }
 

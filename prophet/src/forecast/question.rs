@@ -4,7 +4,7 @@
 //! bucket.
 
 use chrono::{DateTime, Utc};
-use embedder::Demand;
+use embedder::{BucketId, Demand};
 use placeholders::Reason;
 
 use super::carrier::Carrier;
@@ -84,6 +84,12 @@ pub trait Forecaster: Send {
     /// Returns the faults of the model at the last forecast. Empty where the method has no model or
     /// the model works.
     fn faults(&self) -> Vec<ModelFault> {
+        Vec::new()
+    }
+
+    /// Returns the weights of experts for a bucket, by their names, the largest first. Empty where
+    /// the method has no experts, and before they are scored.
+    fn weights(&self, _bucket: BucketId) -> Vec<(String, f64)> {
         Vec::new()
     }
 }

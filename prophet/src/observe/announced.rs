@@ -156,9 +156,9 @@ impl Reading<'_> {
         })
     }
 
-    /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set, those
-    /// that have quota, or all while none have. They are a gang only if one of the sets requires a
-    /// topology, because Kueue otherwise admits pods that need not run near each other.
+    /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,
+    /// those that have quota, or all while none have. They are a gang only if one of the sets
+    /// requires a topology, because other pods need not run near each other.
     pub fn workload(
         &self,
         metadata: &ObjectMeta,
@@ -245,8 +245,8 @@ mod tests {
     /// Checks the number of announced pods of a Workload of four pods, and whether they are a gang.
     #[track_caller]
     fn check_sets(
-        topology: serde_json::Value,
-        admission: serde_json::Value,
+        topology: &serde_json::Value,
+        admission: &serde_json::Value,
         expected: (u64, bool),
     ) {
         let set = json!({"name": "main", "count": 4, "template": {"spec": {}}, "topologyRequest": topology});
@@ -262,11 +262,11 @@ mod tests {
         let rack = json!({"required": "cloud.provider.com/topology-rack"});
         let preferred = json!({"preferred": "cloud.provider.com/topology-rack"});
         let assigned = |name: &str, count: u32| json!({"podSetAssignments": [{"name": name, "flavors": {"cpu": "default"}, "count": count}]});
-        check_sets(json!(null), json!(null), (4, false));
-        check_sets(rack.clone(), json!({}), (4, true));
-        check_sets(preferred, assigned("main", 4), (4, false));
-        check_sets(rack, assigned("main", 3), (3, true));
-        check_sets(json!(null), assigned("other", 3), (4, false));
+        check_sets(&json!(null), &json!(null), (4, false));
+        check_sets(&rack, &json!({}), (4, true));
+        check_sets(&preferred, &assigned("main", 4), (4, false));
+        check_sets(&rack, &assigned("main", 3), (3, true));
+        check_sets(&json!(null), &assigned("other", 3), (4, false));
     }
 
     /// A policy may read further labels after the object was observed.

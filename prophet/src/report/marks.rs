@@ -97,6 +97,8 @@ impl Layer {
             Mark::Line(_) | Mark::Steps(_) => {
                 write!(svg, "<path class=\"line {class}\" d=\"{}\"/>", path_of(&self.extent()))
             }
+            // A path without a point is invalid.
+            Mark::Band(points) if points.is_empty() => Ok(()),
             Mark::Band(points) => {
                 let low: Vec<_> = points.iter().map(|&(x, low, _)| (x, low)).collect();
                 let high: Vec<_> = points.iter().map(|&(x, _, high)| (x, high)).collect();

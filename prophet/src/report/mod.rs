@@ -20,7 +20,7 @@ mod terminal;
 mod text;
 
 pub(crate) use marks::{Layer, Mark};
-pub(crate) use page::{PLOT_STYLE, elements, section, whole};
+pub(crate) use page::{PAGE_STYLE, PLOT_STYLE, elements, section, whole};
 pub(crate) use panel::Axis;
 pub(crate) use plot::{Names, Plot, escape};
 pub(crate) use terminal::{TextTable, write_note};

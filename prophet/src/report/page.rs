@@ -9,7 +9,7 @@ use super::plot::escape;
 /// The style sheet of plots, which a separate SVG file needs too.
 pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
 /// The style sheet of pages.
-const PAGE_STYLE: &str = include_str!("page.css");
+pub(crate) const PAGE_STYLE: &str = include_str!("page.css");
 
 /// Returns a whole page with this body, followed by the options that repeat the run.
 pub(crate) fn whole(body: &str, options: &impl Serialize, source: &str) -> String {

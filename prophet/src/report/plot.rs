@@ -94,16 +94,25 @@ impl Plot {
         let layouts = [BROAD, NARROW].map(|layout| {
             let Drawing { width, height, svg, unnamed } = self.draw(layout)?;
             Some(format!(
-                "<div class=\"{}\">{}<svg viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{}\">{svg}</svg></div>",
+                "<div class=\"{}\">{}{}</div>",
                 layout.class,
                 legend(&unnamed),
-                escape(alt),
+                element((width, height), alt, &svg),
             ))
         });
         match layouts {
             [Some(broad), Some(narrow)] => format!("<figure>{broad}{narrow}</figure>"),
-            _ => "<p>There is no data to draw.</p>".into(),
+            _ => NO_DATA.into(),
         }
+    }
+
+    /// Returns the plot as a figure that has the layout for narrow screens only, to be shown beside
+    /// others.
+    pub(crate) fn narrow_figure(&self, alt: &str) -> String {
+        let Some(Drawing { width, height, svg, unnamed }) = self.draw(NARROW) else {
+            return NO_DATA.into();
+        };
+        format!("<figure>{}{}</figure>", legend(&unnamed), element((width, height), alt, &svg))
     }
 
     /// Returns the plot as a separate SVG file with this style sheet, or `None` when there is
@@ -244,6 +253,17 @@ impl Plot {
         let beyond = beyond.filter(|tag| tag.label.anchors.iter().all(|anchor| anchor.0 > end));
         write_tags(beyond.collect(), &self.layers, &panel, None, svg)
     }
+}
+
+/// The text in place of a plot without data.
+const NO_DATA: &str = "<p>There is no data to draw.</p>";
+
+/// Returns an SVG element with a description for screen readers.
+fn element((width, height): (f64, f64), alt: &str, svg: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{}\">{svg}</svg>",
+        escape(alt)
+    )
 }
 
 /// Extends the y axis until no element lies under the inset.

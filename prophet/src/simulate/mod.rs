@@ -13,6 +13,7 @@
 //! autoscaler.rs   scans, launches, backoff
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
+//! observed.rs     a run whose ticks an observer sees
 //! recorded.rs     a cluster of one's own, from its history
 //! oracle.rs       references that know the jobs of the future
 //! rates.rs        a reference that reads past and future arrivals around each moment
@@ -33,6 +34,7 @@ mod forecasters;
 mod input;
 mod log;
 mod named_policy;
+mod observed;
 mod oracle;
 #[cfg(feature = "kubernetes")]
 #[cfg(test)]
@@ -53,6 +55,7 @@ pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::{KnownJobs, NamedPolicy};
+pub use observed::{Moment, NodeCounts, simulate_observed};
 #[cfg(feature = "kubernetes")]
 pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded};
 pub use report::{write_report, write_table};

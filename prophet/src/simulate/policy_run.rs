@@ -125,6 +125,11 @@ impl PolicyRun {
         Some(turn)
     }
 
+    /// The weights of the ensemble's experts for a bucket, the largest first.
+    pub(crate) fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
+        self.control.as_ref().map_or_else(Vec::new, |control| control.weights(bucket))
+    }
+
     /// Keeps a record of each bucket at a tick. `demand` is present demand by bucket.
     pub(crate) fn keep(
         &mut self,

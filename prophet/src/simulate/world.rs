@@ -20,6 +20,7 @@ use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
+use crate::control::Turn;
 use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
     JobClass, JobClassId, NEVER, Placements, Queue, SimulatedCluster, SimulatedNode,
@@ -79,7 +80,7 @@ pub(super) struct Simulation<'a> {
     scheduled: u64,
     /// The index of the next job to submit.
     next_job: usize,
-    next_tick: i64,
+    pub(super) next_tick: i64,
     scan_at: i64,
     /// Whether an event other than a scan happened in this second.
     stirred: bool,
@@ -95,6 +96,8 @@ pub(super) struct Simulation<'a> {
     /// In a run that is continued for a reference: the jobs that it knows, and the active users.
     known: Option<(KnownJobs, BTreeSet<u32>)>,
     steps: u64,
+    /// The last turn of the policy.
+    pub(super) last_turn: Option<Turn>,
     /// Sees each turn, before it is actuated.
     #[cfg(test)]
     pub(super) witness: Option<Box<Witness<'a>>>,
@@ -138,6 +141,7 @@ impl<'a> Simulation<'a> {
             waiting: 0,
             known: None,
             steps: 0,
+            last_turn: None,
             #[cfg(test)]
             witness: None,
         }
@@ -226,6 +230,7 @@ impl<'a> Simulation<'a> {
             waiting: self.waiting,
             known: None,
             steps: 0,
+            last_turn: None,
             #[cfg(test)]
             witness: None,
         };
@@ -533,10 +538,28 @@ impl<'a> Simulation<'a> {
             self.fill(now);
         }
         if keep && within {
-            let demand = turn
-                .map_or_else(|| embed(&observed.cluster, self.world.catalog), |turn| turn.demand);
-            self.policy.keep(now, &demand.present, &self.cluster);
+            let demand = turn.as_ref().map_or_else(
+                || embed(&observed.cluster, self.world.catalog).present,
+                |turn| turn.demand.present.clone(),
+            );
+            self.policy.keep(now, &demand, &self.cluster);
         }
+        self.last_turn = turn;
+    }
+
+    /// Present demand in nodes, by bucket.
+    pub(super) fn demand(&self) -> Vec<u64> {
+        embed(&self.observe(), self.world.catalog).present
+    }
+
+    /// The jobs that are submitted and have not started.
+    pub(super) fn waiting_jobs(&self) -> u64 {
+        self.unstarted.len() as u64
+    }
+
+    /// The weights of the experts for a bucket.
+    pub(super) fn weights(&self, bucket: usize) -> Vec<(String, f64)> {
+        self.policy.weights(bucket)
     }
 
     #[cfg(test)]
@@ -579,13 +602,21 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    pub(super) fn finish(mut self) -> RunLog {
-        let (from, until) = self.world.window;
-        let busy_by_day = self.cluster.close(until);
+    pub(super) fn finish(self) -> RunLog {
+        let log = self.log_until(self.world.window.1);
+        RunLog { ticks: self.policy.ticks, ..log }
+    }
+
+    /// Returns the record of the part of the window before `until`, which has been reached. It has
+    /// no ticks.
+    pub(super) fn log_until(&self, until: i64) -> RunLog {
+        let from = self.world.window.0;
+        let mut cluster = self.cluster.clone();
+        let busy_by_day = cluster.close(until);
         // Nodes for jobs of the window can be requested after its end.
         let within = |node: &crate::replay::SimulatedNode| node.gone > from;
         let time = |time: i64| (time != NEVER).then_some(time);
-        let nodes = self.cluster.nodes.iter().enumerate().filter(|(_, node)| within(node));
+        let nodes = cluster.nodes.iter().enumerate().filter(|(_, node)| within(node));
         let nodes = nodes.map(|(id, node)| NodeRecord {
             id,
             bucket: node.bucket,
@@ -602,13 +633,14 @@ impl<'a> Simulation<'a> {
         let unstarted = self.unstarted.iter().filter(|(job, _)| counts(job));
         let unstarted: Vec<JobRecord> =
             unstarted.map(|(job, pods)| self.record(*job, None, pods.hidden, 0)).collect();
-        self.counted.extend(unstarted);
-        self.counted.sort_by_key(|job| (job.submit, job.index));
+        let mut jobs = self.counted.clone();
+        jobs.extend(unstarted);
+        jobs.sort_by_key(|job| (job.submit, job.index));
         RunLog {
-            window: self.world.window,
-            jobs: self.counted,
+            window: (from, until),
+            jobs,
             nodes,
-            ticks: self.policy.ticks,
+            ticks: Vec::new(),
             busy_by_day,
             placeholder_writes: self.policy.writes,
         }

@@ -48,6 +48,10 @@ async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeho
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
     let target = r#"prophet_target_placeholders{policy="prophet/batch",bucket="m5.xlarge"} 2"#;
     assert!(metrics.contains(target), "{metrics}");
+    let page = world.prophet.as_ref().unwrap().dashboard().await.unwrap();
+    for part in ["prophet/batch", "m5.xlarge", "0 → 2", "There are no faults."] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
 
     world.patch_policy("batch", json!({"mode": "Act"})).await;
     world.wait_for_placeholders([2, 0, 0]).await;

@@ -271,6 +271,20 @@ impl Forecaster for Ensemble {
     fn faults(&self) -> Vec<ModelFault> {
         self.methods.iter().flat_map(|(_, method)| method.faults()).collect()
     }
+
+    fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
+        let Some(judge) = self.judges.get(bucket).and_then(Option::as_ref) else {
+            return Vec::new();
+        };
+        let name = |expert: &Expert| {
+            let method = self.methods[expert.method].0;
+            expert.quantile.map_or_else(|| method.into(), |q| format!("{method}:{q}"))
+        };
+        let named = self.experts.iter().map(name).zip(judge.shares().0.iter().copied());
+        let mut named: Vec<(String, f64)> = named.collect();
+        named.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        named
+    }
 }
 
 impl DemandForecaster for Ensemble {}

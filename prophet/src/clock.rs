@@ -1,13 +1,15 @@
-//! The ticker, the only module that reads a clock.
+//! The only module that reads a clock. The loops around the core use it.
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "kubernetes")]
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The current time.
+#[cfg(feature = "kubernetes")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the ticker reads the clock, so that no other module does"
+    reason = "the clock is read here, so that no other module does"
 )]
 pub(crate) fn now() -> DateTime<Utc> {
     Utc::now()
@@ -21,7 +23,7 @@ impl Stopwatch {
     /// Starts measuring now.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the ticker reads the clock, so that no other module does"
+        reason = "the clock is read here, so that no other module does"
     )]
     pub(crate) fn now() -> Self {
         Self(Instant::now())
@@ -35,6 +37,7 @@ impl Stopwatch {
 
 /// The duration from `now` to the next multiple of `seconds` in Unix time: at least a millisecond,
 /// at most `seconds`.
+#[cfg(feature = "kubernetes")]
 pub(crate) fn until_next(now: DateTime<Utc>, seconds: i64) -> Duration {
     let next = (now.timestamp().div_euclid(seconds) + 1) * seconds;
     let left =

@@ -1,0 +1,278 @@
+//! The state of the dashboard.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use placeholders::Step;
+
+use super::series::{Range, Series};
+use super::view::{BucketView, CURVES, PolicyView};
+
+/// The decisions that are kept, over all policies.
+const DECISIONS_MAX: usize = 100;
+/// The most buckets of a policy that are kept. A bucket takes about 35 kB.
+const BUCKETS_MAX: usize = 300;
+/// The most policies that are kept.
+const POLICIES_MAX: usize = 50;
+
+/// The texts of a dashboard.
+#[derive(Clone, Copy, Debug)]
+pub struct Captions {
+    /// The title of the page.
+    pub title: &'static str,
+    /// What the page shows.
+    pub lead: &'static str,
+    /// The curves of each policy.
+    pub curves: [Curve; CURVES],
+    /// What the nodes of a bucket that are ready and launching are.
+    pub nodes: &'static str,
+    /// The time that is shown until a browser selects another.
+    pub range: Range,
+}
+
+/// A curve of each policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Curve {
+    /// Its title.
+    pub title: &'static str,
+    /// The unit on its axis.
+    pub unit: &'static str,
+}
+
+/// The values of a bucket that are kept over time.
+pub(super) const DEMAND: usize = 0;
+pub(super) const TARGET: usize = 1;
+pub(super) const PLACEHOLDERS: usize = 2;
+pub(super) const READY: usize = 3;
+pub(super) const LAUNCHING: usize = 4;
+/// The median, the 0.9 and the 0.99 quantile of the forecast, on top of demand.
+pub(super) const BAND: [usize; 3] = [5, 6, 7];
+const BUCKET_VALUES: usize = 8;
+
+/// The last views, the series and the last decisions of all policies.
+pub struct Dashboard {
+    pub(super) captions: Captions,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// The number of changes so far.
+    pub(super) version: u64,
+    /// The last moment of all views, in seconds.
+    pub(super) now: i64,
+    pub(super) headline: String,
+    pub(super) policies: Vec<PolicyState>,
+    /// The last decisions, the newest first.
+    pub(super) decisions: VecDeque<Decision>,
+}
+
+/// A policy: its last view, and its values over time.
+#[derive(Default)]
+pub(super) struct PolicyState {
+    pub(super) view: PolicyView,
+    pub(super) curves: Series<CURVES>,
+    pub(super) buckets: BTreeMap<String, Series<BUCKET_VALUES>>,
+}
+
+/// A change of a target.
+pub(super) struct Decision {
+    pub(super) time: i64,
+    pub(super) policy: String,
+    pub(super) bucket: String,
+    pub(super) before: u64,
+    pub(super) after: u64,
+    pub(super) why: Vec<Step>,
+}
+
+impl Dashboard {
+    /// A dashboard without policies.
+    pub fn new(captions: Captions) -> Self {
+        Self { captions, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Sets the sentence at the top of the page.
+    pub fn headline(&self, text: String) {
+        self.change(|state| state.headline = text);
+    }
+
+    /// Adds the view of a policy at a moment.
+    pub fn note(&self, view: PolicyView) {
+        self.change(|state| state.note(view));
+    }
+
+    /// Adds a tick of a policy's history, oldest first, before its first view: by bucket, its
+    /// demand, target and placeholders.
+    pub fn recall(&self, policy: &str, time: i64, buckets: &[(&str, [u64; 3])]) {
+        self.change(|state| {
+            let Some(known) = state.policy(policy) else { return };
+            for (name, [demand, target, placeholders]) in buckets {
+                let mut values = [f64::NAN; BUCKET_VALUES];
+                values[DEMAND] = *demand as f64;
+                values[TARGET] = *target as f64;
+                values[PLACEHOLDERS] = *placeholders as f64;
+                known.bucket_note(name, time, values);
+            }
+        });
+    }
+
+    /// Removes the policies for which `stays` is false.
+    pub fn keep(&self, stays: impl Fn(&str) -> bool) {
+        self.change(|state| state.policies.retain(|policy| stays(&policy.view.name)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        state.version += 1;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the version is no longer `version`, at most for `time`.
+    pub(super) fn wait(&self, version: u64, time: Duration) -> MutexGuard<'_, State> {
+        let unchanged = |state: &mut State| state.version == version;
+        let waited = self.changed.wait_timeout_while(self.state(), time, unchanged);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl State {
+    /// The policy of this name, which is added if there is room.
+    fn policy(&mut self, name: &str) -> Option<&mut PolicyState> {
+        let at = self.policies.iter().position(|policy| policy.view.name == name);
+        if at.is_none() && self.policies.len() < POLICIES_MAX {
+            let view = PolicyView { name: name.into(), ..PolicyView::default() };
+            self.policies.push(PolicyState { view, ..PolicyState::default() });
+        }
+        self.policies.iter_mut().find(|policy| policy.view.name == name)
+    }
+
+    fn note(&mut self, mut view: PolicyView) {
+        view.buckets.truncate(BUCKETS_MAX);
+        let Some(policy) = self.policy(&view.name) else { return };
+        policy.curves.note(view.time, view.curves);
+        let mut decisions = Vec::new();
+        for bucket in &view.buckets {
+            policy.bucket_note(&bucket.name, view.time, values(bucket));
+            decisions.extend(decision(&policy.view, &view, bucket));
+        }
+        // Without a turn, the buckets of the last one stay.
+        if view.buckets.is_empty() {
+            view.buckets = std::mem::take(&mut policy.view.buckets);
+        }
+        let names: Vec<&str> = view.buckets.iter().map(|bucket| bucket.name.as_str()).collect();
+        if !names.is_empty() {
+            policy.buckets.retain(|name, _| names.contains(&name.as_str()));
+        }
+        let time = view.time;
+        policy.view = view;
+        self.now = self.now.max(time);
+        for decision in decisions {
+            self.decisions.push_front(decision);
+        }
+        self.decisions.truncate(DECISIONS_MAX);
+    }
+}
+
+impl PolicyState {
+    fn bucket_note(&mut self, name: &str, time: i64, values: [f64; BUCKET_VALUES]) {
+        if let Some(series) = self.buckets.get_mut(name) {
+            series.note(time, values);
+        } else if self.buckets.len() < BUCKETS_MAX {
+            self.buckets.entry(name.into()).or_default().note(time, values);
+        }
+    }
+}
+
+/// The decision of a view of a bucket, if its target changed.
+fn decision(before: &PolicyView, view: &PolicyView, bucket: &BucketView) -> Option<Decision> {
+    let before = before.buckets.iter().find(|known| known.name == bucket.name);
+    let before = before.map_or(0, |known| known.target);
+    (before != bucket.target).then(|| Decision {
+        time: view.time,
+        policy: view.name.clone(),
+        bucket: bucket.name.clone(),
+        before,
+        after: bucket.target,
+        why: bucket.steps.clone(),
+    })
+}
+
+fn values(bucket: &BucketView) -> [f64; BUCKET_VALUES] {
+    let mut values = [f64::NAN; BUCKET_VALUES];
+    values[DEMAND] = bucket.demand as f64;
+    values[TARGET] = bucket.target as f64;
+    values[PLACEHOLDERS] = bucket.placeholders as f64;
+    values[READY] = bucket.ready as f64;
+    values[LAUNCHING] = bucket.launching as f64;
+    for (at, quantile) in BAND.into_iter().zip(bucket.band.into_iter().flatten()) {
+        values[at] = (bucket.demand + quantile) as f64;
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use placeholders::Reason;
+
+    use super::*;
+
+    fn view(time: i64, buckets: &[(&str, u64)]) -> PolicyView {
+        let bucket = |(name, target): &(&str, u64)| BucketView {
+            name: (*name).into(),
+            target: *target,
+            steps: vec![Step { reason: Reason::Forecast, target: *target }],
+            ..BucketView::default()
+        };
+        let buckets = buckets.iter().map(bucket).collect();
+        PolicyView { name: "batch".into(), time, buckets, ..PolicyView::default() }
+    }
+
+    fn dashboard() -> Dashboard {
+        let curve = Curve { title: "nodes", unit: "nodes" };
+        Dashboard::new(Captions {
+            title: "",
+            lead: "",
+            curves: [curve; CURVES],
+            nodes: "",
+            range: Range::Day,
+        })
+    }
+
+    #[test]
+    fn a_changed_target_is_a_decision_and_the_last_hundred_stay() {
+        let dashboard = dashboard();
+        for (time, target) in [(60, 1), (120, 1), (180, 2)] {
+            dashboard.note(view(time, &[("small", target), ("large", 0)]));
+        }
+        let changes = |dashboard: &Dashboard| -> Vec<(i64, u64, u64)> {
+            let state = dashboard.state();
+            state.decisions.iter().map(|made| (made.time, made.before, made.after)).collect()
+        };
+        assert_eq!(changes(&dashboard), [(180, 1, 2), (60, 0, 1)]);
+        for time in 4..300 {
+            dashboard.note(view(60 * time, &[("small", u64::from(time % 2 == 0))]));
+        }
+        assert_eq!(changes(&dashboard).len(), DECISIONS_MAX);
+    }
+
+    #[test]
+    fn buckets_that_are_no_longer_on_offer_are_dropped_unless_there_was_no_turn() {
+        let dashboard = dashboard();
+        dashboard.recall("batch", 0, &[("gone", [1, 0, 0]), ("small", [2, 1, 1])]);
+        dashboard.note(view(60, &[("small", 1)]));
+        dashboard.note(view(120, &[]));
+        let state = dashboard.state();
+        let policy = &state.policies[0];
+        assert_eq!(policy.buckets.keys().collect::<Vec<_>>(), ["small"]);
+        assert_eq!(policy.view.buckets[0].target, 1);
+        let demand = policy.buckets["small"].points(Range::Hour, DEMAND, 120);
+        assert_eq!(demand, [(0.0, 2.0), (60.0, 0.0)]);
+    }
+}

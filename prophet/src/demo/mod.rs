@@ -1,0 +1,68 @@
+//! The whole product without a cluster: the autoscaler alone and Prophet, side by side over the
+//! same jobs, in fast time.
+//!
+//! Each policy runs in a simulated cluster of its own, by the code of `prophet simulate`, and so by
+//! the control of the product. The dashboard is given a view of each at every tick.
+//!
+//! ```text
+//! pace.rs   keeps the runs together, and at the speed of the demo
+//! views.rs  a tick of a run as a view of the dashboard
+//! ```
+
+mod pace;
+mod views;
+
+use std::ops::ControlFlow;
+
+use placeholders::Prices;
+
+pub use self::pace::Pace;
+use self::views::Views;
+use crate::dashboard::Dashboard;
+use crate::simulate::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
+
+pub use self::views::{CAPTIONS, POLICIES};
+
+/// How long before the evaluated time the dashboard is given values, in seconds: a day, so that the
+/// first picture is not empty. Prophet decides from then on.
+const SHOWN_BEFORE: i64 = 86_400;
+
+/// Runs the policies until the end of the window, or until `pace` is stopped. Returns the records
+/// of the runs, which end at the same time.
+///
+/// `warmed` is called with a policy and the share of its warm-up that is done.
+pub fn run(
+    input: SimulationInput<'_>,
+    dashboard: &Dashboard,
+    pace: &Pace,
+    warmed: &(dyn Fn(NamedPolicy, f64) + Sync),
+) -> Vec<(NamedPolicy, RunLog)> {
+    let prices = Prices::new(input.settings.policy.objective, input.catalog);
+    let views = Views::new(input, dashboard, prices);
+    let first = input.workload.jobs.first().map_or(0, |job| job.submit);
+    let (from, until) = input.window;
+    let run = |at: usize| {
+        let mut shown = views.of_run(at);
+        simulate_observed(input, POLICIES[at], |moment| {
+            // Jobs of the window that still wait are run to their start, as in `prophet simulate`.
+            if moment.time >= until {
+                return ControlFlow::Continue(());
+            }
+            if moment.time < from {
+                warmed(POLICIES[at], (moment.time - first) as f64 / (from - first).max(1) as f64);
+            }
+            if moment.time >= from - SHOWN_BEFORE {
+                shown.note(moment);
+            }
+            pace.wait(at, moment.time)
+        })
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..POLICIES.len()).map(|at| (at, scope.spawn(move || run(at)))).collect();
+        let joined = threads
+            .into_iter()
+            .filter_map(|(at, thread)| Some((POLICIES[at], thread.join().ok()?)));
+        joined.collect()
+    })
+}

@@ -1,0 +1,133 @@
+//! Keeps the runs of the demo together, and at its speed.
+//!
+//! Until the evaluated time, each run goes as fast as it can. From then on, no run passes the time
+//! that the speed allows, or is more than a tick ahead of another.
+
+use std::ops::ControlFlow;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
+
+/// The speed of the demo, and the times that its runs have reached.
+pub struct Pace {
+    /// The simulated seconds in a second.
+    speed: f64,
+    /// When the evaluated time begins, in the log's seconds.
+    from: i64,
+    tick_seconds: i64,
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+struct State {
+    /// The time that each run has reached, in the log's seconds.
+    reached: Vec<i64>,
+    /// Since when all runs have reached the evaluated time.
+    started: Option<Stopwatch>,
+    /// The time at which all runs end, once they were stopped.
+    end: Option<i64>,
+}
+
+/// The longest time for which a run waits at once. Runs are notified earlier when another moves.
+const WAIT_MAX: Duration = Duration::from_millis(200);
+
+impl Pace {
+    /// The pace of `runs` runs whose evaluated time begins at `from`.
+    pub fn new(speed: f64, from: i64, tick_seconds: i64, runs: usize) -> Self {
+        let state = State { reached: vec![i64::MIN; runs], started: None, end: None };
+        Self { speed, from, tick_seconds, state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// Ends all runs at the same tick. Returns whether they had reached the evaluated time, and
+    /// were not stopped before.
+    pub fn stop(&self) -> bool {
+        let mut state = self.state();
+        if state.started.is_none() || state.end.is_some() {
+            return false;
+        }
+        state.end = state.reached.iter().max().copied();
+        self.moved.notify_all();
+        true
+    }
+
+    /// Blocks a run at a tick until it may go on. Breaks where it ends.
+    pub(super) fn wait(&self, run: usize, time: i64) -> ControlFlow<()> {
+        let mut state = self.state();
+        state.reached[run] = time;
+        if state.started.is_none() && state.reached.iter().all(|reached| *reached >= self.from) {
+            state.started = Some(Stopwatch::now());
+        }
+        self.moved.notify_all();
+        loop {
+            if time < self.from {
+                return ControlFlow::Continue(());
+            }
+            if let Some(end) = state.end {
+                return if time >= end {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                };
+            }
+            // How long the run waits for the clock. It also waits for slower runs.
+            let ahead = state.started.map(|started| {
+                let due = Duration::from_secs_f64((time - self.from) as f64 / self.speed);
+                due.saturating_sub(started.elapsed())
+            });
+            let slowest = state.reached.iter().min().copied().unwrap_or(time);
+            if ahead.is_some_and(|ahead| ahead.is_zero()) && time <= slowest + self.tick_seconds {
+                return ControlFlow::Continue(());
+            }
+            let ahead = ahead.filter(|ahead| !ahead.is_zero()).unwrap_or(WAIT_MAX).min(WAIT_MAX);
+            let waited = self.moved.wait_timeout(state, ahead);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+
+    /// Two runs with ticks of a minute from 0 on, whose evaluated time begins at 600. The first run
+    /// stops both at 1200.
+    #[test]
+    fn runs_stay_together_and_end_at_the_same_tick() {
+        let pace = Pace::new(1e9, 600, 60, 2);
+        let reached = [AtomicI64::new(0), AtomicI64::new(0)];
+        let run = |at: usize| {
+            let other = &reached[1 - at];
+            for time in (0..).step_by(60) {
+                reached[at].store(time, Ordering::SeqCst);
+                if at == 0 && time == 1_200 {
+                    assert!(pace.stop() && !pace.stop());
+                }
+                if pace.wait(at, time).is_break() {
+                    return time;
+                }
+                assert!(time < 660 || other.load(Ordering::SeqCst) >= time - 60);
+            }
+            unreachable!("the range has no end")
+        };
+        let ends = std::thread::scope(|scope| {
+            let threads = [0, 1].map(|at| scope.spawn(move || run(at)));
+            threads.map(|thread| thread.join().expect("the run ends"))
+        });
+        assert_eq!(ends[0], ends[1]);
+    }
+
+    #[test]
+    fn nothing_can_be_stopped_before_the_evaluated_time() {
+        let pace = Pace::new(1.0, 600, 60, 1);
+        assert!(pace.wait(0, 540).is_continue() && !pace.stop());
+        assert!(pace.wait(0, 600).is_continue() && pace.stop());
+        assert!(pace.wait(0, 600).is_break());
+    }
+}

@@ -1,0 +1,120 @@
+//! The outcome of a turn as a view of the dashboard.
+
+use chrono::{DateTime, Utc};
+use placeholders::Prices;
+
+use crate::account::Account;
+use crate::dashboard::{BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit};
+use crate::observe::Key;
+use crate::outcome::{Outcome, PolicyFault};
+
+/// The texts of the dashboard of the controller.
+pub(super) const CAPTIONS: Captions = Captions {
+    title: "Prophet",
+    lead: "Demand, forecasts and placeholders of each policy of this cluster. The page only reads.",
+    curves: [
+        Curve { title: "Batch pods waiting for a node", unit: "pods" },
+        Curve { title: "Placeholders", unit: "placeholders" },
+        Curve { title: "Nodes in use or held", unit: "nodes" },
+        Curve { title: "Dollars spent on placeholders so far", unit: "dollars" },
+    ],
+    nodes: "Demand is the number of nodes that batch pods occupy or wait for, and the band on top of it the forecast of new nodes, since the controller started. Ready are the nodes that batch pods occupy or placeholders hold; launching are those that they wait for.",
+    range: Range::Hour,
+};
+
+/// Returns the view of a policy after a turn.
+pub(super) fn view(key: &Key, outcome: &Outcome, now: DateTime<Utc>) -> PolicyView {
+    let buckets = buckets(outcome);
+    let sum = |of: fn(&BucketView) -> u64| buckets.iter().map(of).sum::<u64>() as f64;
+    let waiting: u64 = outcome.observed.cluster.pending.iter().map(|request| request.count).sum();
+    let fault = |fault: &PolicyFault| FaultView {
+        cause: fault.cause.label(),
+        message: fault.message.clone(),
+        remedy: fault.cause.remedy(),
+    };
+    PolicyView {
+        name: key.to_string(),
+        time: now.timestamp(),
+        curves: [
+            waiting as f64,
+            sum(|bucket| bucket.placeholders),
+            sum(|bucket| bucket.ready),
+            spent(outcome),
+        ],
+        figures: figures(outcome),
+        buckets,
+        faults: outcome.faults.iter().map(fault).collect(),
+    }
+}
+
+/// Returns the buckets; none where no decision was possible.
+fn buckets(outcome: &Outcome) -> Vec<BucketView> {
+    let (Some(offers), Some(turn)) = (&outcome.offers, &outcome.turn) else { return Vec::new() };
+    let prices = Prices::new(outcome.objective, &offers.catalog);
+    let bucket = |id: usize| {
+        let occupied = outcome.observed.cluster.occupied.get(id).copied().unwrap_or(0);
+        let on_nodes: u64 = outcome.ready.get(id).map_or(0, |groups| groups.iter().sum());
+        let standing = outcome.observed.standing.placeholders(id);
+        let missing =
+            turn.demand.present.get(id).map_or(0, |demand| demand.saturating_sub(occupied));
+        let view = BucketView {
+            placeholders: standing,
+            ready: occupied + on_nodes,
+            launching: missing + standing.saturating_sub(on_nodes),
+            weights: outcome.weights.get(id).cloned().unwrap_or_default(),
+            ..BucketView::default()
+        };
+        view.with_turn(turn, id, &offers.catalog, &prices)
+    };
+    (0..turn.plan.buckets.len()).map(bucket).collect()
+}
+
+/// The dollars of the nodes that placeholders held. Buckets that are no longer on offer are left
+/// out, because their price is unknown. NaN where no bucket is on offer.
+fn spent(outcome: &Outcome) -> f64 {
+    let Some(offers) = &outcome.offers else { return f64::NAN };
+    let buckets = offers.catalog.buckets().iter();
+    let dollars = buckets.map(|bucket| {
+        let seconds = outcome.account.held_seconds.get(&bucket.name).copied().unwrap_or(0.0);
+        seconds / 3_600.0 * bucket.hourly.dollars()
+    });
+    dollars.sum()
+}
+
+fn figures(outcome: &Outcome) -> Vec<Figure> {
+    let Account { hidden, waited_for, failed, hidden_seconds, .. } = &outcome.account;
+    let row = |name, meaning, unit, value| Figure { name, meaning, unit, value };
+    let minutes = *hidden_seconds as f64 / 60.0;
+    let wait = outcome
+        .offers
+        .as_ref()
+        .map_or(f64::NAN, |offers| Prices::new(outcome.objective, &offers.catalog).wait());
+    vec![
+        row(
+            "launches hidden",
+            "nodes that placeholders launched before a pod needed them",
+            Unit::Count,
+            *hidden as f64,
+        ),
+        row("launches waited for", "nodes that pods waited for", Unit::Count, *waited_for as f64),
+        row("launches failed", "placeholders without a node in time", Unit::Count, *failed as f64),
+        row(
+            "minutes saved",
+            "the launch latencies of the hidden launches, as if one pod would have waited for each",
+            Unit::Minutes,
+            minutes,
+        ),
+        row(
+            "spent",
+            "the nodes that placeholders held, at the prices of their buckets",
+            Unit::Dollars,
+            spent(outcome),
+        ),
+        row(
+            "saved",
+            "the minutes saved, at the policy's price of a pending pod-hour",
+            Unit::Dollars,
+            minutes / 60.0 * wait,
+        ),
+    ]
+}

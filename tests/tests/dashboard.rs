@@ -1,0 +1,149 @@
+//! The demo and its dashboard, in a real browser.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tests::browser::{Browser, installed};
+use tests::ports::Port;
+use tests::{prophet, run, wait};
+
+/// The longest wait for a condition, long enough for a loaded machine.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// A running demo. It is killed when it is dropped.
+struct Demo(Child);
+
+impl Demo {
+    fn start(log: &Path, port: &Port) -> Self {
+        let (log, address) = (log.display().to_string(), format!("127.0.0.1:{}", port.number()));
+        // Half of the log warms up the forecasts.
+        let mut command = prophet(&["demo", "--trace", &log, "--listen", &address]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    /// Sends SIGINT, and returns the exit code and standard output.
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let mut out = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        (self.0.wait().unwrap().code(), out)
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // Both calls fail if the demo has already ended, which is no error here.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A small synthetic log.
+fn log(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("jobs.csv");
+    let file = path.display().to_string();
+    let arguments =
+        ["trace", "generate", "--days", "6", "--jobs-per-day", "100", "--out", file.as_str()];
+    let (code, _, error) = run(&arguments);
+    assert_eq!(code, 0, "{error}");
+    path
+}
+
+/// Waits until an expression is true in the page.
+async fn until(browser: &mut Browser, expression: &str) {
+    let shown =
+        wait::until_true(expression, DEADLINE, async || Ok(browser.evaluate(expression)? == true));
+    if let Err(error) = shown.await {
+        let page = browser.evaluate("document.body.innerText").unwrap_or_default();
+        panic!("{error:#}\nthe page:\n{page:#}");
+    }
+}
+
+const LIVE: &str = "document.getElementById('state').textContent === 'live'";
+
+/// Whether the page has moved on since it was remembered.
+const MOVED: &str = "document.getElementById('clock').textContent !== window.before";
+
+const REMEMBER: &str = "window.before = document.getElementById('clock').textContent";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_draws_moves_and_survives_a_restart_without_console_errors() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (log, port) = (log(folder.path()), Port::free().unwrap());
+    let mut demo = Demo::start(&log, &port);
+    let mut browser = Browser::start(program).unwrap();
+    let address = format!("http://127.0.0.1:{}/", port.number());
+    wait::until_true("the page", DEADLINE, async || Ok(browser.open(&address).is_ok()))
+        .await
+        .unwrap();
+    browser.errors.clear();
+    until(&mut browser, LIVE).await;
+    // Two policies, with curves in each plot, the band and the decisions.
+    until(&mut browser, "document.querySelectorAll('#curves svg path.line.strong').length === 4")
+        .await;
+    until(&mut browser, "document.querySelectorAll('#bucket svg path.band').length > 0").await;
+    until(&mut browser, "document.querySelectorAll('#figures tbody tr').length === 7").await;
+    until(&mut browser, "document.querySelectorAll('#decisions tbody tr').length > 0").await;
+    browser.evaluate(REMEMBER).unwrap();
+    until(&mut browser, MOVED).await;
+
+    // The choice of a time is part of the address. Focus stays where it is when the page moves.
+    browser.evaluate("document.getElementById('hour').click()").unwrap();
+    until(&mut browser, "location.search.includes('range=hour')").await;
+    until(&mut browser, LIVE).await;
+    until(&mut browser, "document.querySelector('#ranges [aria-current]').id === 'hour'").await;
+    until(&mut browser, "document.getElementById('policy ensemble (Prophet)') !== null").await;
+    browser.evaluate("document.getElementById('policy ensemble (Prophet)').focus()").unwrap();
+    browser.evaluate(REMEMBER).unwrap();
+    until(&mut browser, MOVED).await;
+    until(&mut browser, "document.activeElement.id === 'policy ensemble (Prophet)'").await;
+
+    // A phone's width, and the dark scheme.
+    let paper = "getComputedStyle(document.body).backgroundColor";
+    browser.screen(390, "light").unwrap();
+    until(&mut browser, "document.documentElement.scrollWidth <= 390").await;
+    let light = browser.evaluate(paper).unwrap();
+    browser.screen(1280, "dark").unwrap();
+    until(&mut browser, &format!("{paper} !== {light}")).await;
+    assert_eq!(browser.errors, []);
+
+    drop(demo);
+    until(&mut browser, "document.getElementById('state').textContent.includes('lost')").await;
+    demo = Demo::start(&log, &port);
+    until(&mut browser, LIVE).await;
+    browser.evaluate(REMEMBER).unwrap();
+    until(&mut browser, MOVED).await;
+    // While the server is gone, the browser itself reports that requests fail.
+    browser.errors.retain(|(source, _)| source != "network");
+    assert_eq!(browser.errors, []);
+
+    let (code, out) = demo.interrupt();
+    assert_eq!(code, Some(0), "{out}");
+    for policy in ["reactive ", "ensemble "] {
+        assert!(out.lines().any(|line| line.starts_with(policy)), "{policy} is not in\n{out}");
+    }
+}
+
+#[test]
+fn the_end_of_the_log_ends_the_demo_with_the_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(folder.path()).display().to_string();
+    let fast =
+        ["demo", "--trace", &log, "--from", "3d", "--speed", "1e9", "--listen", "127.0.0.1:0"];
+    let (code, out, error) = run(&fast);
+    assert!(code == 0 && error.contains("the dashboard: http://127.0.0.1:"), "{out}{error}");
+    // The same jobs over the same window: the demo and `simulate` agree.
+    let (_, simulated, _) =
+        run(&["simulate", "--trace", &log, "--from", "3d", "--policies", "reactive,ensemble"]);
+    let rows = |text: &str| -> Vec<String> {
+        let is_row = |line: &&str| line.starts_with("reactive ") || line.starts_with("ensemble ");
+        text.lines().filter(is_row).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&out), rows(&simulated), "{out}\n{simulated}");
+}
