@@ -12,8 +12,11 @@ use std::time::Duration;
 
 use crate::clock::Stopwatch;
 
-/// The most connections at a time. Probes, Prometheus and a few browsers need about ten.
-const CONNECTIONS_MAX: usize = 64;
+/// The most connections at a time. Probes, Prometheus and a few browsers need about ten. The limit
+/// is much higher, so that a hundred slow clients do not keep out the probes.
+const CONNECTIONS_MAX: usize = 1_000;
+/// The stack of a connection's thread, in bytes. Only the part that is used takes memory.
+const STACK: usize = 512 << 10;
 /// The most streams of events at a time, so that open pages leave room for probes.
 const STREAMS_MAX: usize = 32;
 /// The largest head of a request, in bytes. A browser sends less than 2 KiB.
@@ -90,7 +93,8 @@ pub fn serve(
                 // The peer has gone: there is nobody to report to.
                 let _ = answer(stream, &*respond, &streams);
             };
-            let _ = std::thread::Builder::new().name("connection".into()).spawn(answer);
+            let thread = std::thread::Builder::new().name("connection".into()).stack_size(STACK);
+            let _ = thread.spawn(answer);
         }
     };
     std::thread::Builder::new().name("http".into()).spawn(accept).map(drop)
@@ -321,6 +325,19 @@ mod tests {
         check("GET /none HTTP/1.1", "404 Not Found", "not found\n");
         check("PUT / HTTP/1.1", "405 Method Not Allowed", "Method Not Allowed");
         check("GET /events HTTP/1.1", "200 OK", "\r\n\r\ndata: 2\n\ndata: 1\n\ndata: 0\n\n");
+    }
+
+    #[test]
+    fn slow_clients_do_not_keep_out_others() {
+        let address = served();
+        let slow = |_| {
+            let mut stream = TcpStream::connect(address).expect("a connection");
+            stream.write_all(b"GET / HT").expect("a write");
+            stream
+        };
+        let held: Vec<TcpStream> = (0..200).map(slow).collect();
+        assert!(response(address, "GET / HTTP/1.1\r\n\r\n").ends_with("hello"));
+        drop(held);
     }
 
     #[test]

@@ -19,8 +19,9 @@ struct Demo(Child);
 impl Demo {
     fn start(log: &Path, port: &Port) -> Self {
         let (log, address) = (log.display().to_string(), format!("127.0.0.1:{}", port.number()));
-        // Half of the log warms up the forecasts.
-        let mut command = prophet(&["demo", "--trace", &log, "--listen", &address]);
+        // Half of the log warms up the forecasts. The rest takes 18 minutes.
+        let mut command =
+            prophet(&["demo", "--trace", &log, "--listen", &address, "--speed", "240"]);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -117,6 +118,8 @@ async fn the_page_draws_moves_and_survives_a_restart_without_console_errors() {
     until(&mut browser, "document.getElementById('state').textContent.includes('lost')").await;
     demo = Demo::start(&log, &port);
     until(&mut browser, LIVE).await;
+    // The evaluated time has begun once there are figures.
+    until(&mut browser, "document.querySelectorAll('#figures tbody tr').length === 7").await;
     browser.evaluate(REMEMBER).unwrap();
     until(&mut browser, MOVED).await;
     // While the server is gone, the browser itself reports that requests fail.

@@ -129,6 +129,8 @@ impl LogArgs {
             settings.data = Some(data.clone());
             settings.data_policy = self.data_policy.clone().or(settings.data_policy);
             self.take_over_recorded(&mut settings)?;
+        } else if settings.data.is_some() && settings.catalog.is_none() {
+            self.take_over_recorded(&mut settings)?;
         }
         self.set_files(&mut settings)?;
         settings.policy.objective = self.objective(settings.policy.objective);
@@ -246,7 +248,12 @@ impl LogArgs {
             read = read_recorded(settings)?;
             &read
         };
-        let RecordedWaiting { pods, hidden, seconds } = recorded.waiting;
+        let RecordedWaiting { pods, earlier, hidden, seconds } = recorded.waiting;
+        if earlier > 0 {
+            eprintln!(
+                "note: {earlier} pods are left out, because they were created before the first line"
+            );
+        }
         eprintln!(
             "note: recorded: {pods} pods ended, {:.1} % of them waited at most one scan, {:.1} pending pod-hours",
             100.0 * hidden as f64 / pods.max(1) as f64,

@@ -13,9 +13,12 @@ use crate::catalog::Offers;
 use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
 use crate::record::store::{FinishedPods, Offered, shape_key};
 
-/// The most entries of ended pods in a line. More of them wait for the next line, because the
-/// length of a line is limited.
-const LINE_MAX: usize = 5_000;
+/// The most bytes of ended pods in a line: 1 MiB. More of them wait for the next line, because the
+/// length of a line is limited to 4 MiB.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// The bytes of an entry without its shape and name, at most.
+const ENTRY_BYTES: usize = 400;
 
 /// The most entries that wait for a line. Further ones are dropped, because they would fill the
 /// memory.
@@ -30,7 +33,8 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Notes the policy's pods that ended since the last turn.
+    /// Notes the policy's pods that ended since the last turn. Pods on nodes outside the buckets
+    /// are left out.
     pub(super) fn note(
         &mut self,
         around: &Surroundings<'_>,
@@ -43,6 +47,9 @@ impl Finished {
         for pod in around.finished.iter().filter(|pod| workloads.select(&pod.class)) {
             let facts = index.nodes().by_name(&pod.node).and_then(|slot| slot.facts.as_ref());
             let bucket = facts.and_then(|facts| place(facts, offers, &by_type));
+            if facts.is_some() && bucket.is_none() {
+                continue;
+            }
             let bucket = bucket.map(|(bucket, _)| offers.catalog.buckets()[bucket].name.clone());
             let shape = shape_key(&view.shape(&pod.class, offers), &offers.catalog);
             let with_name = around.config.record_names;
@@ -68,7 +75,14 @@ impl Finished {
 
     /// Takes the ended pods of the next line.
     pub(super) fn take(&mut self) -> Vec<FinishedPods> {
-        let most = self.pods.len().min(LINE_MAX);
+        let mut bytes = 0_usize;
+        let fits = |pods: &&FinishedPods| {
+            let name = pods.name.as_ref().map_or(0, String::len);
+            bytes = bytes.saturating_add(ENTRY_BYTES + pods.shape.len() + name);
+            bytes <= LINE_BYTES_MAX
+        };
+        // An entry that is too long by itself goes alone.
+        let most = self.pods.iter().take_while(fits).count().max(1).min(self.pods.len());
         self.pods.drain(..most).collect()
     }
 

@@ -68,7 +68,7 @@ impl Launching {
             launches.extend(end.map(|end| launch(offers, at, requested, end)));
         }
         self.reported = alive;
-        launches.extend(self.waited_for(index, offers, workloads, since, now));
+        launches.extend(self.waited_for(index, offers, workloads, since));
         launches
     }
 
@@ -80,7 +80,6 @@ impl Launching {
         offers: &Offers,
         workloads: &Workloads,
         since: DateTime<Utc>,
-        now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let is_batch = |pods: &&OnNode| {
             index.classes().get(pods.class).is_some_and(|class| workloads.select(class))
@@ -95,7 +94,7 @@ impl Launching {
             if let Some(requested) = waited
                 && let Some(at) = place(facts, offers, &by_type(offers))
             {
-                launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(now)));
+                launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(ready)));
             }
             if is_known || waited.is_some() {
                 reported.insert(Arc::clone(&slot.name));
@@ -253,7 +252,7 @@ mod tests {
         world.node(made, ready);
         assert_eq!(world.observe(200), []);
         world.pod("jobs", pod);
-        let expected = if waited { vec![LaunchEnd::WaitedFor(at(210))] } else { vec![] };
+        let expected = if waited { vec![LaunchEnd::WaitedFor(at(ready))] } else { vec![] };
         assert_eq!(world.observe(210), expected);
         world.pod("jobs", pod - 1);
         assert_eq!(world.observe(220), [], "reported once");
@@ -294,7 +293,7 @@ mod tests {
         let mut world = World::new();
         world.node(150, 180);
         world.pod("jobs", 120);
-        assert_eq!(world.observe(190), [LaunchEnd::WaitedFor(at(190))]);
+        assert_eq!(world.observe(190), [LaunchEnd::WaitedFor(at(180))]);
         world.placeholder(140, 195);
         assert_eq!(world.observe(200), []);
     }

@@ -82,7 +82,7 @@ use self::yielding::{Yield, Yielding, nodes_for};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
-use crate::outcome::Outcome;
+use crate::outcome::{Cause, Outcome};
 
 /// The result of one turn of one policy.
 pub struct Looked {
@@ -290,7 +290,8 @@ impl Operator {
                 run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
-            if policy.spec.mode == Mode::Act {
+            // The placeholders of an invalid policy stand, also in the mode `Observe`.
+            if policy.spec.mode == Mode::Act || outcome.has(Cause::InvalidPolicy) {
                 taken.extend(outcome.groups());
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);

@@ -157,7 +157,7 @@ impl PolicyController {
         now: DateTime<Utc>,
         writes: bool,
     ) -> Outcome {
-        let mut outcome = Outcome::default();
+        let mut outcome = Outcome { account: self.account.clone(), ..Outcome::default() };
         let owner = owner(key, policy);
         let stands = || Stands::of(&around.shared.world(), key, &owner.uid);
         // An invalid policy changes nothing: its standing placeholders stay.
@@ -358,7 +358,7 @@ impl PolicyController {
             Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
         };
         ForecasterConfig {
-            leads: offers.catalog.buckets().iter().map(lead).collect(),
+            leads: Lead::at_most_three(offers.catalog.buckets().iter().map(lead).collect()),
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),

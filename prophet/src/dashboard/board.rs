@@ -190,10 +190,10 @@ impl PolicyState {
     }
 }
 
-/// The decision of a view of a bucket, if its target changed.
+/// The decision of a view of a bucket, if its target changed. The first view of a bucket has none,
+/// because an earlier process may have decided.
 fn decision(before: &PolicyView, view: &PolicyView, bucket: &BucketView) -> Option<Decision> {
-    let before = before.buckets.iter().find(|known| known.name == bucket.name);
-    let before = before.map_or(0, |known| known.target);
+    let before = before.buckets.iter().find(|known| known.name == bucket.name)?.target;
     (before != bucket.target).then(|| Decision {
         time: view.time,
         policy: view.name.clone(),
@@ -255,7 +255,7 @@ mod tests {
             let state = dashboard.state();
             state.decisions.iter().map(|made| (made.time, made.before, made.after)).collect()
         };
-        assert_eq!(changes(&dashboard), [(180, 1, 2), (60, 0, 1)]);
+        assert_eq!(changes(&dashboard), [(180, 1, 2)]);
         for time in 4..300 {
             dashboard.note(view(60 * time, &[("small", u64::from(time % 2 == 0))]));
         }

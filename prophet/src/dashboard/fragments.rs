@@ -44,7 +44,7 @@ fn nothing() -> String {
 }
 
 fn moment(state: &State) -> String {
-    if state.policies.is_empty() {
+    if state.policies.is_empty() || state.now == 0 {
         return "waiting for the first turn".into();
     }
     format!("{} {}", day(state.now), clock(state.now))

@@ -60,7 +60,7 @@ pub(super) fn page(captions: &Captions, fragments: &[(&'static str, String)]) ->
         section("Faults", "", &part("div", "faults")),
         section(
             "The last 100 decisions",
-            "A decision changes the number of placeholders of a bucket.",
+            "A decision changes the planned number of placeholders of a bucket. In the mode Observe, none are created.",
             &scrolled("decisions", "Decisions"),
         ),
     ];

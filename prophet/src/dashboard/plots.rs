@@ -48,9 +48,10 @@ pub(super) fn curve(
     };
     let layers = policies.iter().enumerate().map(layer).collect();
     let curve = captions.curves[at];
+    let value = |value: f64| if value.is_nan() { "–".into() } else { format!("{value:.0}") };
     let values = policies
         .iter()
-        .map(|policy| format!("{}: {:.0}", policy.view.name, policy.view.curves[at]));
+        .map(|policy| format!("{}: {}", policy.view.name, value(policy.view.curves[at])));
     let values: Vec<String> = values.collect();
     let alt = format!("{} over the {}. Now {}.", curve.title, range.names().1, values.join(", "));
     plot(range, now, curve.unit, 220.0, 0.0, layers).narrow_figure(&alt)

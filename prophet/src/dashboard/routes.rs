@@ -49,7 +49,8 @@ fn events(dashboard: Arc<Dashboard>, choice: Choice) -> Events {
         drop(state);
         let mut text = String::from(": alive\n\n");
         for (id, html) in fragments.iter().filter(|fragment| !sent.contains(*fragment)) {
-            let html = html.replace('\n', "\ndata: ");
+            // A stream of events would also end a line at a carriage return.
+            let html = html.replace('\r', "").replace('\n', "\ndata: ");
             let _ = write!(text, "event: fragment\ndata: {id}\ndata: {html}\n\n");
         }
         sent = fragments;
@@ -72,6 +73,7 @@ mod tests {
             range: Range::Hour,
         };
         let dashboard = Dashboard::new(captions);
+        dashboard.note(view(540, 0));
         dashboard.note(view(600, 2));
         Arc::new(dashboard)
     }

@@ -9,7 +9,7 @@ use placeholders::Objective;
 use super::calibrated::Calibrated;
 use super::demand_ahead::DemandForecaster;
 use super::ensemble::Ensemble;
-use super::lead::{Lead, rounded};
+use super::lead::Lead;
 use super::method::Method;
 use super::methods::{
     Arima, AutopilotMl, HoltWinters, Increments, Ladder, LadderForecaster, LastValue, MovingWindow,
@@ -30,8 +30,8 @@ pub struct ForecasterConfig {
     pub ladder: Ladder,
     /// Whether the ensemble starts with the steps of the ladder, until the history suffices.
     pub ladder_first: bool,
-    /// The lead time that the forecast of each bucket covers. If there are more than three, some
-    /// are rounded up to the next one.
+    /// The lead time that the forecast of each bucket covers. Each distinct one costs as much as
+    /// another forecaster, so there should be at most three ([`Lead::at_most_three`]).
     pub leads: Vec<Lead>,
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
@@ -57,16 +57,15 @@ impl ForecasterConfig {
     /// Like [`Self::forecaster`], for a forecaster that also forecasts demand itself.
     pub fn demand_forecaster(&self, from: DateTime<Utc>) -> Box<dyn DemandForecaster> {
         let since = from.checked_sub_signed(SCORED).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        let leads = rounded(self.leads.clone());
         let distinct: Vec<Lead> =
-            leads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+            self.leads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
         let mut forecasters = distinct.iter().map(|lead| self.with_lead(*lead, since));
         if distinct.len() == 1
             && let Some(only) = forecasters.next()
         {
             return only;
         }
-        let of = leads.iter().filter_map(|lead| distinct.binary_search(lead).ok());
+        let of = self.leads.iter().filter_map(|lead| distinct.binary_search(lead).ok());
         Box::new(PerLead::new(forecasters.collect(), of.collect()))
     }
 

@@ -34,6 +34,21 @@ impl Lead {
         usize::try_from(self.seconds / self.tick_seconds.max(1)).unwrap_or(1).max(1)
     }
 
+    /// Rounds lead times up to each other until at most three are distinct. Each time, the two that
+    /// differ the least become the longer one.
+    #[must_use]
+    pub fn at_most_three(mut leads: Vec<Self>) -> Vec<Self> {
+        loop {
+            let distinct: BTreeSet<Self> = leads.iter().copied().collect();
+            let pairs = distinct.iter().zip(distinct.iter().skip(1));
+            let closest = pairs.min_by_key(|(short, long)| long.seconds - short.seconds);
+            let Some((&short, &long)) = closest.filter(|_| distinct.len() > DISTINCT_MAX) else {
+                return leads;
+            };
+            leads.iter_mut().filter(|lead| **lead == short).for_each(|lead| *lead = long);
+        }
+    }
+
     /// The lead time that is at least `seconds` longer, in whole ticks.
     #[must_use]
     pub fn longer_by(self, seconds: i64) -> Self {
@@ -47,20 +62,6 @@ impl Lead {
 
 /// The most lead times of a forecaster. Each more costs as much time and memory as the first.
 const DISTINCT_MAX: usize = 3;
-
-/// Rounds lead times up to each other until at most three are distinct. Each time, the two that
-/// differ the least become the longer one.
-pub(super) fn rounded(mut leads: Vec<Lead>) -> Vec<Lead> {
-    loop {
-        let distinct: BTreeSet<Lead> = leads.iter().copied().collect();
-        let pairs = distinct.iter().zip(distinct.iter().skip(1));
-        let closest = pairs.min_by_key(|(short, long)| long.seconds - short.seconds);
-        let Some((&short, &long)) = closest.filter(|_| distinct.len() > DISTINCT_MAX) else {
-            return leads;
-        };
-        leads.iter_mut().filter(|lead| **lead == short).for_each(|lead| *lead = long);
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -90,9 +91,9 @@ mod tests {
             let lead = |minutes: &i64| Lead { seconds: 60 * minutes, tick_seconds: 60 };
             minutes.iter().map(lead).collect::<Vec<Lead>>()
         };
-        assert_eq!(rounded(leads(&[5, 20, 5, 9])), leads(&[5, 20, 5, 9]));
-        assert_eq!(rounded(leads(&[5, 20, 6, 9, 10])), leads(&[6, 20, 6, 10, 10]));
-        assert_eq!(rounded(vec![]), vec![]);
+        assert_eq!(Lead::at_most_three(leads(&[5, 20, 5, 9])), leads(&[5, 20, 5, 9]));
+        assert_eq!(Lead::at_most_three(leads(&[5, 20, 6, 9, 10])), leads(&[6, 20, 6, 10, 10]));
+        assert_eq!(Lead::at_most_three(vec![]), vec![]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! launch would hold nodes of the fast buckets for arrivals that the next nodes will serve. So
 //! there is one forecaster for each lead time, and each bucket has the forecast of its lead time.
 
+use embedder::BucketId;
+
 use super::demand_ahead::{Ahead, DemandForecaster};
 use super::model_fault::ModelFault;
 use super::question::{Forecaster, Outlook, Present};
@@ -39,9 +41,20 @@ impl Forecaster for PerLead {
         Outlook { buckets: self.each(|one| one.forecast(history, now).buckets) }
     }
 
-    /// All forecasters have the same model.
+    /// All forecasters have the same model, but its horizon may suffice only for some lead times.
     fn faults(&self) -> Vec<ModelFault> {
-        self.forecasters.first().map(|one| one.faults()).unwrap_or_default()
+        let mut faults = Vec::new();
+        for fault in self.forecasters.iter().flat_map(|one| one.faults()) {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        faults
+    }
+
+    fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
+        let of = self.of.get(bucket).and_then(|of| self.forecasters.get(*of));
+        of.map(|one| one.weights(bucket)).unwrap_or_default()
     }
 }
 

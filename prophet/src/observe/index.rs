@@ -214,7 +214,8 @@ impl Index {
             self.waiting[id as usize][usize::from(!class.gates.is_empty())] += 1;
         } else {
             let created = pod.metadata.creation_timestamp.as_ref().and_then(time);
-            self.nodes.bind(node, id, class, created);
+            // A pod that a gate held did not only wait for its node.
+            self.nodes.bind(node, id, class, created.filter(|_| !gated));
         }
         self.pods.insert(key, Entry { class: id, node, bound, gated, generation });
         self.version += 1;

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::catalog::why_unfit;
 use crate::record::ShapeId;
-use crate::trace::{Job, Work};
+use crate::trace::{Admits, Job, Work};
 
 /// The index of a class in [`Workload::classes`].
 pub(crate) type JobClassId = usize;
@@ -252,11 +252,13 @@ impl Builder {
 /// unless it fits no such bucket.
 fn shape(requests: Resources, work: &Work, catalog: &Catalog) -> Shape {
     let shape = Shape::new(requests, work.accelerator_kind.clone());
-    if let Some(names) = &work.admits {
-        let buckets = catalog.buckets().iter().enumerate();
-        let admitting =
-            buckets.filter(|(_, bucket)| names.iter().any(|name| **name == bucket.name));
-        return Shape { admits: BucketSet::only(admitting.map(|(id, _)| id)), ..shape };
+    match &work.admits {
+        Admits::Assumed => {}
+        Admits::All => return shape,
+        Admits::Only(names) => {
+            let buckets = names.iter().flat_map(|name| catalog.named(name));
+            return Shape { admits: BucketSet::only(buckets), ..shape };
+        }
     }
     let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
     let without =

@@ -18,7 +18,7 @@ use crate::replay::Workload;
 use crate::replay::{Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
 use crate::span::Span;
-use crate::trace::{Job, Work};
+use crate::trace::{Admits, Job, Work};
 
 impl Simulation<'_> {
     /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs
@@ -88,8 +88,13 @@ fn job(
     split: Option<Split>,
     priority: i32,
 ) -> Job {
-    let work =
-        Work { units, unit, accelerator_kind: AcceleratorKind::default(), split, admits: None };
+    let work = Work {
+        units,
+        unit,
+        accelerator_kind: AcceleratorKind::default(),
+        split,
+        admits: Admits::Assumed,
+    };
     Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
 }
 

@@ -28,7 +28,7 @@ use crate::record::ShapeId;
 use crate::record::store::{BucketExtras, Line};
 use crate::replay::Workload;
 use crate::span::Span;
-use crate::trace::{Job, Work};
+use crate::trace::{Admits, Job, Work};
 
 const GROUP: &str = "group";
 
@@ -252,7 +252,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             unit,
             accelerator_kind: embedder::AcceleratorKind::default(),
             split: None,
-            admits: None,
+            admits: Admits::Assumed,
         };
         Job { name: "".into(), user: "".into(), submit, runtime, priority: 0, work }
     })

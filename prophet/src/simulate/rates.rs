@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::{CatalogFile, InstanceTypeEntry};
-    use crate::trace::{Job, Work};
+    use crate::trace::{Admits, Job, Work};
 
     /// `arrivals` are pods that fill a node each, in seconds from now. `chance` is the expected
     /// probability that at least one new node is needed.
@@ -124,7 +124,7 @@ mod tests {
                 unit,
                 accelerator_kind: AcceleratorKind::default(),
                 split: None,
-                admits: None,
+                admits: Admits::Assumed,
             };
             Job {
                 name: "".into(),

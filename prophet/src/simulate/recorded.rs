@@ -1,25 +1,26 @@
 //! A cluster of one's own, as its history has it: the pods that ended, the buckets on offer, and
 //! the latencies of launches.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use embedder::{Catalog, CatalogError};
+use embedder::{BucketSet, Catalog, CatalogError};
 use placeholders::Objective;
 
 use super::settings::LaunchLatency;
+use crate::outcome::GIVE_UP;
 use crate::record::store::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
 use crate::span::Span;
-use crate::trace::{JOBS_MAX, Job, Work};
+use crate::trace::{Admits, JOBS_MAX, Job, Work};
 
 /// What a history has of a cluster.
 #[derive(Debug)]
 pub struct Recorded {
-    /// One job for each pod, by submission. Pods of one job are separate, because a scheduler
-    /// places them one by one.
+    /// One job for each pod that was created while the history was recorded, by submission. Pods
+    /// of one job are separate, because a scheduler places them one by one.
     pub jobs: Vec<Job>,
     /// The buckets on offer, as the last line that has them lists them.
     pub catalog: Catalog,
@@ -36,8 +37,10 @@ pub struct Recorded {
 /// How long recorded pods waited for nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedWaiting {
-    /// The pods.
+    /// The pods, without earlier ones.
     pub pods: u64,
+    /// Pods that were created before the first line, which are not replayed.
+    pub earlier: u64,
     /// Those that waited no longer than one scan of the autoscaler.
     pub hidden: u64,
     /// The sum of the times that all pods waited, in seconds.
@@ -68,7 +71,7 @@ pub enum RecordedError {
     #[error("no batch pod ended while the history was recorded")]
     NoPods,
     /// There are more pods than a log may have jobs.
-    #[error("the history has more than {JOBS_MAX} pods: give a later --from")]
+    #[error("the history has more than {JOBS_MAX} pods: keep fewer days of it")]
     TooManyPods,
 }
 
@@ -76,34 +79,44 @@ pub enum RecordedError {
 /// used for all launches.
 const LAUNCHES_MIN: usize = 20;
 
+/// The longest wait of a pod that counts as a launch latency, in seconds. A pod that waited longer
+/// had another reason.
+const WAITED_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
+
 /// Reads the history of a policy.
 ///
 /// # Errors
 /// The history cannot be read, or it lacks what a replay needs.
 pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedError> {
     let mut replay = HistoryReplay::open(place, policy, None).await?;
-    let mut finished: Vec<(DateTime<Utc>, FinishedPods)> = Vec::new();
-    let (mut offered, mut latencies): (Option<Offered>, Vec<i64>) = (None, Vec::new());
+    let (mut ran, mut shapes) = (Vec::new(), Shapes::default());
+    let (mut offered, mut latencies): (Option<Offered>, Latencies) = Default::default();
+    let (mut first, mut waiting) = (None, RecordedWaiting::default());
     while let Some(line) = replay.next().await? {
         offered = line.offered.or(offered);
-        latencies.extend(line.launches.iter().filter_map(latency_seconds));
-        finished.extend(line.finished.into_iter().map(|pods| (line.time, pods)));
-        if finished.len() > JOBS_MAX {
-            return Err(RecordedError::TooManyPods);
+        latencies.add(&line.launches);
+        let first = *first.get_or_insert(line.time);
+        for pods in &line.finished {
+            // The history does not have the pods that were created at the same time and ended
+            // before it began.
+            if pods.submitted < first {
+                waiting.earlier = waiting.earlier.saturating_add(pods.pods);
+                continue;
+            }
+            waiting.add(pods);
+            if waiting.pods > JOBS_MAX as u64 {
+                return Err(RecordedError::TooManyPods);
+            }
+            ran.push(Ran::new(pods, shapes.number(&pods.shape, line.time)));
         }
     }
     let offered = offered.ok_or(RecordedError::NoBuckets)?;
     let catalog = offered.catalog()?;
-    let (mut jobs, mut waiting) = (Vec::new(), RecordedWaiting::default());
-    for (time, pods) in &finished {
-        let work = work(&pods.shape, &catalog);
-        let work = work.map_err(|source| RecordedError::Shape { time: *time, source })?;
-        waiting.add(pods);
-        let count = usize::try_from(pods.pods).unwrap_or(usize::MAX);
-        if jobs.len().saturating_add(count) > JOBS_MAX {
-            return Err(RecordedError::TooManyPods);
-        }
-        jobs.extend(std::iter::repeat_n(job(pods, work), count));
+    let works = shapes.works(&catalog)?;
+    let mut jobs: Vec<Job> = Vec::new();
+    for ran in &ran {
+        let copies = usize::try_from(ran.pods).unwrap_or(usize::MAX);
+        jobs.extend(std::iter::repeat_n(ran.job(&works), copies));
     }
     if jobs.is_empty() {
         return Err(RecordedError::NoPods);
@@ -113,44 +126,112 @@ pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedE
         jobs,
         catalog,
         objective: offered.objective,
-        launch_latency: launch_latency(latencies),
+        launch_latency: latencies.distribution(),
         waiting,
         report: replay.report().clone(),
     })
 }
 
-fn job(pods: &FinishedPods, work: Work) -> Job {
-    let user = pods.name.as_deref().and_then(|name| name.split_once('/')).map(|(space, _)| space);
-    Job {
-        name: pods.name.clone().unwrap_or_else(|| pods.job.clone()).into(),
-        user: user.unwrap_or_default().into(),
-        submit: pods.submitted.timestamp(),
-        runtime: (pods.ended - pods.started).num_seconds().max(1),
-        priority: pods.priority,
-        work,
+/// What a replay needs of finished pods.
+struct Ran {
+    name: Box<str>,
+    user: Box<str>,
+    submit: i64,
+    runtime: i64,
+    priority: i32,
+    pods: u64,
+    /// The index of the shape in [`Shapes`].
+    shape: usize,
+}
+
+impl Ran {
+    fn new(pods: &FinishedPods, shape: usize) -> Self {
+        let namespace = pods.name.as_deref().and_then(|name| name.split_once('/'));
+        Self {
+            name: pods.name.as_deref().unwrap_or(&pods.job).into(),
+            user: namespace.map_or("", |(namespace, _)| namespace).into(),
+            submit: pods.submitted.timestamp(),
+            runtime: (pods.ended - pods.started).num_seconds().max(1),
+            priority: pods.priority,
+            pods: pods.pods,
+            shape,
+        }
+    }
+
+    fn job(&self, works: &[Work]) -> Job {
+        let Self { submit, runtime, priority, .. } = *self;
+        let (name, user, work) = (self.name.clone(), self.user.clone(), works[self.shape].clone());
+        Job { name, user, submit, runtime, priority, work }
+    }
+}
+
+/// The keys of shapes, each once, with the time of the first line that has it.
+#[derive(Default)]
+struct Shapes {
+    numbers: HashMap<String, usize>,
+    keys: Vec<(String, DateTime<Utc>)>,
+}
+
+impl Shapes {
+    fn number(&mut self, key: &str, time: DateTime<Utc>) -> usize {
+        if let Some(number) = self.numbers.get(key) {
+            return *number;
+        }
+        let number = self.keys.len();
+        self.numbers.insert(key.into(), number);
+        self.keys.push((key.into(), time));
+        number
+    }
+
+    fn works(&self, catalog: &Catalog) -> Result<Vec<Work>, RecordedError> {
+        let read = |(key, time): &(String, DateTime<Utc>)| {
+            work(key, catalog).map_err(|source| RecordedError::Shape { time: *time, source })
+        };
+        self.keys.iter().map(read).collect()
     }
 }
 
 /// The requests of a pod of a shape, and the buckets that admit it.
 fn work(key: &str, catalog: &Catalog) -> Result<Work, ShapeKeyError> {
     let shape = parse_shape_key(key, catalog)?;
-    let buckets = catalog.buckets().iter().enumerate();
-    let admitting = buckets.filter(|(id, _)| shape.admits.contains(*id));
-    let admits: Arc<[Box<str>]> =
-        admitting.map(|(_, bucket)| bucket.name.as_str().into()).collect();
-    Ok(Work {
-        units: 1,
-        unit: shape.requests,
-        accelerator_kind: shape.accelerator_kind,
-        split: None,
-        admits: Some(admits),
-    })
+    let admits = if shape.admits == BucketSet::all() {
+        Admits::All
+    } else {
+        let buckets = catalog.buckets().iter().enumerate();
+        let admitting = buckets.filter(|(id, _)| shape.admits.contains(*id));
+        Admits::Only(admitting.map(|(_, bucket)| bucket.name.as_str().into()).collect())
+    };
+    let (unit, accelerator_kind) = (shape.requests, shape.accelerator_kind);
+    Ok(Work { units: 1, unit, accelerator_kind, split: None, admits })
 }
 
-/// The time from the request of a node to its readiness. `None` if the launch failed.
-fn latency_seconds(launch: &EndedLaunch) -> Option<i64> {
-    let (LaunchEnd::Ready(end) | LaunchEnd::WaitedFor(end)) = launch.end else { return None };
-    Some((end - launch.requested).num_seconds().max(0))
+/// The latencies of launches, in seconds.
+#[derive(Default)]
+struct Latencies {
+    /// Of launches for placeholders.
+    ready: Vec<i64>,
+    /// Of launches for which pods waited. They count only if there are no others, because a pod may
+    /// have waited for another reason before the node was requested.
+    waited: Vec<i64>,
+}
+
+impl Latencies {
+    fn add(&mut self, launches: &[EndedLaunch]) {
+        for launch in launches {
+            let seconds = |end: DateTime<Utc>| (end - launch.requested).num_seconds().max(0);
+            match launch.end {
+                LaunchEnd::Ready(end) => self.ready.push(seconds(end).min(WAITED_SECONDS_MAX)),
+                LaunchEnd::WaitedFor(end) => {
+                    self.waited.push(seconds(end).min(WAITED_SECONDS_MAX));
+                }
+                LaunchEnd::Failed(_) => {}
+            }
+        }
+    }
+
+    fn distribution(self) -> Option<LaunchLatency> {
+        launch_latency(if self.ready.is_empty() { self.waited } else { self.ready })
+    }
 }
 
 /// The distribution of launch latencies, of which the median and the 95th percentile are kept.

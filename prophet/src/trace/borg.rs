@@ -15,7 +15,7 @@ use embedder::{AcceleratorKind, Resources};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 use super::reader::{Notes, Reader, Row, TraceFault, json_problem};
 
 /// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
@@ -146,7 +146,7 @@ fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
         unit: open.unit,
         accelerator_kind: AcceleratorKind::default(),
         split: None,
-        admits: None,
+        admits: Admits::Assumed,
     };
     let name = format!("{id}/{index}").into();
     let (user, submit) = (Box::default(), open.submit / 1_000_000);

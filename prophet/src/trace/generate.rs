@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 
 /// The parameters of a synthetic log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,7 +142,7 @@ fn gpu_work(random: &mut Pcg64Mcg) -> Work {
         unit,
         accelerator_kind: AcceleratorKind::default(),
         split: Some(Split::Full),
-        admits: None,
+        admits: Admits::Assumed,
     }
 }
 
@@ -153,5 +153,11 @@ fn cpu_work(random: &mut Pcg64Mcg) -> Work {
     let gib = cores * pick(&[2, 2, 3], random);
     let unit =
         Resources { cpu_millis: cores * 1_000, memory_bytes: gib << 30, ..Resources::default() };
-    Work { units, unit, accelerator_kind: AcceleratorKind::default(), split: None, admits: None }
+    Work {
+        units,
+        unit,
+        accelerator_kind: AcceleratorKind::default(),
+        split: None,
+        admits: Admits::Assumed,
+    }
 }

@@ -34,6 +34,18 @@ pub struct Work {
     /// How units are grouped into pods. `None` makes each unit a pod; otherwise, as many units as
     /// an instance holds share a pod.
     pub split: Option<Split>,
-    /// The names of the buckets that admit the pods. `None` if the log does not have them.
-    pub admits: Option<Arc<[Box<str>]>>,
+    /// The buckets that admit the pods.
+    pub admits: Admits,
+}
+
+/// The buckets that admit the pods of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Admits {
+    /// The log does not have them. They are assumed from the requests.
+    #[default]
+    Assumed,
+    /// All buckets.
+    All,
+    /// The buckets with these names.
+    Only(Arc<[Box<str>]>),
 }

@@ -32,7 +32,7 @@ mod table;
 pub use describe::{Description, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
-pub use job::{Job, Work};
+pub use job::{Admits, Job, Work};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;

@@ -6,7 +6,7 @@
 use embedder::{AcceleratorKind, Resources};
 
 use super::fields::split;
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 use super::reader::{
     AMOUNT_MAX, Notes, Reader, Row, TraceFault, count, field, index, name, seconds, submission,
 };
@@ -83,7 +83,7 @@ impl Reader for Openb {
             unit,
             accelerator_kind: AcceleratorKind::default(),
             split: None,
-            admits: None,
+            admits: Admits::Assumed,
         };
         let name = name("name", field(&fields, self.name, "name")?)?.into();
         Ok(Row::Job(Job { name, user: Box::default(), submit, runtime, priority: 0, work }))

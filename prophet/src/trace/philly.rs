@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};
 
 use super::fields::split;
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 use super::reader::{
     Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, index, name, seconds,
 };
@@ -67,7 +67,7 @@ impl Reader for Philly {
             unit: Resources { accelerators: 1, ..Resources::default() },
             accelerator_kind: AcceleratorKind::default(),
             split: Some(Split::Full),
-            admits: None,
+            admits: Admits::Assumed,
         };
         Ok(Row::Job(Job {
             name: (number - 1).to_string().into(),

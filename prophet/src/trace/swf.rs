@@ -6,7 +6,7 @@
 
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 use super::reader::{
     AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, seconds, submission,
 };
@@ -77,7 +77,7 @@ impl Reader for Swf {
             unit,
             accelerator_kind: AcceleratorKind::default(),
             split: Some(Split::Full),
-            admits: None,
+            admits: Admits::Assumed,
         };
         Ok(Row::Job(Job {
             user,

@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDateTime};
 use embedder::{AcceleratorKind, Resources, Split};
 
 use super::fields::split as split_line;
-use super::job::{Job, Work};
+use super::job::{Admits, Job, Work};
 use super::reader::{
     AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, count, field, name, number,
     seconds, submission,
@@ -142,7 +142,7 @@ impl Reader for Table {
             submit,
             runtime,
             priority,
-            work: Work { units, unit, accelerator_kind: kind, split, admits: None },
+            work: Work { units, unit, accelerator_kind: kind, split, admits: Admits::Assumed },
         }))
     }
 }

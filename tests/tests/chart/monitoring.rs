@@ -70,7 +70,8 @@ fn every_alert_has_a_section_in_the_runbook() {
 #[test]
 fn every_cause_of_a_degradation_has_one_alert() {
     let outcome = source("prophet/src/outcome.rs");
-    let label = outcome.split("impl Cause").nth(1).unwrap().split("impl ").next().unwrap();
+    let label = outcome.split("impl Cause").nth(1).unwrap().split("fn label").nth(1).unwrap();
+    let label = label.split(" fn ").next().unwrap();
     let causes = label.lines().filter_map(|line| line.split_once("=> \""));
     let mut causes: Vec<&str> = causes.map(|(_, rest)| rest.split('"').next().unwrap()).collect();
     let expressions = monitoring::alerts().unwrap();

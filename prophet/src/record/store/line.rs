@@ -157,7 +157,7 @@ pub struct EndedLaunch {
 pub enum LaunchEnd {
     /// A placeholder was scheduled to the node, so no pod waited for the node.
     Ready(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
-    /// A pod that had waited for the node was observed on it.
+    /// The node became ready, and a pod had waited for it.
     WaitedFor(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
     /// The placeholder had no node at the end of the time limit for a launch.
     Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
