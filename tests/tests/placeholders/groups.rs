@@ -138,11 +138,11 @@ async fn each_bucket_has_the_lead_time_of_its_launches() {
     };
     world.apply(&[job_on("one", "m5.xlarge"), job_on("two", "m5.2xlarge")].concat()).await;
     let is_learnt = |status: &Value| {
-        leads(status).is_some_and(|[fast, slow]| fast < slow && (50..200).contains(&slow))
+        leads(status).is_some_and(|[fast, slow]| fast < slow && (40..200).contains(&slow))
     };
     world.wait_for_status("batch", "a lead time for each bucket", is_learnt).await;
     world.joiner.set_latency("fast", Duration::from_secs(40));
     world.apply(&job_on("three", "m5.xlarge")).await;
-    let follows = |status: &Value| leads(status).is_some_and(|[fast, _]| (70..200).contains(&fast));
+    let follows = |status: &Value| leads(status).is_some_and(|[fast, _]| (60..200).contains(&fast));
     world.wait_for_status("batch", "the latency that changed", follows).await;
 }
