@@ -258,7 +258,8 @@ impl InstanceTypeEntry {
         let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
             bucket.allocatable;
         let kind = (accelerators > 0).then(|| bucket.accelerator_kind.as_str().to_owned());
-        // Other names of spot buckets do not end with what the name of an entry lacks.
+        // A spot bucket with further parts in its name keeps the whole name, so it is written as on
+        // demand. Its price and groups are the same.
         let spot = bucket.name.strip_suffix("/spot");
         let name = spot.filter(|_| bucket.capacity_type == CapacityType::Spot);
         let group = |group: &Group| GroupEntry {

@@ -128,8 +128,9 @@ impl LogArgs {
         if let Some(data) = &self.data {
             settings.data = Some(data.clone());
             settings.data_policy = self.data_policy.clone().or(settings.data_policy);
-            self.take_over_recorded(&mut settings)?;
-        } else if settings.data.is_some() && settings.catalog.is_none() {
+        }
+        // The settings of a report have the recorded buckets already.
+        if self.data.is_some() || (settings.data.is_some() && settings.catalog.is_none()) {
             self.take_over_recorded(&mut settings)?;
         }
         self.set_files(&mut settings)?;

@@ -79,9 +79,8 @@ pub enum RecordedError {
 /// used for all launches.
 const LAUNCHES_MIN: usize = 20;
 
-/// The longest wait of a pod that counts as a launch latency, in seconds. A pod that waited longer
-/// had another reason.
-const WAITED_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
+/// The longest launch latency, in seconds. A longer one counts as this, as in the controller.
+const LAUNCH_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
 
 /// Reads the history of a policy.
 ///
@@ -218,14 +217,12 @@ struct Latencies {
 impl Latencies {
     fn add(&mut self, launches: &[EndedLaunch]) {
         for launch in launches {
-            let seconds = |end: DateTime<Utc>| (end - launch.requested).num_seconds().max(0);
-            match launch.end {
-                LaunchEnd::Ready(end) => self.ready.push(seconds(end).min(WAITED_SECONDS_MAX)),
-                LaunchEnd::WaitedFor(end) => {
-                    self.waited.push(seconds(end).min(WAITED_SECONDS_MAX));
-                }
-                LaunchEnd::Failed(_) => {}
-            }
+            let (latencies, end) = match launch.end {
+                LaunchEnd::Ready(end) => (&mut self.ready, end),
+                LaunchEnd::WaitedFor(end) => (&mut self.waited, end),
+                LaunchEnd::Failed(_) => continue,
+            };
+            latencies.push((end - launch.requested).num_seconds().clamp(0, LAUNCH_SECONDS_MAX));
         }
     }
 

@@ -122,7 +122,7 @@ async fn placeholders_stand_only_in_groups_whose_nodes_the_jobs_can_use() {
 async fn each_bucket_has_the_lead_time_of_its_launches() {
     let groups = [NodeGroup::new("fast", "m5.xlarge"), NodeGroup::new("slow", "m5.2xlarge")];
     let world = Plan::of(groups).start(&policy("batch", "{mode: Observe, tick: 10s}")).await;
-    world.joiner.set_latency("slow", Duration::from_secs(20));
+    world.joiner.set_latency("slow", Duration::from_secs(25));
     let leads = |status: &Value| -> Option<[u64; 2]> {
         let lead = |at: usize| status["buckets"][at]["leadSeconds"].as_u64();
         Some([lead(0)?, lead(1)?])
@@ -138,11 +138,11 @@ async fn each_bucket_has_the_lead_time_of_its_launches() {
     };
     world.apply(&[job_on("one", "m5.xlarge"), job_on("two", "m5.2xlarge")].concat()).await;
     let is_learnt = |status: &Value| {
-        leads(status).is_some_and(|[fast, slow]| fast < slow && (40..200).contains(&slow))
+        leads(status).is_some_and(|[fast, slow]| fast < slow && (50..200).contains(&slow))
     };
     world.wait_for_status("batch", "a lead time for each bucket", is_learnt).await;
-    world.joiner.set_latency("fast", Duration::from_secs(40));
+    world.joiner.set_latency("fast", Duration::from_secs(45));
     world.apply(&job_on("three", "m5.xlarge")).await;
-    let follows = |status: &Value| leads(status).is_some_and(|[fast, _]| (60..200).contains(&fast));
+    let follows = |status: &Value| leads(status).is_some_and(|[fast, _]| (70..200).contains(&fast));
     world.wait_for_status("batch", "the latency that changed", follows).await;
 }

@@ -49,7 +49,7 @@ async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeho
     let target = r#"prophet_target_placeholders{policy="prophet/batch",bucket="m5.xlarge"} 2"#;
     assert!(metrics.contains(target), "{metrics}");
     let page = world.prophet.as_ref().unwrap().dashboard().await.unwrap();
-    for part in ["prophet/batch", "m5.xlarge", "There are no faults."] {
+    for part in ["prophet/batch", "m5.xlarge", "0 stand, the target is 2", "There are no faults."] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
 
