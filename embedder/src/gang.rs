@@ -25,7 +25,7 @@ pub struct Gang {
 }
 
 /// The instances of one bucket that one gang takes together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtualInstance {
     /// The bucket of the instances.
     pub bucket: BucketId,

@@ -7,18 +7,28 @@ use embedder::Group;
 
 use crate::reason::Reason;
 use crate::standing::GroupStanding;
+use crate::want::Want;
 
 /// Returns the number of placeholders of each group, and the reason if the groups cannot take all
 /// of `target`.
+///
+/// Announced gangs come first, then those forecast gangs for which no announced one is as large.
+/// The nodes of a forecast gang that is not dealt are dealt one by one, because other pods can use
+/// them.
 pub(crate) fn balance(
     target: u64,
-    gangs: &[u64],
+    want: &Want,
     groups: &[Group],
     standing: &[GroupStanding],
 ) -> (Vec<u64>, Option<Reason>) {
     let mut deal = Deal::new(groups, standing);
     let mut left = target;
-    for size in largest_first(gangs) {
+    let announced = largest_first(&want.gangs);
+    let forecast = largest_first(&want.forecast_gangs).into_iter().enumerate();
+    let uncovered = forecast
+        .filter(|(rank, size)| announced.get(*rank).is_none_or(|announced| announced < size))
+        .map(|(_, size)| size);
+    for size in announced.iter().copied().chain(uncovered) {
         // A virtual instance is dealt whole or not at all, because a gang cannot start on a part of
         // it.
         if size > 0 && size <= left && deal.whole(size) {

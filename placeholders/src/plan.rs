@@ -100,7 +100,7 @@ pub fn plan(
     for ((want, target), mut why) in wants.iter().zip(targets).zip(why) {
         let groups = &catalog.buckets()[want.bucket].groups;
         let have = &standing.buckets[want.bucket];
-        let (dealt, held) = balance(target, &want.gangs, groups, have);
+        let (dealt, held) = balance(target, want, groups, have);
         let target = dealt.iter().fold(0_u64, |sum, &n| sum.saturating_add(n));
         why.extend(held.map(|reason| Step { reason, target }));
         steady.remember(want.bucket, target, now);

@@ -24,7 +24,8 @@ pub fn shrink(
     let capped = wants.iter().map(|want| {
         let stands = standing.placeholders(want.bucket);
         let (announced, headroom) = (want.announced.min(stands), want.headroom.min(stands));
-        Want { announced, headroom, gangs: Vec::new(), ..want.clone() }
+        let (gangs, forecast_gangs) = (Vec::new(), Vec::new());
+        Want { announced, gangs, forecast_gangs, headroom, ..want.clone() }
     });
     let capped: Vec<Want> = capped.collect();
     let policy = Policy { behavior: Behavior::default(), ..policy.clone() };

@@ -13,6 +13,8 @@ pub struct Want {
     pub announced: u64,
     /// The sizes of the virtual instances among the announced instances, in instances.
     pub gangs: Vec<u64>,
+    /// The sizes of the virtual instances among the headroom, in instances, the largest first.
+    pub forecast_gangs: Vec<u64>,
     /// The quantile of the new nodes needed within the launch latency.
     pub headroom: u64,
     /// The source of the quantile: [`Reason::Forecast`], [`Reason::TooLittleHistory`] or

@@ -34,7 +34,16 @@ fn catalog() -> Catalog {
 
 fn want(bucket: usize, headroom: u64) -> Want {
     let chances = (1..=headroom).map(|n| 0.5_f64.powi(i32::try_from(n).unwrap())).collect();
-    Want { bucket, announced: 0, gangs: vec![], headroom, reason: Reason::Forecast, chances }
+    let (gangs, forecast_gangs) = (vec![], vec![]);
+    Want {
+        bucket,
+        announced: 0,
+        gangs,
+        forecast_gangs,
+        headroom,
+        reason: Reason::Forecast,
+        chances,
+    }
 }
 
 fn wants(small: u64, large: u64) -> Vec<Want> {
@@ -124,6 +133,40 @@ fn a_virtual_instance_is_dealt_to_one_group_whole() {
            forecast 0
            group c: 0 -> 0",
     );
+}
+
+/// Checks the placeholders that stand after `headroom` nodes are dealt to groups a and b, which
+/// hold at most six each, with gangs of these sizes among the announced and the forecast nodes.
+#[track_caller]
+fn check_forecast_gangs(
+    (announced, forecast): (&[u64], &[u64]),
+    headroom: u64,
+    stands: [u64; 2],
+    expected: [u64; 2],
+) {
+    let mut wants = wants(headroom, 0);
+    wants[0].announced = announced.iter().sum();
+    (wants[0].gangs, wants[0].forecast_gangs) = (announced.to_vec(), forecast.to_vec());
+    let (standing, steady) = (standing(stands[0], stands[1], 0), Steady::default());
+    let (plan, _) = plan(&wants, &standing, &catalog(), &Policy::default(), &steady, at(0));
+    let dealt: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    assert_eq!(dealt, expected);
+}
+
+#[test]
+fn the_headroom_for_a_forecast_gang_is_in_one_group() {
+    check_forecast_gangs((&[], &[]), 4, [0, 0], [2, 2]);
+    check_forecast_gangs((&[], &[4]), 4, [0, 0], [4, 0]);
+    check_forecast_gangs((&[], &[4]), 7, [0, 0], [4, 3]);
+    check_forecast_gangs((&[], &[4, 3]), 8, [0, 0], [4, 4]);
+    // Where more of it stands, the virtual instance is completed.
+    check_forecast_gangs((&[], &[4]), 4, [1, 3], [0, 4]);
+    // Nodes of a gang that is larger than the headroom or than a group serve other pods.
+    check_forecast_gangs((&[], &[5]), 4, [0, 0], [2, 2]);
+    check_forecast_gangs((&[], &[7]), 8, [0, 0], [4, 4]);
+    // An announced gang covers a forecast gang that is no larger.
+    check_forecast_gangs((&[4], &[4]), 6, [0, 0], [4, 2]);
+    check_forecast_gangs((&[2], &[4]), 6, [0, 0], [2, 4]);
 }
 
 /// Checks the placeholders for gangs of these sizes in groups a and b, which have room for 2 and 3

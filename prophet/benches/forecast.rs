@@ -62,6 +62,7 @@ fn tick(minute: i64) -> Tick {
             vec![]
         },
         arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
+        gangs: vec![],
     }
 }
 

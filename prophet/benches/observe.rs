@@ -176,7 +176,15 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
             let arrivals = arrivals.collect();
             let ready = ready.iter().map(|groups| groups.iter().sum()).collect();
             let starts = Vec::new();
-            let observed = Observed { time, cluster, standing, ready, arrivals, starts };
+            let observed = Observed {
+                time,
+                cluster,
+                standing,
+                ready,
+                arrivals,
+                starts,
+                ..Observed::default()
+            };
             black_box(control.turn(&observed, &Policy::default()));
         }));
     }

@@ -4,7 +4,7 @@
 //! Kubernetes nor a clock: what was observed comes in as a value, and what to do goes out as one.
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Catalog, Cluster, Demand, Shape, embed};
+use embedder::{BucketId, Catalog, Cluster, Demand, Shape, VirtualInstance, embed};
 use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
 use crate::decide::{decide, forecast, learn, retain};
@@ -34,6 +34,8 @@ pub struct Observed {
     pub ready: Vec<u64>,
     /// Pods submitted since the last observation, by shape: [`Control::intern`] numbers shapes.
     pub arrivals: Vec<(ShapeId, u64)>,
+    /// Gangs submitted since the last observation that are larger than an instance.
+    pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
     pub starts: Vec<(BucketId, PodStarts)>,
 }
@@ -138,9 +140,12 @@ impl Control {
 
     /// Records what was observed; where a tick is due, makes it and learns from it.
     fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
-        let Observed { time, ready, arrivals, starts, .. } = observed;
+        let Observed { time, ready, arrivals, gangs, starts, .. } = observed;
         for (shape, count) in arrivals {
             self.recorder.arrived(*shape, *count);
+        }
+        for gang in gangs {
+            self.recorder.gang_arrived(*gang);
         }
         for (bucket, starts) in starts {
             self.recorder.started(*bucket, *starts);

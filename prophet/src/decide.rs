@@ -63,6 +63,7 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
             .filter(|gang| gang.bucket == bucket)
             .map(|gang| gang.instances)
             .collect(),
+        forecast_gangs: outlook.gangs(prices.quantile(bucket)),
         headroom: outlook.headroom(prices.quantile(bucket)),
         reason: outlook.reason,
         chances: outlook.new_nodes.chances(weighed),

@@ -141,7 +141,7 @@ static ROWS: &[Row] = &[
     ("settings of 17 MiB", Made(|| vec![b' '; 17 << 20]), SETTINGS, 1, "prophet: failed to read FILE: the file is larger than 16 MiB"),
     ("a folder as settings", Folder, SETTINGS, 1, "prophet: failed to read FILE: it is a folder: give a file in it"),
     ("a report as settings", Text("{\"policies\": [{\"name\": \"a\"}], \"settings\": {}, \"trace\": {}}"), SETTINGS, 1, "prophet: FILE: expected settings, but this is a report of prophet simulate or prophet backtest: give settings.json of --out, or the field settings of the report"),
-    ("a catalog as settings", Text("instanceTypes: []\n"), SETTINGS, 1, "prophet: FILE:1: instanceTypes: unknown field; the fields here are trace, data, data_policy, lenient, from, until, catalog, policies, policy, ladder, model, tick, scan, launch_latency, launch_failure_share, scheduler, gang, scale_down_delay_after_add, scale_down_unneeded_time, replays, jitter, seed"),
+    ("a catalog as settings", Text("instanceTypes: []\n"), SETTINGS, 1, "prophet: FILE:1: instanceTypes: unknown field; the fields here are trace, data, data_policy, lenient, from, until, catalog, policies, policy, ladder, model, tick, scan, launch_latency, launch_failure_share, scheduler, gang, gang_headroom, scale_down_delay_after_add, scale_down_unneeded_time, replays, jitter, seed"),
     ("an unclosed bracket", Text("policy: [1,\n"), SETTINGS, 1, "prophet: FILE:1: policy: expected a mapping of fields"),
     ("two documents", Text("tick: 1m\n---\ntick: 2m\n"), SETTINGS, 1, "prophet: FILE:3: tick: a second document starts here: give one"),
     ("text after the end", Text("{\"tick\": \"1m\"} x\n"), SETTINGS, 1, "prophet: FILE:1: text follows the end of the document"),

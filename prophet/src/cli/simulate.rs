@@ -8,7 +8,9 @@ use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::replay::SchedulerKind;
-use crate::simulate::{GangMode, NamedPolicy, REPLAYS_MAX, compare, write_report, write_table};
+use crate::simulate::{
+    GangHeadroom, GangMode, NamedPolicy, REPLAYS_MAX, compare, write_report, write_table,
+};
 use crate::span::Span;
 
 const EXAMPLES: &str = "\
@@ -68,6 +70,9 @@ pub(super) struct Args {
     /// How the pods of one job are placed [default: whole]
     #[arg(long)]
     gang: Option<GangMode>,
+    /// How the headroom for gangs larger than an instance is dealt to groups [default: one-group]
+    #[arg(long)]
+    gang_headroom: Option<GangHeadroom>,
     /// The time after a scale-up during which no node is removed [default: 10m]
     #[arg(long, value_name = "TIME")]
     scale_down_delay_after_add: Option<Span>,
@@ -108,6 +113,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.launch_failure_share, args.launch_failure_share);
         set(&mut settings.scheduler, args.scheduler);
         set(&mut settings.gang, args.gang);
+        set(&mut settings.gang_headroom, args.gang_headroom);
         set(&mut settings.scale_down_delay_after_add, args.scale_down_delay_after_add);
         set(&mut settings.scale_down_unneeded_time, args.scale_down_unneeded_time);
         set(&mut settings.replays, args.replays);

@@ -21,6 +21,8 @@ use crate::outcome::NoBucket;
 pub struct Seen {
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
+    /// The gangs that are announced for the first time.
+    pub announced_first: Vec<Gang>,
     /// The standing placeholders.
     pub standing: PlaceholdersStanding,
     /// The number of placeholders on nodes, by bucket and then by group.
@@ -44,6 +46,8 @@ pub struct View {
     /// Waiting PodGroups that once had all pods that start together. They count even when only some
     /// of their pods still wait.
     whole: BTreeSet<Key>,
+    /// The gangs that are announced. `None` before the first turn, in which no gang is new.
+    announced: Option<BTreeSet<Key>>,
 }
 
 /// How long after a CronJob's firing the firing still counts, in seconds, unless the CronJob's
@@ -230,6 +234,9 @@ impl View {
         (now, lead_seconds): (i64, i64),
         seen: &mut Seen,
     ) {
+        let known = self.announced.take();
+        let is_new = |key: &Key| known.as_ref().is_some_and(|known| !known.contains(key));
+        let mut gangs = BTreeSet::new();
         for (key, announcement) in index.announcements() {
             if let Some(schedule) = &announcement.schedule
                 && self
@@ -258,12 +265,17 @@ impl View {
                 });
                 let requests: Vec<PodRequest> = requests.collect();
                 if announcement.gang {
+                    if is_new(key) {
+                        seen.announced_first.push(Gang { requests: requests.clone() });
+                    }
+                    gangs.insert(key.clone());
                     seen.cluster.gangs.push(Gang { requests });
                 } else {
                     seen.cluster.announced.extend(requests);
                 }
             }
         }
+        self.announced = Some(gangs);
     }
 }
 

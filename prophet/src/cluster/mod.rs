@@ -256,10 +256,11 @@ impl Operator {
             let stale = self.stale.note(world.failing.keys(), now);
             world.index.set_stale(stale);
         }
-        let (arrivals, starts, finished, preempted) = {
+        let (arrivals, gangs, starts, finished, preempted) = {
             let index = &mut self.shared.world().index;
-            let (arrivals, starts) = (index.take_arrivals(), index.take_starts());
-            (arrivals, starts, index.take_finished(), index.take_preempted())
+            let (arrivals, gangs) = (index.take_arrivals(), index.take_gangs());
+            let (starts, finished) = (index.take_starts(), index.take_finished());
+            (arrivals, gangs, starts, finished, index.take_preempted())
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
@@ -281,6 +282,7 @@ impl Operator {
                 left,
                 yielding,
                 arrivals: &arrivals,
+                gangs: &gangs,
                 starts: &starts,
                 finished: &finished,
                 preempted: &preempted,

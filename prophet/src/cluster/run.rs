@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{Bucket, BucketId, CatalogError, MicroDollars};
+use embedder::{
+    Bucket, BucketId, CatalogError, Gang, MicroDollars, PodRequest, VirtualInstance,
+    virtual_instance,
+};
 use kube::Resource as _;
 use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
@@ -413,7 +416,7 @@ impl PolicyController {
         let window = (now.timestamp(), self.lead_seconds().unwrap_or(0));
         let (index, workloads) = (&world.index, &settings.workloads);
         let seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
-        let Seen { cluster, mut standing, ready, held_back, unfit } = seen;
+        let Seen { cluster, announced_first, mut standing, ready, held_back, unfit } = seen;
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 standing.buckets[bucket][group].placeholders += nodes;
@@ -429,13 +432,25 @@ impl PolicyController {
         });
         let arrived = self.learnable(around.arrivals, outcome.blind, missed_tick);
         let arrivals = self.arrivals(&arrived, settings, offers);
+        let gangs = if outcome.blind {
+            Vec::new()
+        } else {
+            self.gangs(announced_first, around.gangs, settings, offers)
+        };
         let starts =
             if outcome.blind { Vec::new() } else { starts(index, offers, settings, around) };
         if around.config.data.is_some() {
             self.finished.note(around, (index, offers, workloads), &mut self.view, now);
         }
-        outcome.observed =
-            Observed { time: now, cluster, standing, ready: ready_in_buckets, arrivals, starts };
+        outcome.observed = Observed {
+            time: now,
+            cluster,
+            standing,
+            ready: ready_in_buckets,
+            arrivals,
+            gangs,
+            starts,
+        };
         (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
         outcome.taken_by_other_workload =
             taken_by_others(&world, around.preempted, settings, &places);
@@ -482,6 +497,26 @@ impl PolicyController {
                 Some((control.intern(&self.view.shape(class, offers))?, *count))
             })
             .collect()
+    }
+
+    /// The virtual instances of the gangs that arrived, of those that are larger than an instance.
+    fn gangs(
+        &mut self,
+        mut gangs: Vec<Gang>,
+        arrived: &[Vec<(PodClass, u64)>],
+        settings: &PolicySettings,
+        offers: &Offers,
+    ) -> Vec<VirtualInstance> {
+        for pods in arrived {
+            let ours = pods.iter().filter(|(class, _)| settings.workloads.select(class));
+            let requests = ours.map(|(class, count)| PodRequest {
+                shape: self.view.shape(class, offers),
+                count: *count,
+            });
+            gangs.push(Gang { requests: requests.collect() });
+        }
+        let needs = gangs.iter().filter_map(|gang| virtual_instance(gang, &offers.catalog).ok());
+        needs.filter(|gang| gang.instances > 1).collect()
     }
 
     /// Runs the control's turn: embed, record, forecast, plan.

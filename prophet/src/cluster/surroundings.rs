@@ -34,6 +34,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) yielding: Yield,
     /// Pods that arrived since the last turn, by class.
     pub(super) arrivals: &'a [(PodClass, u64)],
+    /// PodGroups that arrived since the last turn, each with its pods by class.
+    pub(super) gangs: &'a [Vec<(PodClass, u64)>],
     /// Pods that started since the last turn, by class and by the name of the node.
     pub(super) starts: &'a [(PodClass, Arc<str>, PodStarts)],
     /// Pods that ended since the last turn.

@@ -9,6 +9,7 @@ use placeholders::Objective;
 use super::calibrated::Calibrated;
 use super::demand_ahead::DemandForecaster;
 use super::ensemble::Ensemble;
+use super::gangs::WithGangs;
 use super::lead::Lead;
 use super::method::Method;
 use super::methods::{
@@ -76,14 +77,15 @@ impl ForecasterConfig {
 
     fn with_lead(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
         let method = self.uncalibrated(lead, since);
-        match self.objective {
+        let new_nodes = match self.objective {
             Objective::Quantile(quantile)
                 if self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method) =>
             {
                 Box::new(Calibrated::new(method, quantile, self.catalog.len(), lead, since))
             }
             _ => method,
-        }
+        };
+        Box::new(WithGangs::new(new_nodes, lead))
     }
 
     /// Builds a forecaster for one lead time whose quantiles are not calibrated. Experts are scored

@@ -44,6 +44,15 @@ impl Distribution {
         enough.map_or(0, |&(count, _)| count)
     }
 
+    /// Returns the smallest count that suffices with a probability of at least `q`, in [0, 1], if
+    /// the count is at most `most`. `None` if it never is.
+    pub fn quantile_up_to(&self, q: f64, most: u64) -> Option<u64> {
+        let within = self.steps.partition_point(|(count, _)| *count <= most);
+        let (last, chance) = *self.steps[..within].last()?;
+        let enough = self.steps[..within].iter().find(|(_, below)| *below >= q * chance);
+        Some(enough.map_or(last, |(count, _)| *count))
+    }
+
     /// Returns the distribution with levels shifted by `by` in log-odds.
     ///
     /// Its quantile q is the quantile of `self` at the level with the log-odds logit q + `by`.
@@ -106,6 +115,16 @@ mod tests {
         let quantiles: Vec<u64> =
             [0.0, 0.5, 0.6, 0.61, 0.9, 0.95, 1.0].map(|q| d.quantile(q)).into();
         assert_eq!(quantiles, [0, 0, 0, 1, 1, 4, 4]);
+    }
+
+    #[test]
+    fn quantiles_up_to_a_count_leave_larger_counts_out() {
+        let d = Distribution::weighted([(2, 6.0), (3, 3.0), (9, 1.0)].into_iter());
+        let quantiles = |most| [0.5, 0.9, 1.0].map(|q| d.quantile_up_to(q, most));
+        assert_eq!(quantiles(1), [None; 3]);
+        assert_eq!(quantiles(2), [Some(2); 3]);
+        assert_eq!(quantiles(8), [Some(2), Some(3), Some(3)]);
+        assert_eq!(quantiles(9), [Some(2), Some(3), Some(9)]);
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub(super) const OTHER_KIND_OF_DAY: f64 = 0.5;
 /// justify a node.
 pub(super) const PATIENCE_SECONDS: i64 = 300;
 
+/// Number of the largest gangs of a window whose sizes are forecast. More gangs than this rarely
+/// arrive within a launch latency, and further ones are small.
+pub(super) const GANG_RANKS: usize = 16;
+
 /// Quantiles at which the ensemble follows each method, in (0, 1). A quantile q is optimal where
 /// waiting costs q / (1 - q) times as much as idling (the newsvendor problem), so these cover the
 /// price ratios from 1 to 999.

@@ -7,6 +7,7 @@
 //! ```text
 //! question.rs         the interface of a method: Forecaster, Present, Outlook
 //! lead.rs             the lead time, the window that a forecast covers
+//! gangs.rs            the sizes of the gangs that arrive within the lead time
 //! per_lead.rs         one forecaster for each lead time, where buckets differ in it
 //! method.rs           the methods by name
 //! config.rs           the configuration of a forecaster, and its construction
@@ -33,6 +34,7 @@ mod coverage;
 mod demand_ahead;
 mod distribution;
 mod ensemble;
+mod gangs;
 mod histogram;
 mod hyperparameters;
 mod lead;

@@ -70,6 +70,7 @@ fn outlooks(
             room: vec![(0, room)],
             first_seen,
             arrivals: vec![(0, pods)],
+            gangs: vec![],
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };
         let rooms = vec![Room { bucket: 0, free, nodes: room }];

@@ -25,6 +25,10 @@ pub struct BucketOutlook {
     /// The distribution of D: the new nodes, beyond present demand, that arrivals need within the
     /// lead time.
     pub new_nodes: Distribution,
+    /// For each rank, the distribution of the instances that the gang with this rank needs, among
+    /// the gangs larger than an instance that arrive within the lead time, the largest first. It is
+    /// the distribution where there is a gang with this rank.
+    pub gangs: Vec<Distribution>,
     /// Whether the history sufficed: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
     pub reason: Reason,
     /// The expert that made this forecast. `None` where no ensemble chose among experts.
@@ -34,7 +38,7 @@ pub struct BucketOutlook {
 impl BucketOutlook {
     /// An outlook without a carrier. Its headroom is the quantile that the prices imply.
     pub fn new(new_nodes: Distribution, reason: Reason) -> Self {
-        Self { new_nodes, reason, carrier: None }
+        Self { new_nodes, gangs: Vec::new(), reason, carrier: None }
     }
 
     /// No new nodes, because the history is too short.
@@ -47,8 +51,29 @@ impl BucketOutlook {
     /// The headroom is the quantile of the carrier, or the largest count where the carrier has no
     /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`].
     pub fn headroom(&self, quantile: f64) -> u64 {
+        self.new_nodes.quantile(self.level(quantile))
+    }
+
+    /// Returns the sizes of the virtual instances that the headroom should contain, in instances,
+    /// the largest first.
+    ///
+    /// Nodes in one group serve single pods as well as nodes in several groups do. Therefore the
+    /// sizes do not depend on how probable a gang is: the size of each rank is the quantile of
+    /// [`Self::headroom`] among the sizes that the rest of the headroom can hold.
+    pub fn gangs(&self, quantile: f64) -> Vec<u64> {
+        let (level, mut rest) = (self.level(quantile), self.headroom(quantile));
+        let mut sizes = Vec::new();
+        for rank in &self.gangs {
+            let Some(size) = rank.quantile_up_to(level, rest) else { break };
+            rest -= size;
+            sizes.push(size);
+        }
+        sizes
+    }
+
+    fn level(&self, quantile: f64) -> f64 {
         let of_carrier = |carrier: Carrier| carrier.quantile.unwrap_or(1.0);
-        self.new_nodes.quantile(self.carrier.map_or(quantile, of_carrier))
+        self.carrier.map_or(quantile, of_carrier)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
 /// A tick without arrivals.
 pub(crate) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
     let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
-    Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] }
+    Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![], gangs: vec![] }
 }
 
 /// The configuration of a method over [`catalog`], with the shipped model.

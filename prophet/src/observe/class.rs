@@ -138,7 +138,8 @@ fn scheduler(spec: &PodSpec) -> Option<String> {
     spec.scheduler_name.clone().filter(|name| name != DEFAULT_SCHEDULER)
 }
 
-fn pod_group(pod: &Pod) -> Option<String> {
+/// Returns the name of the PodGroup of a pod.
+pub(super) fn pod_group(pod: &Pod) -> Option<String> {
     let Pod { metadata, spec, status: _ } = pod;
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(PLUGINS_GROUP));
     let annotation =

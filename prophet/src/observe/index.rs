@@ -13,7 +13,7 @@ use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
 use super::announced::{Announcement, Key};
-use super::class::{ClassId, Classes, PodClass, Role};
+use super::class::{ClassId, Classes, PodClass, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
 use super::nodes::{NodeId, Nodes};
@@ -44,6 +44,8 @@ pub struct Index {
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
+    /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
+    forming: BTreeMap<Key, HashMap<ClassId, u64>>,
     /// The numbers of workload pods that started since starts were last taken, by class and by the
     /// name of the node.
     starts: HashMap<(ClassId, Arc<str>), PodStarts>,
@@ -84,6 +86,10 @@ const FINISHED_MAX: usize = 100_000;
 
 /// The number of kinds of PodGroups: those of Kubernetes, of the scheduler plugins and of Volcano.
 pub(super) const GANG_KINDS: usize = 3;
+
+/// The maximum number of PodGroups whose arrived pods are kept until all that start together
+/// arrived: 10,000.
+const FORMING_MAX: usize = 10_000;
 
 const NOWHERE: NodeId = NodeId::MAX;
 
@@ -204,8 +210,7 @@ impl Index {
             }
             self.remove(key);
         } else if class.role == Role::Workload && self.listed {
-            let id = self.classes.take(class.clone());
-            *self.arrivals.entry(id).or_default() += 1;
+            self.note_arrival(pod, &class);
         }
         let id = self.classes.take(class);
         let Some(class) = self.classes.get(id) else { return };
@@ -242,6 +247,16 @@ impl Index {
         }
         self.classes.release(id);
         self.version += 1;
+    }
+
+    /// Counts a workload pod that arrived, also for its PodGroup.
+    fn note_arrival(&mut self, pod: &Pod, class: &PodClass) {
+        count(&mut self.arrivals, &mut self.classes, class);
+        let Some(group) = pod_group(pod) else { return };
+        let group = Key { namespace: class.namespace.clone(), name: group };
+        if self.forming.len() < FORMING_MAX || self.forming.contains_key(&group) {
+            count(self.forming.entry(group).or_default(), &mut self.classes, class);
+        }
     }
 
     /// Counts a workload pod that was bound to a node since the last observation. Pods that were
@@ -401,6 +416,31 @@ impl Index {
         taken
     }
 
+    /// Returns the gangs that arrived since the last call: for each PodGroup of which as many pods
+    /// arrived as start together, these pods, by class. Pods of other PodGroups are forgotten.
+    pub fn take_gangs(&mut self) -> Vec<Vec<(PodClass, u64)>> {
+        let mut gangs = Vec::new();
+        for (group, pods) in std::mem::take(&mut self.forming) {
+            let Some(fewest) = self.gang_min(&group) else {
+                for id in pods.into_keys() {
+                    self.classes.release(id);
+                }
+                continue;
+            };
+            if pods.values().fold(0, |sum: u64, count| sum.saturating_add(*count)) < fewest {
+                self.forming.insert(group, pods);
+                continue;
+            }
+            let mut gang = Vec::with_capacity(pods.len());
+            for (id, count) in pods {
+                gang.extend(self.classes.get(id).map(|class| (PodClass::clone(class), count)));
+                self.classes.release(id);
+            }
+            gangs.push(gang);
+        }
+        gangs
+    }
+
     /// Returns the workload pods that started since the last call, by class and node.
     pub fn take_starts(&mut self) -> Vec<(PodClass, Arc<str>, PodStarts)> {
         let starts = std::mem::take(&mut self.starts);
@@ -526,6 +566,17 @@ fn key(pod: &Pod) -> u128 {
     let mut hasher = DefaultHasher::new();
     (uid, &pod.metadata.namespace, &pod.metadata.name).hash(&mut hasher);
     hasher.finish().into()
+}
+
+/// Counts a pod of a class. Each counted class has one user, until the counts are taken.
+fn count(counts: &mut HashMap<ClassId, u64>, classes: &mut Classes, class: &PodClass) {
+    let id = classes.take(class.clone());
+    if let Some(count) = counts.get_mut(&id) {
+        classes.release(id);
+        *count += 1;
+    } else {
+        counts.insert(id, 1);
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,7 @@ mod tests {
                 room: vec![],
                 first_seen: vec![],
                 arrivals: vec![],
+                gangs: vec![],
             });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();

@@ -3,10 +3,11 @@
 //! The recorder neither forecasts nor reads a clock. The controller, the simulator and the export
 //! of ticks for training all record through it, so that all of them make the same ticks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Catalog, Room, Shape};
+use embedder::{BucketId, Catalog, Room, Shape, VirtualInstance};
 
 use super::arrivals::Arrivals;
 use super::shape_table::room_for;
@@ -19,6 +20,8 @@ pub struct Recorder {
     tick_seconds: i64,
     shapes: Shapes,
     arrivals: Arrivals,
+    /// Gangs submitted since the last tick that are larger than an instance.
+    gangs: BTreeMap<VirtualInstance, u64>,
     /// The maximum of present demand since the last tick, by bucket.
     demand_max: Vec<u64>,
     /// Pods that started since the last tick, by bucket.
@@ -53,6 +56,7 @@ impl Recorder {
             tick_seconds: tick_seconds.max(1),
             shapes: Shapes::default(),
             arrivals: Arrivals::default(),
+            gangs: BTreeMap::new(),
             demand_max: vec![0; catalog.len()],
             starts: vec![PodStarts::default(); catalog.len()],
             last_tick: None,
@@ -78,6 +82,15 @@ impl Recorder {
     /// Counts `count` submitted pods of a shape.
     pub fn arrived(&mut self, shape: ShapeId, count: u64) {
         self.arrivals.add(shape, count);
+    }
+
+    /// Counts a submitted gang that is larger than an instance. A tick keeps [`GANG_SIZES_MAX`]
+    /// sizes; a gang of a further size is not counted.
+    pub fn gang_arrived(&mut self, gang: VirtualInstance) {
+        if self.gangs.len() < GANG_SIZES_MAX || self.gangs.contains_key(&gang) {
+            let count = self.gangs.entry(gang).or_default();
+            *count = count.saturating_add(1);
+        }
     }
 
     /// Counts pods that started on nodes of a bucket.
@@ -145,7 +158,8 @@ impl Recorder {
             .filter_map(|id| Some((id, self.shapes.get(id)?.clone())))
             .collect();
         self.last_tick = Some(time);
-        Tick { time, buckets, room: room.to_vec(), first_seen, arrivals }
+        let gangs = std::mem::take(&mut self.gangs).into_iter().collect();
+        Tick { time, buckets, room: room.to_vec(), first_seen, arrivals, gangs }
     }
 
     /// Restores the state after a tick of the history, so that recording continues from it.
@@ -158,3 +172,7 @@ impl Recorder {
         self.last_tick = Some(tick.time);
     }
 }
+
+/// The largest number of sizes of gangs in a tick. The limit bounds the length of a line of the
+/// history.
+const GANG_SIZES_MAX: usize = 1_000;

@@ -1,7 +1,7 @@
 //! The record of one tick.
 
 use chrono::{DateTime, Utc};
-use embedder::Shape;
+use embedder::{Shape, VirtualInstance};
 
 /// The number that identifies a shape, from 0, in the order of first use in this process.
 pub type ShapeId = u32;
@@ -19,6 +19,8 @@ pub struct Tick {
     pub first_seen: Vec<(ShapeId, Shape)>,
     /// Pods submitted since the last tick, by shape.
     pub arrivals: Vec<(ShapeId, u64)>,
+    /// Gangs submitted since the last tick that are larger than an instance, by what they need.
+    pub gangs: Vec<(VirtualInstance, u64)>,
 }
 
 /// The record of one bucket at a tick, in instances, except the pods that started.

@@ -15,6 +15,9 @@ use super::scheduler_kind::SchedulerKind;
 /// The index of a node among all nodes requested so far, in the order of their requests.
 pub(crate) type SimulatedNodeId = usize;
 
+/// A group: its bucket, and its place among the groups of the bucket.
+pub(crate) type GroupId = (BucketId, usize);
+
 /// A time that is never reached.
 pub(crate) const NEVER: i64 = i64::MAX;
 
@@ -197,11 +200,13 @@ impl<'a> SimulatedCluster<'a> {
         state.nodes -= 1;
     }
 
-    /// The node that the scheduler prefers among those on which a pod fits without preemption.
+    /// The node that the scheduler prefers among those on which a pod fits without preemption, of
+    /// one group if the pod must be there.
     pub(crate) fn preferred(
         &self,
         requests: Resources,
         fits: &BucketSet,
+        within: Option<GroupId>,
     ) -> Option<SimulatedNodeId> {
         let from = match self.scheduler {
             // Keys compare the most expensive resource first, and a node with less of it than the
@@ -210,8 +215,11 @@ impl<'a> SimulatedCluster<'a> {
             SchedulerKind::Spread => (0, Resources::default(), 0),
         };
         let candidates = self.index.range(from..);
-        let fitting = candidates
-            .filter(|(_, free, id)| free.fits(requests) && fits.contains(self.nodes[*id].bucket));
+        let fitting = candidates.filter(|(_, free, id)| {
+            free.fits(requests)
+                && fits.contains(self.nodes[*id].bucket)
+                && within.is_none_or(|group| self.home(*id) == group)
+        });
         fitting.map(|&(_, _, id)| id).next()
     }
 
@@ -273,20 +281,24 @@ impl<'a> SimulatedCluster<'a> {
     /// Preempts a placeholder and returns its node, which is then unneeded.
     ///
     /// The node is of the cheapest bucket that has placeholders and fits the pod; within the bucket
-    /// it is the node that was requested first.
+    /// it is the node that was requested first. If the pod must be in one group, it is the first
+    /// node of that group.
     pub(crate) fn preempt(
         &mut self,
         requests: Resources,
         fits: &BucketSet,
+        within: Option<GroupId>,
     ) -> Option<SimulatedNodeId> {
-        let allows = |&&bucket: &&BucketId| {
-            let allocatable = self.catalog.buckets()[bucket].allocatable;
-            !self.placeholders[bucket].is_empty()
-                && fits.contains(bucket)
-                && allocatable.fits(requests)
+        let allows = |bucket: &&BucketId| {
+            fits.contains(**bucket) && self.catalog.buckets()[**bucket].allocatable.fits(requests)
         };
-        let bucket = *self.by_price.iter().find(allows)?;
-        let id = self.placeholders[bucket].pop_first()?;
+        let first = |bucket: &BucketId| {
+            let mut nodes = self.placeholders[*bucket].iter().copied();
+            nodes.find(|id| within.is_none_or(|group| self.home(*id) == group))
+        };
+        let id = self.by_price.iter().filter(allows).find_map(first)?;
+        let bucket = self.nodes[id].bucket;
+        self.placeholders[bucket].remove(&id);
         let state = &mut self.groups[bucket][self.nodes[id].group];
         // In a cluster, the scheduling gate holds the replacement until the next decision, so it
         // does not count here.
@@ -357,6 +369,26 @@ impl<'a> SimulatedCluster<'a> {
     /// The number of nodes of a group that are launching or ready.
     pub(crate) fn nodes_in(&self, bucket: BucketId, group: usize) -> u64 {
         self.groups[bucket][group].nodes
+    }
+
+    /// The number of ready nodes of a group.
+    pub(crate) fn ready_in(&self, (bucket, group): GroupId) -> u64 {
+        let GroupState { nodes, launching, .. } = &self.groups[bucket][group];
+        nodes.saturating_sub(launching.len() as u64)
+    }
+
+    /// All groups, those of the cheapest bucket first.
+    pub(crate) fn groups_by_price(&self) -> Vec<GroupId> {
+        let groups = |bucket: &BucketId| {
+            let bucket = *bucket;
+            (0..self.groups[bucket].len()).map(move |group| (bucket, group))
+        };
+        self.by_price.iter().flat_map(groups).collect()
+    }
+
+    /// The ready nodes without a placeholder with their free room, in the scheduler's order.
+    pub(crate) fn ready_nodes(&self) -> impl Iterator<Item = (SimulatedNodeId, Resources)> {
+        self.index.iter().map(|&(_, free, id)| (id, free))
     }
 
     /// The launching nodes of a group, in the order of their requests.
@@ -431,7 +463,7 @@ impl<'a> SimulatedCluster<'a> {
         add_by_day(by_day, self.window, since, now);
     }
 
-    fn home(&self, id: SimulatedNodeId) -> (BucketId, usize) {
+    pub(crate) fn home(&self, id: SimulatedNodeId) -> GroupId {
         (self.nodes[id].bucket, self.nodes[id].group)
     }
 

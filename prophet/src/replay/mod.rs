@@ -20,7 +20,7 @@ mod scheduler_kind;
 mod ticks;
 mod workload;
 
-pub(crate) use cluster::{NEVER, SimulatedCluster, SimulatedNode, SimulatedNodeId};
+pub(crate) use cluster::{GroupId, NEVER, SimulatedCluster, SimulatedNode, SimulatedNodeId};
 pub(crate) use days::{DAY_SECONDS, add_by_day, days, within};
 pub(crate) use offered::LookAhead;
 pub use offered::{Series, offered};

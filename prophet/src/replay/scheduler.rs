@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use super::cluster::{SimulatedCluster, SimulatedNodeId};
+use super::cluster::{GroupId, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
-use super::workload::{JobClassId, Workload};
+use super::workload::{JobClass, JobClassId, Workload};
 use crate::record::ShapeId;
 
 /// The nodes that the pods of each job run on.
@@ -61,7 +61,8 @@ pub(crate) fn pass(
     }
 }
 
-/// Places all pods of a class at once, or none.
+/// Places all pods of a class at once, or none. Pods that must be in one group are placed in the
+/// first group where all of them fit, those of the cheapest bucket first.
 pub(crate) fn place(
     Waiting { job, class }: Waiting,
     cluster: &mut SimulatedCluster<'_>,
@@ -70,27 +71,76 @@ pub(crate) fn place(
     now: i64,
 ) -> bool {
     // A gang that needs more nodes than the cluster has cannot fit.
-    if cluster.ready < workload.classes[class].nodes_min
+    let gang = &workload.classes[class];
+    if cluster.ready < gang.nodes_min
         || placements.refused.get(&class).is_some_and(|gains| cluster.gains < *gains)
     {
         return false;
     }
+    let placed = if gang.one_group {
+        let groups = cluster.groups_by_price().into_iter();
+        first_place(groups.map(Some), gang, cluster, workload, now)
+    } else {
+        first_place([None].into_iter(), gang, cluster, workload, now)
+    };
+    match placed {
+        Ok(taken) => {
+            let pods = taken.into_iter().map(|step| (step.node, step.shape));
+            placements.by_job.entry(job).or_default().extend(pods);
+            true
+        }
+        Err(gains) => {
+            placements.refused.insert(class, cluster.gains.saturating_add(gains));
+            false
+        }
+    }
+}
+
+/// Places all pods of a gang in the first of these groups where they fit, `None` being anywhere.
+///
+/// # Errors
+/// They fit in none. The error is how often room must be gained before they can.
+fn first_place(
+    groups: impl Iterator<Item = Option<GroupId>>,
+    gang: &JobClass,
+    cluster: &mut SimulatedCluster<'_>,
+    workload: &Workload,
+    now: i64,
+) -> Result<Vec<Taken>, u64> {
+    let mut gains = u64::MAX;
+    for within in groups {
+        let ready = within.map_or(cluster.ready, |group| cluster.ready_in(group));
+        if ready < gang.nodes_min {
+            gains = gains.min(gang.nodes_min - ready);
+            continue;
+        }
+        match place_within(within, gang, cluster, workload, now) {
+            Ok(taken) => return Ok(taken),
+            Err(needed) => gains = gains.min(needed),
+        }
+    }
+    Err(gains)
+}
+
+fn place_within(
+    within: Option<GroupId>,
+    gang: &JobClass,
+    cluster: &mut SimulatedCluster<'_>,
+    workload: &Workload,
+    now: i64,
+) -> Result<Vec<Taken>, u64> {
     let mut taken: Vec<Taken> = Vec::new();
-    for &(shape, count) in &workload.classes[class].pods {
+    for &(shape, count) in &gang.pods {
         let earlier = taken.len() as u64;
         for placed in 0..count {
-            let Some(step) = place_pod(shape, cluster, workload, now) else {
+            let Some(step) = place_pod(shape, within, cluster, workload, now) else {
                 undo(taken, cluster, workload, now);
-                let gains = gains_needed(shape, count - placed, earlier, cluster, workload);
-                placements.refused.insert(class, cluster.gains.saturating_add(gains));
-                return false;
+                return Err(gains_needed(shape, count - placed, earlier, cluster, workload));
             };
             taken.push(step);
         }
     }
-    let pods = taken.into_iter().map(|step| (step.node, step.shape));
-    placements.by_job.entry(job).or_default().extend(pods);
-    true
+    Ok(taken)
 }
 
 /// Returns how often room must be gained before `missing` further pods of a shape can fit, when
@@ -115,14 +165,15 @@ fn gains_needed(
 
 fn place_pod(
     shape: ShapeId,
+    within: Option<GroupId>,
     cluster: &mut SimulatedCluster<'_>,
     workload: &Workload,
     now: i64,
 ) -> Option<Taken> {
     let (requests, fits) =
         (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
-    let free = cluster.preferred(requests, fits);
-    let node = free.or_else(|| cluster.preempt(requests, fits))?;
+    let free = cluster.preferred(requests, fits, within);
+    let node = free.or_else(|| cluster.preempt(requests, fits, within))?;
     let idle_count = cluster.nodes[node].idle_count;
     cluster.place(node, requests, now);
     Some(Taken { node, shape, preempted: free.is_none(), idle_count })

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use embedder::{AcceleratorKind, BucketId, BucketSet, Catalog, Resources, Shape, Unfit, split};
+use embedder::{
+    AcceleratorKind, BucketId, BucketSet, Catalog, Gang, PodRequest, Resources, Shape, Unfit,
+    VirtualInstance, split, virtual_instance,
+};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -46,6 +49,18 @@ pub(crate) struct JobClass {
     pub(crate) priority: i32,
     /// A lower bound of the number of nodes that hold all pods.
     pub(crate) nodes_min: u64,
+    /// The instances that the pods take if they start together on nodes of one bucket. `None` if
+    /// they fit on one instance, or only on nodes of several buckets.
+    pub(crate) virtual_instance: Option<VirtualInstance>,
+    /// Whether all pods must be on nodes of one group.
+    pub(crate) one_group: bool,
+}
+
+impl JobClass {
+    /// The number of pods.
+    pub(crate) fn pod_count(&self) -> u64 {
+        self.pods.iter().map(|(_, count)| count).sum()
+    }
 }
 
 /// Jobs that are left out for the same reason.
@@ -179,12 +194,25 @@ impl Workload {
         for JobClass { pods, priority, .. } in self.classes.clone() {
             for (shape, _) in pods {
                 single.entry((priority, shape)).or_insert_with(|| {
-                    self.classes.push(JobClass { pods: vec![(shape, 1)], priority, nodes_min: 1 });
+                    self.classes.push(JobClass {
+                        pods: vec![(shape, 1)],
+                        priority,
+                        nodes_min: 1,
+                        virtual_instance: None,
+                        one_group: false,
+                    });
                     self.classes.len() - 1
                 });
             }
         }
         single
+    }
+
+    /// Requires all pods of each job on nodes of one group.
+    pub(crate) fn require_one_group(&mut self) {
+        for class in &mut self.classes {
+            class.one_group = class.pod_count() > 1;
+        }
     }
 
     /// The same workload with every submission moved by up to `jitter` seconds in either direction.
@@ -214,7 +242,9 @@ impl Builder {
             let pods = pods.map(|(requests, n)| (self.shape(requests, &job.work, catalog), n));
             let pods: Vec<_> = pods.collect();
             let nodes_min = self.nodes_min(&pods, catalog);
-            let class = JobClass { pods, priority: job.priority, nodes_min };
+            let virtual_instance = self.virtual_instance(&pods, catalog);
+            let priority = job.priority;
+            let class = JobClass { pods, priority, nodes_min, virtual_instance, one_group: false };
             let next = self.classes.len();
             *self.by_class.entry(class.clone()).or_insert_with(|| {
                 self.classes.push(class);
@@ -223,6 +253,22 @@ impl Builder {
         });
         self.known.insert(key, class);
         class
+    }
+
+    fn virtual_instance(
+        &self,
+        pods: &[(ShapeId, u64)],
+        catalog: &Catalog,
+    ) -> Option<VirtualInstance> {
+        if pods.iter().all(|(_, count)| *count <= 1) && pods.len() <= 1 {
+            return None;
+        }
+        let request = |&(shape, count): &(ShapeId, u64)| PodRequest {
+            shape: self.shapes[shape as usize].clone(),
+            count,
+        };
+        let gang = Gang { requests: pods.iter().map(request).collect() };
+        virtual_instance(&gang, catalog).ok().filter(|needed| needed.instances > 1)
     }
 
     fn nodes_min(&self, pods: &[(ShapeId, u64)], catalog: &Catalog) -> u64 {

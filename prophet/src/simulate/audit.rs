@@ -1,7 +1,7 @@
 //! Property tests: invariants of the simulated cluster, checked at every second of small random
 //! worlds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use embedder::{AcceleratorKind, Catalog, Resources, Split, UNLIMITED};
 use proptest::prelude::*;
@@ -39,6 +39,10 @@ impl Simulation<'_> {
                 placed == whole || by_pod && placed < whole,
                 "job {job} has {placed} of {whole} pods"
             );
+            let groups = pods.iter().map(|(node, _)| self.cluster.home(*node));
+            let groups: BTreeSet<_> = groups.collect();
+            let one_group = self.world.settings.gang == GangMode::OneGroup;
+            assert!(groups.len() == 1 || !one_group, "job {job} is in the groups {groups:?}");
         }
         self.cluster.audit(&used);
         let mut cursor = None;
@@ -151,7 +155,8 @@ fn any_settings() -> impl Strategy<Value = SimulationSettings> {
         Just("lognormal:4m:9m".parse().unwrap()),
     ];
     let scheduler = prop_oneof![Just(SchedulerKind::Pack), Just(SchedulerKind::Spread)];
-    let gang = prop_oneof![Just(GangMode::Whole), Just(GangMode::PodByPod)];
+    let gang =
+        prop_oneof![Just(GangMode::Whole), Just(GangMode::OneGroup), Just(GangMode::PodByPod)];
     (latency, scheduler, gang, prop_oneof![Just(0.0), Just(0.3)], 0..700_u32, any::<u64>())
         .prop_map(|(launch_latency, scheduler, gang, launch_failure_share, delay, seed)| {
             SimulationSettings {

@@ -11,6 +11,7 @@ use rand::RngExt;
 use rand_distr::{Distribution as _, LogNormal};
 use rand_pcg::Pcg64Mcg;
 
+use super::gang_estimate::estimate_in_groups;
 use super::settings::{LaunchLatency, SimulationSettings};
 use crate::replay::Queue;
 use crate::replay::Workload;
@@ -105,7 +106,17 @@ impl Autoscaler {
     ) -> (Vec<NodeRequest>, bool) {
         let (mut launches, mut ran_out) = (Vec::new(), false);
         let mut reserved: Vec<SimulatedNodeId> = Vec::new();
-        if !queue.is_empty() {
+        if !queue.is_empty() && workload.classes.iter().any(|class| class.one_group) {
+            let backs_off = |bucket, group| self.backs_off(bucket, group, now);
+            let (nodes, under_way) = estimate_in_groups(queue, cluster, workload, &backs_off);
+            reserved = under_way;
+            for &id in &reserved {
+                cluster.nodes[id].waited_for = true;
+            }
+            for (bucket, group) in nodes {
+                launches.push(self.launch(bucket, group, true, cluster, now));
+            }
+        } else if !queue.is_empty() {
             let (packing, under_way) = self.estimate(queue, cluster, workload, now);
             reserved = under_way;
             for &id in &reserved {

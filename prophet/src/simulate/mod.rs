@@ -11,6 +11,7 @@
 //! forecasters.rs  the forecaster of each policy
 //! input.rs        the checked input of a run
 //! autoscaler.rs   scans, launches, backoff
+//! gang_estimate.rs   the nodes for jobs whose pods must be in one group
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
 //! observed.rs     a run whose ticks an observer sees
@@ -31,6 +32,7 @@ mod bootstrap;
 mod compare;
 mod figures;
 mod forecasters;
+mod gang_estimate;
 mod input;
 mod log;
 mod named_policy;
@@ -61,6 +63,6 @@ pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded};
 pub use report::{write_report, write_table};
 pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{
-    GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
+    GangHeadroom, GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
 };
 pub use world::{WAIT_SECONDS_MAX, simulate};

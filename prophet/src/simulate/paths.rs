@@ -233,6 +233,8 @@ impl Mirror {
             cluster,
             standing,
             ready: ready.iter().map(|groups| groups.iter().sum()).collect(),
+            // Jobs in the mirror have no PodGroups.
+            gangs: theirs.gangs.clone(),
             starts: theirs.starts.clone(),
         }
     }
@@ -273,7 +275,8 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
 }
 
 fn any_settings() -> impl Strategy<Value = SimulationSettings> {
-    let gang = prop_oneof![Just(GangMode::Whole), Just(GangMode::PodByPod)];
+    let gang =
+        prop_oneof![Just(GangMode::Whole), Just(GangMode::OneGroup), Just(GangMode::PodByPod)];
     let rate = prop::option::of(1..3_u64);
     (gang, prop_oneof![Just(0.0), Just(0.3)], 20..120_u32, rate, any::<u64>()).prop_map(
         |(gang, launch_failure_share, tick, rate, seed)| {

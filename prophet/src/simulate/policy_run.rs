@@ -1,7 +1,7 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Cluster};
+use embedder::{BucketId, Cluster, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
 use super::forecasters::forecaster;
@@ -26,6 +26,8 @@ pub(crate) struct PolicyRun {
     shapes: Vec<Option<ShapeId>>,
     /// The pods that arrived since the last turn.
     arrivals: Vec<(ShapeId, u64)>,
+    /// The gangs larger than an instance that arrived since the last turn.
+    gangs: Vec<VirtualInstance>,
     /// The pods that started since the last turn.
     starts: Vec<(BucketId, PodStarts)>,
     /// Whether demand changed since the last turn.
@@ -61,6 +63,7 @@ impl PolicyRun {
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             shapes,
             arrivals: Vec::new(),
+            gangs: Vec::new(),
             starts: Vec::new(),
             due: false,
             headroom: vec![0; catalog.len()],
@@ -82,6 +85,12 @@ impl PolicyRun {
 
     pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
         self.arrivals.extend(self.shapes[shape as usize].map(|shape| (shape, count)));
+    }
+
+    pub(crate) fn gang_arrived(&mut self, gang: VirtualInstance) {
+        if self.has_control() {
+            self.gangs.push(gang);
+        }
     }
 
     /// Records that pods started on nodes of a bucket.
@@ -106,6 +115,7 @@ impl PolicyRun {
             standing: if decides { standing() } else { Standing::default() },
             ready,
             arrivals: std::mem::take(&mut self.arrivals),
+            gangs: std::mem::take(&mut self.gangs),
             starts: std::mem::take(&mut self.starts),
         }
     }

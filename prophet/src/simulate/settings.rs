@@ -58,6 +58,8 @@ pub struct SimulationSettings {
     pub scheduler: SchedulerKind,
     /// How the pods of one job are placed.
     pub gang: GangMode,
+    /// How the headroom for gangs is dealt to groups.
+    pub gang_headroom: GangHeadroom,
     /// How long after any scale-up no node is removed.
     pub scale_down_delay_after_add: Span,
     /// How long a node must be unneeded before it is removed.
@@ -91,6 +93,7 @@ impl Default for SimulationSettings {
             launch_failure_share: 0.0,
             scheduler: SchedulerKind::Pack,
             gang: GangMode::Whole,
+            gang_headroom: GangHeadroom::OneGroup,
             scale_down_delay_after_add: Span::seconds(600),
             scale_down_unneeded_time: Span::seconds(600),
             replays: 1,
@@ -247,8 +250,20 @@ pub(crate) const REPLAYS_MAX: u32 = 1_000;
 pub enum GangMode {
     /// All pods at once or none. Pending pods hold no room.
     Whole,
+    /// All pods at once or none, on nodes of one group, because they need fast links between them.
+    OneGroup,
     /// One by one, each as soon as it fits, as the default Kubernetes scheduler does.
     PodByPod,
+}
+
+/// How the headroom for gangs that are larger than an instance is dealt to the groups of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum GangHeadroom {
+    /// The nodes for one gang go to one group.
+    OneGroup,
+    /// Node by node over all groups, as if no gang were known.
+    Spread,
 }
 
 /// The time from the request of a node to its readiness.

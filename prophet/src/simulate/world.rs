@@ -19,7 +19,7 @@ use super::input::SimulationInput;
 use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
-use super::settings::{GangMode, LaunchLatency, SimulationSettings};
+use super::settings::{GangHeadroom, GangMode, LaunchLatency, SimulationSettings};
 use crate::control::Turn;
 use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
@@ -116,6 +116,10 @@ impl<'a> Simulation<'a> {
         let mut workload = Cow::Borrowed(workload);
         let single = match settings.gang {
             GangMode::Whole => HashMap::new(),
+            GangMode::OneGroup => {
+                workload.to_mut().require_one_group();
+                HashMap::new()
+            }
             GangMode::PodByPod => workload.to_mut().single_pods(),
         };
         let first = workload.jobs.first().map_or(0, |job| job.submit);
@@ -331,7 +335,8 @@ impl<'a> Simulation<'a> {
 
     fn submit(&mut self, at: usize, now: i64) {
         let class = self.workload.jobs[at].class;
-        let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
+        let JobClass { pods, priority, virtual_instance, .. } =
+            self.workload.classes[class].clone();
         self.policy.due = true;
         for &(shape, count) in &pods {
             self.policy.arrived(shape, count);
@@ -341,7 +346,13 @@ impl<'a> Simulation<'a> {
         let missing = pods.iter().map(|(_, count)| count).sum();
         self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
-            GangMode::Whole => self.enqueue(Waiting { job: at, class }, now),
+            GangMode::Whole | GangMode::OneGroup => {
+                let known = self.world.settings.gang_headroom == GangHeadroom::OneGroup;
+                if let Some(gang) = virtual_instance.filter(|_| known) {
+                    self.policy.gang_arrived(gang);
+                }
+                self.enqueue(Waiting { job: at, class }, now);
+            }
             GangMode::PodByPod => {
                 for (shape, count) in pods {
                     let class = self.single[&(priority, shape)];
@@ -385,7 +396,7 @@ impl<'a> Simulation<'a> {
     fn placed(&mut self, job: usize, now: i64) {
         let mut pods = self.unstarted.remove(&job).unwrap_or_default();
         let placed = match self.world.settings.gang {
-            GangMode::Whole => pods.missing,
+            GangMode::Whole | GangMode::OneGroup => pods.missing,
             GangMode::PodByPod => 1,
         };
         pods.hidden += self.started(job, (pods.started, placed), now);
@@ -433,7 +444,7 @@ impl<'a> Simulation<'a> {
         instances: usize,
     ) -> JobRecord {
         let entry = &self.workload.jobs[job];
-        let pods = self.workload.classes[entry.class].pods.iter().map(|(_, count)| count).sum();
+        let pods = self.workload.classes[entry.class].pod_count();
         JobRecord { index: entry.index, submit: entry.submit, ran, pods, pods_hidden, instances }
     }
 

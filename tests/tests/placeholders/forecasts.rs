@@ -7,11 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use prophet::forecast::onnx::PRETRAINED;
 use prophet::record::store::{BucketLine, Journal, Line, Place, VERSION};
 use serde_json::{Map, Value, json};
+use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
 use tests::wait;
 
-use super::world::{DEADLINE, Plan, job};
+use super::world::{DEADLINE, POD, Plan, job};
 
 const TICK_SECONDS: i64 = 10;
 
@@ -23,8 +24,9 @@ fn now() -> DateTime<Utc> {
 /// Records a history in which two nodes are needed for six of every 20 minutes.
 ///
 /// Six minutes are longer than a launch, so that no pod that waits for a node gets the other node
-/// first. They are short enough that the autoscaler removes the nodes in between.
-async fn record(folder: &Path, hours: i64) {
+/// first. They are short enough that the autoscaler removes the nodes in between. The pods are
+/// alone, or a `gang`.
+async fn record(folder: &Path, hours: i64, gang: bool) {
     let mut journal =
         Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch")
             .await
@@ -39,7 +41,9 @@ async fn record(folder: &Path, hours: i64) {
         arrived = busy;
         let arrivals =
             BTreeMap::from([("cpu_millis=3000,memory_bytes=8589934592,pods=1".to_owned(), pods)]);
-        let bucket = BucketLine { demand, demand_max: demand, arrivals, ..BucketLine::default() };
+        let gangs = (gang && pods > 0).then(|| ("2".to_owned(), 1)).into_iter().collect();
+        let bucket =
+            BucketLine { demand, demand_max: demand, arrivals, gangs, ..BucketLine::default() };
         let line = Line {
             v: VERSION,
             time: start + TimeDelta::seconds(tick * TICK_SECONDS),
@@ -61,11 +65,48 @@ fn degraded(status: &Value) -> &str {
     degraded.and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
 }
 
+/// The nodes for a gang are in one placement group. Dealt node by node, one would be in each.
+#[tokio::test(flavor = "multi_thread")]
+async fn headroom_for_the_gangs_of_a_history_is_in_one_placement_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history");
+    record(&history, 8, true).await;
+    let groups = [
+        NodeGroup::new("left", "m5.xlarge").placement_group("a"),
+        NodeGroup::new("right", "m5.xlarge").placement_group("b"),
+    ];
+    let arguments = vec![format!("--data={}", history.display())];
+    let plan = Plan { arguments, before: vec![crds::JOB_SET], ..Plan::of(groups) };
+    let spec = "{mode: Act, tick: 10s, objective: {serviceLevel: 95}, workloads: {releasedJobs: {matchLabels: {queue: soon}}}}";
+    let world = plan.start(&policy("batch", spec)).await;
+    world.wait_for_groups(&[("left", 2)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+
+    // An announced gang is recorded once.
+    let set = format!(
+        "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: gang, namespace: default, labels: {{queue: soon}}}},
+          spec: {{suspend: true, replicatedJobs: [{{name: workers, replicas: 1, template: {{spec: {{parallelism: 3, completions: 3, template: {POD}}}}}}}]}}}}"
+    );
+    world.apply(&set).await;
+    world.launched_after_scans(3).await;
+    let recorded = || {
+        let days = std::fs::read_dir(history.join("policy=prophet.batch")).unwrap();
+        let files = days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap());
+        let texts =
+            files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+        texts.map(|text| text.matches(r#""gangs":{"3":1}"#).count()).sum::<usize>()
+    };
+    let once = wait::until_true("a recorded gang", DEADLINE, async || Ok(recorded() == 1));
+    if let Err(error) = once.await {
+        panic!("{error:#}: {} times\n{}", recorded(), world.details());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid_model() {
     let folder = tempfile::tempdir().unwrap();
     let (history, model) = (folder.path().join("history"), folder.path().join("model.onnx"));
-    record(&history, 8).await;
+    record(&history, 8, false).await;
     std::fs::write(&model, b"not a model").unwrap();
     let arguments =
         vec![format!("--data={}", history.display()), format!("--model={}", model.display())];

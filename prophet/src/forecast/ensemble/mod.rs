@@ -232,7 +232,7 @@ impl Ensemble {
             dollars: judge.shadows[carrying].dollars_a_day(wait),
             dollars_without: judge.shadows[self.nothing()?].dollars_a_day(wait),
         };
-        Some(BucketOutlook { new_nodes, reason, carrier: Some(carrier) })
+        Some(BucketOutlook { carrier: Some(carrier), ..BucketOutlook::new(new_nodes, reason) })
     }
 }
 

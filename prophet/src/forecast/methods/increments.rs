@@ -207,6 +207,7 @@ mod tests {
                 room: vec![],
                 first_seen: vec![],
                 arrivals: vec![],
+                gangs: vec![],
             });
             increments.learn(&history);
         }
@@ -251,6 +252,7 @@ mod tests {
                 room: vec![],
                 first_seen: vec![],
                 arrivals: vec![],
+                gangs: vec![],
             });
             increments.learn(&history);
         }

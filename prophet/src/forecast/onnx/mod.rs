@@ -223,18 +223,9 @@ impl Forecaster for Onnx {
     }
 
     fn forecast(&self, history: &History, _: &Present<'_>) -> Outlook {
-        let no_forecast = BucketOutlook {
-            new_nodes: Distribution::certain(0),
-            reason: Reason::TooLittleHistory,
-            carrier: None,
-        };
-        let mut buckets = vec![no_forecast; self.names.len()];
+        let mut buckets = vec![BucketOutlook::nothing(); self.names.len()];
         for (id, new_nodes) in &self.expected.get_or_init(|| self.expect(history)).new_nodes {
-            buckets[*id] = BucketOutlook {
-                new_nodes: new_nodes.clone(),
-                reason: Reason::Forecast,
-                carrier: None,
-            };
+            buckets[*id] = BucketOutlook::new(new_nodes.clone(), Reason::Forecast);
         }
         Outlook { buckets }
     }

@@ -79,6 +79,7 @@ mod tests {
             room: vec![(0, 3), (1, 1), (2, 0)],
             first_seen: vec![(0, shape(500, 1)), (1, shape(500, 4)), (2, shape(4_000, 4))],
             arrivals: vec![(0, 2), (2, 3), (9, 1)],
+            gangs: vec![],
         };
         history.record(tick.clone());
         assert_eq!(arrivals(&history, &tick), [0.5, 1.5]);

@@ -206,6 +206,7 @@ mod tests {
             room: vec![(0, at % 7)],
             first_seen: if at == 0 { vec![shape] } else { vec![] },
             arrivals: vec![(0, at % 3)],
+            gangs: vec![],
         }
     }
 

@@ -27,7 +27,14 @@ fn learnt(source: ModelSource, catalog: &Catalog, tick_seconds: i64) -> (Onnx, O
         let demand = if at % 60 < 20 { 15 } else { 10 };
         let mut buckets = vec![BucketTick::default(); catalog.len()];
         buckets[0] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-        history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
+        history.record(Tick {
+            time,
+            buckets,
+            room: vec![],
+            first_seen: vec![],
+            arrivals: vec![],
+            gangs: vec![],
+        });
         onnx.learn(&history);
     }
     let now = history.last().unwrap().time;
@@ -84,7 +91,14 @@ fn the_output_stays_in_use_while_nothing_changes() {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let buckets = vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }];
         let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
-        history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals });
+        history.record(Tick {
+            time,
+            buckets,
+            room: vec![],
+            first_seen: vec![],
+            arrivals,
+            gangs: vec![],
+        });
         onnx.learn(&history);
         assert_eq!(onnx.expected.get().is_none(), runs, "minute {minute}");
         onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
@@ -195,7 +209,14 @@ fn features_are_those_of_training() {
     let mut history = History::new(&crate::forecast::sample::catalog());
     let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
     let buckets = vec![BucketTick { demand: 10, demand_max: 12, ..BucketTick::default() }];
-    history.record(Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![] });
+    history.record(Tick {
+        time,
+        buckets,
+        room: vec![],
+        first_seen: vec![],
+        arrivals: vec![],
+        gangs: vec![],
+    });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));
     assert_eq!(inputs.target.iter().filter(|value| !value.is_nan()).collect::<Vec<_>>(), [&12.0]);

@@ -21,3 +21,4 @@ pub(crate) use arrivals::{KindId, PastArrivals};
 pub(crate) use changes::Changes;
 pub(crate) use drawn::DrawnNodes;
 pub(crate) use needs::{PastNeeds, last_needs};
+pub(crate) use past::Windows;

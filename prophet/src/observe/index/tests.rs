@@ -93,3 +93,44 @@ fn pods_that_end_on_a_node_are_kept_once() {
     assert_eq!(finished.collect::<Vec<_>>(), expected);
     assert_eq!(index.take_finished(), []);
 }
+
+/// Pods of a class that arrive and are gone before the next turn.
+#[test]
+fn classes_of_pods_that_are_gone_are_forgotten() {
+    let mut index = listed();
+    for name in ["one", "two", "three"] {
+        index.apply_pod(&of_group(name, "ring"));
+    }
+    assert_eq!(index.take_arrivals()[0].1, 3);
+    assert!(index.take_gangs().is_empty());
+    for name in ["one", "two", "three"] {
+        index.delete_pod(&of_group(name, "ring"));
+    }
+    assert_eq!(index.classes().iter().count(), 1);
+}
+
+/// A pod of a PodGroup of the scheduler plugins.
+fn of_group(name: &str, group: &str) -> Pod {
+    let mut pod = pod(name, &[], None);
+    pod.metadata.labels = Some([("scheduling.x-k8s.io/pod-group".into(), group.into())].into());
+    pod
+}
+
+/// Two pods of `ring` start together, and `loose` is no gang.
+#[test]
+fn a_gang_arrives_when_as_many_pods_as_start_together_have_arrived() {
+    let mut index = listed();
+    let ring = Key { namespace: "jobs".into(), name: "ring".into() };
+    index.gangs(0).insert(ring, 2);
+    let mut arrive = |name: &str, group: &str| {
+        index.apply_pod(&of_group(name, group));
+        let gangs = index.take_gangs().into_iter();
+        gangs.map(|gang| gang[0].1).collect::<Vec<u64>>()
+    };
+    let none: [u64; 0] = [];
+    assert_eq!(arrive("first", "ring"), none);
+    assert_eq!(arrive("other", "loose"), none);
+    assert_eq!(arrive("second", "ring"), [2]);
+    assert_eq!(arrive("second", "ring"), none);
+    assert_eq!(arrive("third", "ring"), none);
+}

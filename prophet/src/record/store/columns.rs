@@ -46,6 +46,7 @@ const SCHEMA: &str = "
         optional binary line_rest (STRING);
         optional binary finished (STRING);
         optional binary offered (STRING);
+        optional binary gangs (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -56,8 +57,8 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 7] =
-    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered"];
+const TEXTS: [&str; 8] =
+    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered", "gangs"];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
 /// which are then empty.
@@ -102,7 +103,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     };
     let mut rows = Vec::with_capacity(line.buckets.len().max(1));
     for (name, bucket) in &line.buckets {
-        let BucketLine { room, arrivals, rest, .. } = bucket;
+        let BucketLine { room, arrivals, gangs, rest, .. } = bucket;
         rows.push(Row {
             bucket: Some(name.clone()),
             counts: bucket.counts().map(|count| i64::try_from(count).ok()),
@@ -114,6 +115,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 None,
                 None,
+                text(gangs, gangs.is_empty())?,
             ],
             ..empty.clone()
         });
@@ -158,7 +160,8 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
             })?;
         }
         let (room, arrivals, rest) = (json(&row, 0)?, json(&row, 1)?, json(&row, 3)?);
-        let bucket = BucketLine { room, arrivals, rest, ..BucketLine::of_counts(counts) };
+        let gangs = json(&row, 7)?;
+        let bucket = BucketLine { room, arrivals, gangs, rest, ..BucketLine::of_counts(counts) };
         line.buckets.insert(name, bucket);
     }
     Ok(line)

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
-use embedder::{Bucket, BucketId, Catalog, Shape};
+use embedder::{Bucket, BucketId, Catalog, Shape, VirtualInstance};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -81,6 +81,10 @@ pub struct BucketLine {
     /// Pods submitted since the last tick, by shape.
     #[serde(default)]
     pub arrivals: BTreeMap<String, u64>,
+    /// Gangs submitted since the last tick that are larger than an instance, by the number of
+    /// instances that one needs. Absent in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gangs: BTreeMap<String, u64>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -245,6 +249,11 @@ impl Line {
         for (bucket, key, count) in named(&tick.arrivals) {
             lines[bucket].arrivals.insert(key, count);
         }
+        for (VirtualInstance { bucket, instances }, count) in &tick.gangs {
+            if let Some(line) = lines.get_mut(*bucket) {
+                line.gangs.insert(instances.to_string(), *count);
+            }
+        }
         Self {
             v: VERSION,
             time: tick.time.trunc_subsecs(6),
@@ -309,12 +318,14 @@ impl Line {
                 room: Vec::new(),
                 first_seen: Vec::new(),
                 arrivals: Vec::new(),
+                gangs: Vec::new(),
             },
             launches: Vec::new(),
             left_out: 0,
         };
-        for bucket in catalog.buckets() {
+        for (id, bucket) in catalog.buckets().iter().enumerate() {
             let line = self.buckets.get(&bucket.name);
+            recalled.tick.gangs.extend(line.into_iter().flat_map(|line| gangs(id, line)));
             recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
                 demand: line.demand,
                 demand_max: line.demand_max,
@@ -339,6 +350,18 @@ impl Line {
         recalled.launches = self.launches.iter().filter(on_offer).cloned().collect();
         recalled
     }
+}
+
+/// The gangs of a bucket, by size. A size that is not a number is left out.
+fn gangs(
+    bucket: BucketId,
+    line: &BucketLine,
+) -> impl Iterator<Item = (VirtualInstance, u64)> + use<'_> {
+    let size = |text: &String| text.parse().ok();
+    let mut gangs: Vec<(u64, u64)> =
+        line.gangs.iter().filter_map(|(text, count)| Some((size(text)?, *count))).collect();
+    gangs.sort_unstable();
+    gangs.into_iter().map(move |(instances, count)| (VirtualInstance { bucket, instances }, count))
 }
 
 fn numbered(

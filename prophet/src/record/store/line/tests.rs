@@ -35,6 +35,7 @@ fn a_line_has_the_documented_format() {
         room: vec![(0, 7), (2, 1)],
         first_seen: vec![],
         arrivals: vec![(0, 3), (1, 1), (2, 2), (3, 9)],
+        gangs: vec![],
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
     let launch = |end| EndedLaunch {
@@ -197,7 +198,7 @@ proptest! {
             let (room, arrivals) = (numbered(room), numbered(arrivals));
             let buckets = buckets.map(|[demand, demand_max, announced]| BucketTick { demand, demand_max, announced, ..BucketTick::default() });
             let time = at(0, u32::try_from(minute).unwrap());
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals };
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![] };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();
