@@ -97,7 +97,8 @@ evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies on windows 
 image: ## build the container image IMAGE=name:tag with docker or podman, and start it
 	release/image $(IMAGE) $(IMAGE_ARGUMENTS)
 
-release: control-plane ## write the artefacts of a release, of BINARY=file if given, to OUT=dir
+release: ## write the artefacts of a release, of BINARY=file if given, to OUT=dir
+	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)" "$(CONTROL_PLANE)/bin/helm"
 	@[[ -n "$(BINARY)" ]] || release/build $(TARGET)/shipped
 	release/artefacts "$(or $(BINARY),$(TARGET)/shipped/release/prophet)" "$(OUT)" $(TARGET)/control-plane/bin/helm $(TAG)
 

@@ -124,6 +124,11 @@ impl ControlPlane {
         &self.server
     }
 
+    /// The URL of the API server, and the path of its certificate, which clients trust.
+    pub fn server(&self) -> (&str, PathBuf) {
+        (&self.server, programs::certificate(self.folder()))
+    }
+
     /// The path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         kubeconfig_path(self.folder(), "admin")
