@@ -92,11 +92,8 @@ def bill(build: Build, binary: Path | None, target: str) -> dict[str, Any]:
     if binary:
         root["hashes"] = [{"alg": "SHA-256", "content": sha256(binary)}]
     references = {one.key: purl(one) for one in (build.root, *build.packages)}
-    needs = [
-        {"ref": references[key], "dependsOn": [references[one] for one in of]}
-        for key, of in sorted(build.needs.items(), key=lambda pair: references[pair[0]])
-    ]
-    next(one for one in needs if one["ref"] == purl(build.root))["dependsOn"] += [one["bom-ref"] for one in others]
+    needs = {references[key]: [references[one] for one in of] for key, of in build.needs.items()}
+    needs[purl(build.root)] += [one["bom-ref"] for one in others]
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -108,7 +105,7 @@ def bill(build: Build, binary: Path | None, target: str) -> dict[str, Any]:
             "component": root,
         },
         "components": [*(component(one) for one in build.packages), *others],
-        "dependencies": needs,
+        "dependencies": [{"ref": ref, "dependsOn": on} for ref, on in sorted(needs.items())],
     }
     digest = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(document, sort_keys=True))
     return {**document, "serialNumber": f"urn:uuid:{digest}"}
