@@ -124,9 +124,9 @@ impl ControlPlane {
         &self.server
     }
 
-    /// The URL of the API server, and the path of its certificate, which clients trust.
-    pub fn server(&self) -> (&str, PathBuf) {
-        (&self.server, programs::certificate(self.folder()))
+    /// The path of the API server's certificate, which clients trust.
+    pub fn certificate(&self) -> PathBuf {
+        programs::certificate(self.folder())
     }
 
     /// The path of the administrator's kubeconfig.

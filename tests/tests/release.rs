@@ -164,8 +164,8 @@ async fn the_controller_runs_in_the_root_of_the_image() {
     let write = |name: &str, text: &str| fs::write(account.join(name), text).unwrap();
     write("token", &plane.token(NAMESPACE, "prophet").await.unwrap());
     write("namespace", NAMESPACE);
-    let (server, certificate) = plane.server();
-    write("ca.crt", &fs::read_to_string(certificate).unwrap());
+    let (server, certificate) = (plane.server(), plane.certificate());
+    write("ca.crt", &fs::read_to_string(&certificate).unwrap());
     let (host, port) = server.trim_start_matches("https://").split_once(':').unwrap();
     let variables =
         [format!("KUBERNETES_SERVICE_HOST={host}"), format!("KUBERNETES_SERVICE_PORT={port}")];
@@ -188,11 +188,37 @@ async fn the_controller_runs_in_the_root_of_the_image() {
     .await
     .unwrap_or_else(|error| panic!("{error:#}: {files:?}"));
     let address = format!("http://{}/readyz", controller.address());
+    trusts_the_authorities_of_the_image(&root, server, &certificate);
     for arguments in [&["plan"][..], &["explain"], &["catalog"], &["health", &address]] {
         let output = command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
     controller.stop().await.unwrap();
+}
+
+/// The clients of AWS trust the authorities in the file of the image, and no others: a server whose
+/// certificate is added to the file is trusted from then on.
+fn trusts_the_authorities_of_the_image(root: &OwnRoot, server: &str, certificate: &Path) {
+    let arguments = ["catalog", "--node-group-auto-discovery", "asg:tag=a"];
+    let variables = [
+        format!("AWS_ENDPOINT_URL={server}"),
+        "AWS_REGION=eu-central-1".to_owned(),
+        "AWS_ACCESS_KEY_ID=a".to_owned(),
+        "AWS_SECRET_ACCESS_KEY=b".to_owned(),
+        "AWS_MAX_ATTEMPTS=1".to_owned(),
+    ];
+    let is_distrusted = || {
+        let output = root.prophet(&[], &variables, &arguments).unwrap().output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "the API server is not AWS");
+        println!("{error}");
+        error.contains("certificate")
+    };
+    assert!(is_distrusted());
+    let authorities = root.path().join("etc/ssl/certs/ca-certificates.crt");
+    let text = [&authorities, certificate].map(|file| fs::read_to_string(file).unwrap()).concat();
+    fs::write(authorities, text).unwrap();
+    assert!(!is_distrusted());
 }
 
 /// Runs a script of `release/` in the folder of the repository.
