@@ -21,6 +21,9 @@ const DEADLINE: Duration = Duration::from_mins(1);
 /// Where a pod finds the credentials of its service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/// A catalog, which the chart mounts at `/etc/prophet/catalog.yaml`.
+const CATALOG: &str = "instanceTypes: [{name: m5.large, cpuMillis: 2000, pricePerHour: 0.1}]";
+
 /// The folder of `--data` in the chart.
 const DATA: &str = "/var/lib/prophet";
 
@@ -147,8 +150,8 @@ fn the_image_can_contain_onnx_runtime() {
     assert!(output.status.success() && text.contains("ONNX Runtime"), "{output:?}");
 }
 
-/// The controller, as in a pod of the chart: with the credentials of its service account, a volume
-/// for the history, and nothing else.
+/// The controller, as in a pod of the chart: with the credentials of its service account, a catalog,
+/// a volume for the history, and nothing else.
 #[tokio::test]
 async fn the_controller_runs_in_the_root_of_the_image() {
     let root = OwnRoot::build(None).unwrap();
@@ -157,7 +160,7 @@ async fn the_controller_runs_in_the_root_of_the_image() {
     }
     let plane = ControlPlane::start().await.unwrap();
     Prophet::apply_chart(&plane).await.unwrap();
-    plane.apply_yaml(&policy("batch", "{tick: 5s}")).await.unwrap();
+    plane.apply_yaml(&policy("batch", "{tick: 10s}")).await.unwrap();
 
     let account = plane.folder().join("service-account");
     fs::create_dir(&account).unwrap();
@@ -167,11 +170,24 @@ async fn the_controller_runs_in_the_root_of_the_image() {
     let (server, certificate) = (plane.server(), plane.certificate());
     write("ca.crt", &fs::read_to_string(&certificate).unwrap());
     let (host, port) = server.trim_start_matches("https://").split_once(':').unwrap();
-    let variables =
-        [format!("KUBERNETES_SERVICE_HOST={host}"), format!("KUBERNETES_SERVICE_PORT={port}")];
+    let settings = plane.folder().join("settings");
+    fs::create_dir(&settings).unwrap();
+    fs::write(settings.join("catalog.yaml"), CATALOG).unwrap();
     let history = tempfile::tempdir().unwrap();
-    let volumes = [(account.as_path(), ACCOUNT), (history.path(), DATA)];
-    let command = |arguments: &[&str]| root.prophet(&volumes, &variables, arguments).unwrap();
+    let volumes = [
+        (account.as_path(), ACCOUNT),
+        (settings.as_path(), "/etc/prophet"),
+        (history.path(), DATA),
+    ];
+    let service =
+        [format!("KUBERNETES_SERVICE_HOST={host}"), format!("KUBERNETES_SERVICE_PORT={port}")];
+    let with = |variables: &[&str], arguments: &[&str]| {
+        let variables: Vec<String> =
+            service.iter().cloned().chain(variables.iter().map(|&text| text.to_owned())).collect();
+        root.prophet(&volumes, &variables, arguments).unwrap()
+    };
+    let command =
+        |arguments: &[&str]| with(&["PROPHET_CATALOG=/etc/prophet/catalog.yaml"], arguments);
 
     let arguments = ["run", "--leader-elect", "--data=/var/lib/prophet", "--own-history"];
     let controller = Prophet::of_command(&plane, "image", command(&arguments)).await.unwrap();
@@ -188,37 +204,29 @@ async fn the_controller_runs_in_the_root_of_the_image() {
     .await
     .unwrap_or_else(|error| panic!("{error:#}: {files:?}"));
     let address = format!("http://{}/readyz", controller.address());
-    trusts_the_authorities_of_the_image(&root, server, &certificate);
+
+    // The clients of AWS trust the authorities in the file of the image, and no others.
+    let aws = format!("AWS_ENDPOINT_URL={server}");
+    let aws = [&aws, "AWS_REGION=a", "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b"];
+    let is_distrusted = || {
+        let arguments = ["catalog", "--node-group-auto-discovery", "asg:tag=a"];
+        let output = with(&aws, &arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "the API server is not AWS");
+        assert!(error.contains("DescribeAutoScalingGroups"), "{error}");
+        error.contains("certificate")
+    };
+    assert!(is_distrusted());
+    let authorities = root.path().join("etc/ssl/certs/ca-certificates.crt");
+    let text = [&authorities, &certificate].map(|file| fs::read_to_string(file).unwrap()).concat();
+    fs::write(authorities, text).unwrap();
+    assert!(!is_distrusted());
+
     for arguments in [&["plan"][..], &["explain"], &["catalog"], &["health", &address]] {
         let output = command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
     controller.stop().await.unwrap();
-}
-
-/// The clients of AWS trust the authorities in the file of the image, and no others: a server whose
-/// certificate is added to the file is trusted from then on.
-fn trusts_the_authorities_of_the_image(root: &OwnRoot, server: &str, certificate: &Path) {
-    let arguments = ["catalog", "--node-group-auto-discovery", "asg:tag=a"];
-    let variables = [
-        format!("AWS_ENDPOINT_URL={server}"),
-        "AWS_REGION=eu-central-1".to_owned(),
-        "AWS_ACCESS_KEY_ID=a".to_owned(),
-        "AWS_SECRET_ACCESS_KEY=b".to_owned(),
-        "AWS_MAX_ATTEMPTS=1".to_owned(),
-    ];
-    let is_distrusted = || {
-        let output = root.prophet(&[], &variables, &arguments).unwrap().output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "the API server is not AWS");
-        println!("{error}");
-        error.contains("certificate")
-    };
-    assert!(is_distrusted());
-    let authorities = root.path().join("etc/ssl/certs/ca-certificates.crt");
-    let text = [&authorities, certificate].map(|file| fs::read_to_string(file).unwrap()).concat();
-    fs::write(authorities, text).unwrap();
-    assert!(!is_distrusted());
 }
 
 /// Runs a script of `release/` in the folder of the repository.
