@@ -67,9 +67,9 @@ impl OwnRoot {
         self.folder.path()
     }
 
-    /// A command that runs `prophet` in this root. Each volume is a folder, and the absolute path at
-    /// which the program finds it. The variables, as `NAME=VALUE`, are all that the program gets,
-    /// except `PATH`.
+    /// A command that runs `prophet` in this root. Each volume is a folder, and the absolute path
+    /// at which the program finds it. The variables, as `NAME=VALUE`, are all that the program
+    /// gets, except `PATH`.
     ///
     /// # Errors
     /// The mount point of a volume cannot be created.

@@ -150,8 +150,8 @@ fn the_image_can_contain_onnx_runtime() {
     assert!(output.status.success() && text.contains("ONNX Runtime"), "{output:?}");
 }
 
-/// The controller, as in a pod of the chart: with the credentials of its service account, a catalog,
-/// a volume for the history, and nothing else.
+/// The controller, as in a pod of the chart: with the credentials of its service account, a
+/// catalog, a volume for the history, and nothing else.
 #[tokio::test]
 async fn the_controller_runs_in_the_root_of_the_image() {
     let root = OwnRoot::build(None).unwrap();
