@@ -163,15 +163,16 @@ mod tests {
     }
 
     /// Requests an address whose server sends `sent` and closes the connection.
-    fn requested(sent: &'static [u8]) -> Result<String, String> {
+    fn requested(sent: &[u8]) -> Result<String, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let host = listener.local_addr().expect("an address").to_string();
+        let sent = sent.to_vec();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
             let mut request = [0; 1024];
             let count = stream.read(&mut request).expect("a request");
             // The client closes the connection early if the response is too large.
-            let _ = stream.write_all(sent);
+            let _ = stream.write_all(&sent);
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
         let result = body(&Address { host, path: "/readyz".into() });
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_a_complete_response_with_the_status_200_is_a_success() {
-        let check = |sent: &'static [u8], expected: Result<&str, &str>| {
+        let check = |sent: &[u8], expected: Result<&str, &str>| {
             let result = requested(sent);
             let result = result.as_ref().map(String::as_str).map_err(String::as_str);
             match expected {
@@ -199,6 +200,6 @@ mod tests {
         check(b"SSH-2.0-x\r\n\r\n", Err("not of HTTP"));
         check(b"\xff\xff", Err("not of HTTP"));
         check(b"", Err("not of HTTP"));
-        check(&[b'x'; 3 * RESPONSE_MAX], Err("more than 64 KiB"));
+        check(&vec![b'x'; 3 * RESPONSE_MAX], Err("more than 64 KiB"));
     }
 }
