@@ -34,7 +34,18 @@ REPLAYS ?= 10
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
-.PHONY: help build test check check-models chart-readme test-models fuzz bench train evaluate control-plane tools models-python
+# Of `make image`: the name of the image, and arguments of release/Containerfile, such as
+# "BUILDER=docker.io/library/rust@sha256:…".
+IMAGE ?= prophet:dev
+IMAGE_ARGUMENTS ?=
+
+# Of `make release`: the binary, which is built if none is given, the folder of the artefacts, and
+# the tag of the release, which must match the versions.
+BINARY ?=
+OUT ?= out/release
+TAG ?=
+
+.PHONY: help build test check check-models chart-readme test-models fuzz bench train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -55,10 +66,10 @@ check: $(DENY) check-models ## check the format, clippy, the chart's README, and
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
-check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/, evaluation/ and charts/
-	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts
-	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts
-	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py
+check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/, evaluation/, charts/ and release/
+	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../release
+	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../release
+	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../release/*.py
 
 chart-readme: ## write charts/prophet/README.md from the chart's values.yaml
 	python3 charts/readme.py
@@ -83,6 +94,17 @@ evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies on windows 
 	$(MODELS_VENV)/bin/python evaluation/replay.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
 	$(MODELS_VENV)/bin/python evaluation/pages.py $(TARGET)/evaluation docs
 
+image: ## build the container image IMAGE=name:tag with docker or podman, and start it
+	release/image $(IMAGE) $(IMAGE_ARGUMENTS)
+
+release: ## write the artefacts of a release, of BINARY=file if given, to OUT=dir
+	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)" "$(CONTROL_PLANE)/bin/helm"
+	@[[ -n "$(BINARY)" ]] || release/build $(TARGET)/shipped
+	release/artefacts "$(or $(BINARY),$(TARGET)/shipped/release/prophet)" "$(OUT)" $(TARGET)/control-plane/bin/helm $(TAG)
+
+reproducible: ## build the binary in two folders, and compare the two (hours on two cores)
+	release/reproducible $(TARGET)/reproducible
+
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)"
 
@@ -93,8 +115,7 @@ models-python: $(MODELS_PYTHON)
 $(MODELS_PYTHON): models/requirements.txt
 	@command -v python3 >/dev/null || { echo "models/ needs Python 3, which is not on the PATH" >&2; exit 1; }
 	@rm -rf $@ && mkdir -p $(@D)
-	python3 -m venv $@
-	@$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement $< || { rm -rf $@; exit 1; }
+	models/environment $@
 	@touch $@
 
 $(DENY):

@@ -124,6 +124,11 @@ impl ControlPlane {
         &self.server
     }
 
+    /// The path of the API server's certificate, which clients trust.
+    pub fn certificate(&self) -> PathBuf {
+        programs::certificate(self.folder())
+    }
+
     /// The path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         kubeconfig_path(self.folder(), "admin")

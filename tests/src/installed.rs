@@ -2,6 +2,7 @@
 //! binary runs as a process with the permissions of the chart's service account.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -76,11 +77,23 @@ impl Prophet {
         arguments: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
-        let port = Port::free()?;
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, "prophet").await?;
         let mut command = prophet(arguments);
-        command.arg(format!("--listen=127.0.0.1:{}", port.number()));
         command.env("KUBECONFIG", kubeconfig).envs(environment.iter().cloned());
+        Self::of_command(plane, name, command).await
+    }
+
+    /// Starts a command that runs the controller, with the flag `--listen` in addition.
+    ///
+    /// # Errors
+    /// The controller is not ready in time.
+    pub async fn of_command(
+        plane: &ControlPlane,
+        name: &str,
+        mut command: Command,
+    ) -> Result<Self> {
+        let port = Port::free()?;
+        command.arg(format!("--listen=127.0.0.1:{}", port.number()));
         let mut process = Process::start(name, &command, plane.folder())?;
         let number = port.number();
         process
@@ -138,6 +151,11 @@ impl Prophet {
         let line = status.lines().find(|line| line.starts_with("VmRSS"));
         let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)).context("no VmRSS")?;
         Ok(kilobytes.parse::<u64>()? * 1024)
+    }
+
+    /// The address that it serves on.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port.number())
     }
 
     /// The HTTP response of the metrics endpoint.

@@ -24,6 +24,7 @@ pub mod moto;
 pub mod node_group;
 mod node_template;
 mod options;
+pub mod own_root;
 pub mod ports;
 pub mod process;
 mod programs;

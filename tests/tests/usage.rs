@@ -11,13 +11,17 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 66] = [
+const ROWS: [(&str, i32, &str); 70] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
     ("trace", 2, "Usage: prophet trace <COMMAND>"),
     ("trace describ", 2, "unrecognized subcommand 'describ'"),
     ("run --own-history --data history", 2, "--leader-elect"),
+    ("health", 2, "<ADDRESS>"),
+    ("health localhost", 2, "expected an address such as http://127.0.0.1:8080/readyz"),
+    ("health http://127.0.0.1:1/readyz", 1, "http://127.0.0.1:1/readyz: failed to connect: "),
+    ("health http://127.0.0.1:1/readyz --wait soon", 2, "expected a duration such as 90s"),
     // Options of simulate.
     ("simulate log.csv", 2, "unexpected argument 'log.csv'"),
     ("simulate --polices reactive", 2, "tip: a similar argument exists: '--policies'"),
@@ -218,6 +222,7 @@ fn every_help_has_examples() {
         "explain",
         "catalog",
         "crd",
+        "health",
         "simulate",
         "backtest",
         "embed",

@@ -16,6 +16,8 @@ mod embed;
 #[cfg(feature = "kubernetes")]
 mod explain;
 #[cfg(feature = "kubernetes")]
+mod health;
+#[cfg(feature = "kubernetes")]
 mod history;
 mod input;
 mod interrupt;
@@ -54,7 +56,7 @@ Examples:
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
 
-The commands for a cluster (run, plan, explain, catalog, crd, history, remove-placeholders) are not in this build. To build them:
+The commands for a cluster (run, plan, explain, catalog, crd, health, history, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
@@ -88,6 +90,9 @@ enum Command {
     /// Print the objects that must exist in a cluster before the controller starts.
     #[cfg(feature = "kubernetes")]
     Crd(crd::Args),
+    /// Check that a controller is ready.
+    #[cfg(feature = "kubernetes")]
+    Health(health::Args),
     /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
     Demo(Box<demo::Args>),
     /// Replay a job log under several policies, and report waiting times and costs.
@@ -144,6 +149,8 @@ impl Command {
             Self::RemovePlaceholders(args) => remove_placeholders::run(args),
             #[cfg(feature = "kubernetes")]
             Self::Crd(args) => crd::run(&args),
+            #[cfg(feature = "kubernetes")]
+            Self::Health(args) => health::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),

@@ -113,6 +113,17 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"networkPolicy={"enabled":true,"egress":{"apiServer":{"cidrs":["10.0.0.1/32"]},"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/1/to", r#"[{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#),
     (r#"networkPolicy={"enabled":true,"egress":{"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/2/ports/0/port", "80"),
     (r#"networkPolicy={"enabled":true,"metricsFrom":[{"podSelector":{}}]}"#, "NetworkPolicy prophet", "/spec/ingress/0/from", r#"[{"podSelector":{}}]"#),
+    (r#"networkPolicy={"enabled":true,"metricsFrom":[{"podSelector":{}}]}"#, "NetworkPolicy prophet", "/spec/ingress/1/from/0/podSelector/matchLabels", r#"{"app.kubernetes.io/name":"prophet-test","app.kubernetes.io/instance":"prophet"}"#),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/ingress/1", "-"),
+    // `helm test`.
+    ("", "Pod prophet-test", "/metadata/annotations/helm.sh~1hook", r#""test""#),
+    ("", "Pod prophet-test", "/spec/containers/0/args", r#"["health","--wait=1m","http://prophet.prophet:8080/readyz"]"#),
+    ("", "Pod prophet-test", "/spec/automountServiceAccountToken", "false"),
+    ("service.port=80", "Pod prophet-test", "/spec/containers/0/args/2", r#""http://prophet.prophet:80/readyz""#),
+    (r#"imagePullSecrets=[{"name":"registry"}]"#, "Pod prophet-test", "/spec/imagePullSecrets", r#"[{"name":"registry"}]"#),
+    (r#"image={"repository":"r","tag":"t"}"#, "Pod prophet-test", "/spec/containers/0/image", r#""r:t""#),
+    (r#"nodeSelector={"a":"b"}"#, "Pod prophet-test", "/spec/nodeSelector", r#"{"a":"b"}"#),
+    (r#"tolerations=[{"key":"a","operator":"Exists"}]"#, "Pod prophet-test", "/spec/tolerations/0/key", r#""a""#),
     // Monitoring.
     ("", "ServiceMonitor prophet", "", "-"),
     ("", "PodMonitor prophet", "", "-"),
