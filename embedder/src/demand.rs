@@ -50,9 +50,10 @@ pub fn embed(cluster: &Cluster, catalog: &Catalog) -> Demand {
     embed_preferring(cluster, catalog, &BucketSet::all(), &[])
 }
 
-/// Computes the demand like [`embed`], while buckets outside of `open` launch nothing: new instances
-/// of them count only as far as there are empty nodes of them in `held`, and for pods that fit no
-/// bucket in `open`.
+/// Computes the demand like [`embed`], while buckets outside of `open` launch nothing.
+///
+/// New instances of these buckets count only as far as there are empty nodes of them in `held`, and
+/// for pods that fit no bucket in `open`.
 pub fn embed_preferring(
     cluster: &Cluster,
     catalog: &Catalog,

@@ -67,8 +67,8 @@ pub fn split(
 ///
 /// The result is one instance of the first bucket, ascending, that holds the whole gang. If no
 /// bucket does, the result is as many instances as the gang needs of the bucket that needs the
-/// fewest; of several such buckets, the one with the lowest cost is chosen. A gang that spot buckets
-/// admit, too, takes spot instances if they cost less.
+/// fewest; of several such buckets, the one with the lowest cost is chosen. A gang that spot
+/// buckets admit, too, takes spot instances if they cost less.
 ///
 /// # Errors
 /// No single bucket admits and fits every pod of the gang.

@@ -65,8 +65,8 @@ impl Control {
         }
     }
 
-    /// Takes over the stabilisers of the control that this one replaces, and what stands in place of
-    /// spot instances, by the names of the buckets.
+    /// Takes over the stabilisers of the control that this one replaces, and what stands in place
+    /// of spot instances, by the names of the buckets.
     pub fn succeed(&mut self, predecessor: &Self) {
         self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);

@@ -1,8 +1,8 @@
 //! Moves placeholders from spot buckets to on-demand buckets while launches of spot instances fail.
 //!
 //! A spot bucket is closed while all of its groups back off. Headroom for pods that on-demand
-//! buckets admit, too, then stands on demand at once. It returns when the spot bucket is open again:
-//! the nodes on demand go as the placeholders of the spot bucket get nodes.
+//! buckets admit, too, then stands on demand at once. It returns when the spot bucket is open
+//! again: the nodes on demand go as the placeholders of the spot bucket get nodes.
 //!
 //! Only decisions are made from the moved forecast. What is recorded and reported is the forecast
 //! as it was.

@@ -189,9 +189,9 @@ pub struct BucketsSpec {
     pub groups: Vec<String>,
     /// Requirements on the labels of a group's nodes. Selects all groups when empty.
     pub selector: Selector,
-    /// The pods that tolerate interruption. They get spot buckets and on-demand buckets, the cheaper
-    /// first; all other pods get on-demand buckets only. When absent, these are the pods whose node
-    /// selector or required node affinity selects spot nodes by the label
+    /// The pods that tolerate interruption. They get spot buckets and on-demand buckets, the
+    /// cheaper first; all other pods get on-demand buckets only. When absent, these are the pods
+    /// whose node selector or required node affinity selects spot nodes by the label
     /// `karpenter.sh/capacity-type` or `eks.amazonaws.com/capacityType`.
     pub spot_for: Option<SpotForSpec>,
 }

@@ -303,8 +303,8 @@ impl Arena<'_> {
     }
 
     /// Runs `reactive` and the default policy (or else the last one) without spot instances, and,
-    /// where spot instances are interrupted, with spot instances that are not. Returns no case if no
-    /// job uses spot instances.
+    /// where spot instances are interrupted, with spot instances that are not. Returns no case if
+    /// no job uses spot instances.
     fn spot(&self, results: &[PolicyResult]) -> Vec<SpotCase> {
         if !self.replays.iter().any(|workload| workload.uses_spot(self.catalog)) {
             return Vec::new();

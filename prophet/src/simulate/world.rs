@@ -400,6 +400,8 @@ impl<'a> Simulation<'a> {
         };
         let count: u64 = lost.iter().map(|(_, count)| count).sum();
         let all: u64 = pods.iter().map(|(_, count)| count).sum();
+        let (from, until) = self.world.window;
+        let counts = (from..until).contains(&self.workload.jobs[job].submit);
         let record = self.interrupted.entry(job).or_default();
         record.pods = record.pods.saturating_add(count);
         let mut unstarted = self.unstarted.remove(&job).unwrap_or_default();
@@ -407,10 +409,10 @@ impl<'a> Simulation<'a> {
             record.lost_seconds += now - start;
             record.lost_pod_seconds += (now - start).saturating_mul(count.cast_signed());
             unstarted.started = all;
-            if let Some(before) = self.counted.remove(&job) {
-                unstarted.hidden = before.pods_hidden;
-                self.waiting += 1;
-            }
+            self.waiting += u64::from(counts);
+            // A run that is continued for a reference has no records of earlier jobs.
+            let before = self.counted.remove(&job);
+            unstarted.hidden = before.map_or(0, |before| before.pods_hidden);
         }
         unstarted.missing += count;
         unstarted.started = unstarted.started.saturating_sub(count);

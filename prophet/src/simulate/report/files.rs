@@ -13,8 +13,8 @@ use crate::trace::Trace;
 /// Writes the jobs that count, by policy and submission.
 ///
 /// The column `wait_s` is the time from submission to start, or to the end of the window for a job
-/// that never started, without the time that it ran in vain. The column `instances` is the number of
-/// nodes that the job's pods run on. The column `lost_pod_s` is the time that lost pods had run.
+/// that never started, without the time that it ran in vain. The column `instances` is the number
+/// of nodes that the job's pods run on. The column `lost_pod_s` is the time that lost pods had run.
 pub(super) fn jobs<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     trace: &Trace,

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::table::{Column, cell};
 use crate::report::{TextTable, elements, escape};
 use crate::simulate::compare::{Comparison, SpotCase, SpotInstances};
+use crate::simulate::figures::Figures;
+
+/// A column: its two header lines, its value, and its number of decimals.
+type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
 const COLUMNS: [Column; 6] = [
     ("nodes'", "dollars", |f| f.dollars, 0),
@@ -32,9 +35,11 @@ impl SpotCase {
 
 fn rows(comparison: &Comparison) -> Vec<(String, Vec<String>)> {
     let row = |case: &SpotCase| {
-        let cells =
-            COLUMNS.map(|(_, _, value, decimals)| cell(value(&case.figures), None, decimals));
-        (case.name(), cells.into())
+        let cell = |(_, _, value, decimals): Column| {
+            let value = value(&case.figures);
+            if value.is_finite() { format!("{value:.decimals$}") } else { "-".into() }
+        };
+        (case.name(), COLUMNS.map(cell).into())
     };
     comparison.spot.iter().map(row).collect()
 }
