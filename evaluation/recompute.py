@@ -46,6 +46,9 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
     return {
         "jobs": len(jobs),
         "jobs_never_started": len(jobs) - len(started),
+        "interruptions": sum(node["interrupted"] == "true" and start <= int(node["gone"]) < end for node in nodes),
+        "interrupted_pods": sum(int(job["interrupted_pods"]) for job in jobs),
+        "lost_pod_hours": sum(int(job["lost_pod_s"]) for job in jobs) / HOUR,
         "pending_minutes": sum(waits) / 60.0,
         "pending_pod_hours": sum(int(job["wait_s"]) * int(job["pods"]) for job in jobs) / HOUR,
         "jobs_hidden_share": share(sum(int(job["wait_s"]) <= scan for job in started), len(jobs)),

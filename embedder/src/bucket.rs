@@ -303,6 +303,18 @@ impl BucketSet {
         self.words[id / 64] |= 1 << (id % 64);
     }
 
+    /// Removes a bucket from the set.
+    pub fn remove(&mut self, id: BucketId) {
+        if !self.contains(id) {
+            return;
+        }
+        if self.words.len() <= id / 64 {
+            // Only buckets beyond the words are in the set without a bit of their own.
+            self.words.resize(id / 64 + 1, u64::MAX);
+        }
+        self.words[id / 64] &= !(1 << (id % 64));
+    }
+
     /// Whether the set contains the bucket.
     pub fn contains(&self, id: BucketId) -> bool {
         self.words.get(id / 64).map_or(self.beyond, |word| word >> (id % 64) & 1 == 1)
@@ -401,6 +413,21 @@ mod tests {
         let found = catalog.named(name).into_iter();
         let found: Vec<&str> = found.map(|id| catalog.buckets()[id].name.as_str()).collect();
         assert_eq!(found, expected, "{name}");
+    }
+
+    #[test]
+    fn a_removed_bucket_is_not_in_the_set() {
+        let mut set = BucketSet::all();
+        set.remove(70);
+        set.remove(70);
+        let left: Vec<BucketId> = (0..200).filter(|id| !set.contains(*id)).collect();
+        assert_eq!(left, [70]);
+        set.insert(70);
+        assert!((0..200).all(|id| set.contains(id)));
+        let mut few = BucketSet::only([1, 3]);
+        few.remove(3);
+        few.remove(100);
+        assert_eq!(few, BucketSet::only([1]));
     }
 
     #[test]

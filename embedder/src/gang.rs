@@ -2,7 +2,7 @@
 //!
 //! A virtual instance is k instances of one bucket, which one placement group receives as a whole.
 
-use crate::bucket::{Bucket, BucketId, Catalog, Shape, Unfit};
+use crate::bucket::{Bucket, BucketId, BucketSet, CapacityType, Catalog, Shape, Unfit};
 use crate::pack::{Order, PodRequest, pack};
 use crate::resources::{Resource, Resources};
 
@@ -67,14 +67,44 @@ pub fn split(
 ///
 /// The result is one instance of the first bucket, ascending, that holds the whole gang. If no
 /// bucket does, the result is as many instances as the gang needs of the bucket that needs the
-/// fewest; of several such buckets, the one with the lowest cost is chosen.
+/// fewest; of several such buckets, the one with the lowest cost is chosen. A gang that spot
+/// buckets admit, too, takes spot instances if they cost less.
 ///
 /// # Errors
 /// No single bucket admits and fits every pod of the gang.
 pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstance, Unfit> {
+    virtual_instance_of(gang, catalog, &BucketSet::all())
+}
+
+/// Like [`virtual_instance`], with instances of the buckets in `open` only.
+pub(crate) fn virtual_instance_of(
+    gang: &Gang,
+    catalog: &Catalog,
+    open: &BucketSet,
+) -> Result<VirtualInstance, Unfit> {
+    let of = |capacity_type| best(gang, catalog, open, capacity_type);
+    let chosen = match (of(CapacityType::Spot), of(CapacityType::OnDemand)) {
+        (Ok(spot), Ok(on_demand)) => Ok(if spot.1 < on_demand.1 { spot } else { on_demand }),
+        (Err(one), Err(other)) => Err(closer(one, other)),
+        (spot, on_demand) => spot.or(on_demand),
+    };
+    chosen.map(|(instances, _, bucket)| VirtualInstance { bucket, instances })
+}
+
+/// The instances of buckets of one capacity type that a gang takes: their number, their price per
+/// hour in millionths of a dollar, and their bucket.
+fn best(
+    gang: &Gang,
+    catalog: &Catalog,
+    open: &BucketSet,
+    capacity_type: CapacityType,
+) -> Result<(u64, u64, BucketId), Unfit> {
     let mut best: Option<(u64, u64, BucketId)> = None;
     let mut reason = Unfit::NoBucketAdmits;
-    for (id, bucket) in catalog.buckets().iter().enumerate() {
+    let buckets = catalog.buckets().iter().enumerate();
+    for (id, bucket) in
+        buckets.filter(|(id, bucket)| bucket.capacity_type == capacity_type && open.contains(*id))
+    {
         if let Some(unfit) =
             gang.requests.iter().find_map(|request| unfit(&request.shape, id, bucket))
         {
@@ -82,7 +112,7 @@ pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstanc
             continue;
         }
         let on_this = |request: &PodRequest| PodRequest {
-            shape: Shape { admits: crate::BucketSet::only([id]), ..request.shape.clone() },
+            shape: Shape { admits: BucketSet::only([id]), ..request.shape.clone() },
             count: request.count,
         };
         let requests: Vec<PodRequest> = gang.requests.iter().map(on_this).collect();
@@ -95,7 +125,7 @@ pub fn virtual_instance(gang: &Gang, catalog: &Catalog) -> Result<VirtualInstanc
             break;
         }
     }
-    best.map(|(instances, _, bucket)| VirtualInstance { bucket, instances }).ok_or(reason)
+    best.ok_or(reason)
 }
 
 fn unfit(shape: &Shape, id: BucketId, bucket: &Bucket) -> Option<Unfit> {

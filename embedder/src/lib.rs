@@ -31,10 +31,11 @@ pub use bucket::{
     AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, CatalogError, Group,
     MicroDollars, Shape, Unfit, parts_of_name, plain_name,
 };
-pub use demand::{Cluster, Demand, embed};
+pub use demand::{Cluster, Demand, embed, embed_preferring};
 pub use gang::{Gang, Split, VirtualInstance, split, virtual_instance};
 pub use pack::{
-    FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Unplaced, pack, pack_within,
+    FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Unplaced, new_instance, pack,
+    pack_within,
 };
 pub use resources::{Resource, Resources, UNLIMITED};
 pub use room::Room;

@@ -4,7 +4,8 @@
 //! The input is shapes with counts, which are packed in ascending order. Each pod goes to the first
 //! existing node with enough free room. If there is none, it goes to the first new bin, in the
 //! order of opening, with enough free room. If there is none either, it opens a new bin of the
-//! first bucket, ascending, that admits it and that it fits.
+//! first bucket, ascending, that admits it and that it fits. A pod that spot buckets admit, too,
+//! opens the first spot bucket if an instance of it costs less.
 //!
 //! Pods of one shape are placed in runs, and adjacent nodes with the same bucket and free room form
 //! one run, so the running time grows with the number of shapes and runs, not with the number of
@@ -12,7 +13,9 @@
 //! maximum of their free room (`room.rs`), so a search skips nodes on which a shape cannot fit.
 //! This keeps packing fast even if every pod differs.
 
-use crate::bucket::{AcceleratorKind, BucketId, BucketSet, Catalog, Shape, Unfit};
+use crate::bucket::{
+    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, Shape, Unfit,
+};
 use crate::resources::Resources;
 use crate::room::{Index, Room, Run};
 
@@ -174,14 +177,38 @@ impl Opens {
         open: &BucketSet,
     ) -> Result<Self, Unfit> {
         let requests = shape.requests;
-        let mut buckets = catalog.buckets().iter().enumerate();
-        let fitting = buckets.find(|&(id, bucket)| {
-            bucket.allocatable.fits(requests) && admitted.contains(id) && open.contains(id)
-        });
-        let opens = fitting
+        let first = |capacity_type: CapacityType| {
+            catalog.buckets().iter().enumerate().find(|&(id, bucket)| {
+                bucket.capacity_type == capacity_type
+                    && bucket.allocatable.fits(requests)
+                    && admitted.contains(id)
+                    && open.contains(id)
+            })
+        };
+        let opens = cheaper(first(CapacityType::Spot), first(CapacityType::OnDemand))
             .map(|(bucket, entry)| Self { bucket, holds: entry.allocatable.holds(requests) });
         opens.ok_or_else(|| catalog.buckets_for(shape).err().unwrap_or(Unfit::NoBucketAdmits))
     }
+}
+
+/// The spot bucket if an instance of it costs less than one of the on-demand bucket, or if there is
+/// no on-demand bucket.
+fn cheaper<'a>(
+    spot: Option<(BucketId, &'a Bucket)>,
+    on_demand: Option<(BucketId, &'a Bucket)>,
+) -> Option<(BucketId, &'a Bucket)> {
+    match (spot, on_demand) {
+        (Some(spot), Some(on_demand)) if spot.1.hourly >= on_demand.1.hourly => Some(on_demand),
+        (spot, on_demand) => spot.or(on_demand),
+    }
+}
+
+/// Returns the bucket, of those in `open`, of which a new instance is opened for a shape, and the
+/// number of pods that the instance holds. `None` if no bucket in `open` admits and fits the shape.
+pub fn new_instance(shape: &Shape, catalog: &Catalog, open: &BucketSet) -> Option<(BucketId, u64)> {
+    let Admission { admitted, .. } = Admission::new(shape, catalog);
+    let opens = Opens::new(shape, &admitted, catalog, open).ok()?;
+    Some((opens.bucket, opens.holds))
 }
 
 /// A shape with its buckets resolved against a catalog, so that it can be packed many times.

@@ -52,6 +52,8 @@ pub enum Reason {
     GangFitsNoGroup,
     /// The target is lower, because every group with room is backing off after failed launches.
     GroupBackoff,
+    /// The target includes nodes in place of spot instances, whose launches failed recently.
+    SpotBackoff,
 }
 
 impl Reason {
@@ -76,6 +78,7 @@ impl Reason {
             Self::GroupsFull => "groups_full",
             Self::GangFitsNoGroup => "gang_fits_no_group",
             Self::GroupBackoff => "group_backoff",
+            Self::SpotBackoff => "spot_backoff",
         }
     }
     /// Explains the number that the reason set, as a sentence for people.
@@ -122,6 +125,9 @@ impl Reason {
             Self::GangFitsNoGroup => "It is lower, because no group has room for a whole gang.",
             Self::GroupBackoff => {
                 "It is lower, because every group with room is backing off after failed launches."
+            }
+            Self::SpotBackoff => {
+                "It includes nodes in place of spot instances, whose launches failed recently."
             }
         }
     }

@@ -170,7 +170,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
                 view.gather(index, offers, &workloads, &Places::new(), &|_, _| false, window);
             let classes = index.classes().iter().take(20);
             let arrivals = classes.filter_map(|(id, class)| {
-                let shape = control.intern(&view.shape(class, offers))?;
+                let shape = control.intern(&view.shape(class, offers, &workloads))?;
                 Some((shape, 1 + u64::from(id) % 3))
             });
             let arrivals = arrivals.collect();

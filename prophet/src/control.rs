@@ -4,10 +4,13 @@
 //! Kubernetes nor a clock: what was observed comes in as a value, and what to do goes out as one.
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Catalog, Cluster, Demand, Shape, VirtualInstance, embed};
+use embedder::{
+    BucketId, Catalog, Cluster, Demand, Shape, VirtualInstance, embed, embed_preferring,
+};
 use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
 use crate::decide::{decide, forecast, learn, retain};
+use crate::fallback::{Fallback, Moment};
 use crate::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
@@ -19,6 +22,7 @@ pub struct Control {
     learners: Learners,
     recorder: Recorder,
     steady: Steady,
+    fallback: Fallback,
 }
 
 /// What was observed at a moment.
@@ -60,13 +64,15 @@ impl Control {
             learners: Learners::new(forecaster, catalog),
             recorder: Recorder::new(catalog, tick_seconds),
             steady: Steady::default(),
+            fallback: Fallback::default(),
             catalog: catalog.clone(),
         }
     }
 
-    /// Takes over the stabilisers of the control that this one replaces, by the names of the
-    /// buckets.
+    /// Takes over the stabilisers of the control that this one replaces, and what stands in place
+    /// of spot instances, by the names of the buckets.
     pub fn succeed(&mut self, predecessor: &Self) {
+        self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
     }
 
@@ -112,16 +118,21 @@ impl Control {
         self.record(observed, &demand)
     }
 
-    /// One turn: embed, record, learn, forecast, decide.
+    /// One turn: embed, record, learn, forecast, decide. What spot buckets cannot launch at the
+    /// moment is decided for on-demand buckets.
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
-        let demand = embed(&observed.cluster, &self.catalog);
+        let Observed { time, cluster, standing, ready, .. } = observed;
+        let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
+        let demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
         let tick = self.record(observed, &demand);
         let arriving = self.recorder.arriving();
-        let now = Present { time: observed.time, demand: &demand, arriving: &arriving };
+        let now = Present { time: *time, demand: &demand, arriving: &arriving };
         let outlook = forecast(&self.learners, &now);
-        let (standing, steady) = (&observed.standing, &self.steady);
+        let frequent = self.recorder.frequent();
+        let moved =
+            self.fallback.moved(&moment, &outlook, &demand, frequent, policy, &self.catalog);
         let (plan, steady) =
-            decide(&outlook, &demand, standing, &self.catalog, policy, steady, observed.time);
+            decide(&moved, &demand, standing, &self.catalog, policy, &self.steady, *time);
         self.steady = steady;
         Turn { tick, demand, outlook, plan }
     }

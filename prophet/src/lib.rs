@@ -5,6 +5,7 @@
 //!
 //! control.rs   one policy's turn, without Kubernetes, clocks or I/O
 //! decide.rs    learn, forecast, decide: all decisions
+//! fallback.rs  on-demand nodes in place of spot instances whose launches fail
 //! observe/     the watches of a cluster, and one synchronous index
 //! catalog/     the buckets on offer: files, live nodes, Karpenter, Auto Scaling groups
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
@@ -44,6 +45,7 @@ pub mod decide;
 pub mod demo;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
+mod fallback;
 pub mod forecast;
 pub mod http;
 pub mod input;

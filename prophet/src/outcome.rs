@@ -99,6 +99,8 @@ impl Outcome {
 pub enum NoBucket {
     /// No bucket admits their shape.
     Unfit(Unfit),
+    /// Only spot buckets would fit, and the pods do not tolerate interruption.
+    OnlySpot,
     /// No bucket that would fit offers this.
     NotOffered(Device),
 }
@@ -108,6 +110,7 @@ impl NoBucket {
     pub fn label(&self) -> String {
         match self {
             Self::Unfit(unfit) => unfit.label().into(),
+            Self::OnlySpot => "only_spot_buckets".into(),
             Self::NotOffered(device) => format!("no_bucket_offers: {device}"),
         }
     }

@@ -11,7 +11,7 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 70] = [
+const ROWS: [(&str, i32, &str); 73] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -47,6 +47,17 @@ const ROWS: [(&str, i32, &str); 70] = [
         "simulate --launch-failure-share 1",
         2,
         "'--launch-failure-share <SHARE>': expected a number from 0",
+    ),
+    (
+        "simulate --interruptions-per-hour 31",
+        2,
+        "'--interruptions-per-hour <RATE>': expected a rate from 0 to 30 per hour",
+    ),
+    ("simulate --spot-for some", 2, "'--spot-for <JOBS>': expected none, all or a share from 0"),
+    (
+        "simulate --instance-type m5.large --spot-for all",
+        1,
+        "spot_for: the catalog has no spot instances; set capacityType: spot",
     ),
     ("simulate --replays 0", 2, "'--replays <N>': 0 is not in 1..=1000"),
     (

@@ -258,10 +258,11 @@ impl InstanceTypeEntry {
         let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
             bucket.allocatable;
         let kind = (accelerators > 0).then(|| bucket.accelerator_kind.as_str().to_owned());
-        // A spot bucket with further parts in its name keeps the whole name, so it is written as on
-        // demand. Its price and groups are the same.
-        let spot = bucket.name.strip_suffix("/spot");
-        let name = spot.filter(|_| bucket.capacity_type == CapacityType::Spot);
+        let of_spot = bucket.name.split_once("/spot").filter(|(_, parts)| {
+            bucket.capacity_type == CapacityType::Spot
+                && (parts.is_empty() || parts.starts_with('/'))
+        });
+        let name = of_spot.map(|(instance_type, parts)| format!("{instance_type}{parts}"));
         let group = |group: &Group| GroupEntry {
             name: group.name.clone(),
             placement_group: group.placement_group.clone(),
@@ -270,7 +271,11 @@ impl InstanceTypeEntry {
             ..GroupEntry::default()
         };
         Self {
-            name: name.unwrap_or(&bucket.name).into(),
+            capacity_type: match name {
+                Some(_) => CapacityType::Spot,
+                None => CapacityType::OnDemand,
+            },
+            name: name.unwrap_or_else(|| bucket.name.clone()),
             accelerators: (accelerators > 0).then_some(accelerators),
             accelerator_kind: kind,
             cpu_millis: limited(cpu_millis),
@@ -278,7 +283,6 @@ impl InstanceTypeEntry {
             ephemeral_bytes: limited(ephemeral_bytes),
             pods: limited(pods),
             price_per_hour: bucket.hourly.dollars(),
-            capacity_type: if name.is_some() { CapacityType::Spot } else { CapacityType::OnDemand },
             groups: bucket.groups.iter().map(group).collect(),
             ..Self::default()
         }
@@ -297,7 +301,11 @@ impl InstanceTypeEntry {
         })?;
         let name = match capacity_type {
             CapacityType::OnDemand => name.clone(),
-            CapacityType::Spot => format!("{name}/spot"),
+            // `/spot` follows the instance type, before what distinguishes the bucket from others.
+            CapacityType::Spot => match name.split_once('/') {
+                None => format!("{name}/spot"),
+                Some((instance_type, parts)) => format!("{instance_type}/spot/{parts}"),
+            },
         };
         let kind = self.accelerator_kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
         Ok(Bucket {
@@ -414,6 +422,33 @@ mod tests {
         let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, pricePerHour: 0.123456, capacityType: spot}\n- name: b/team=x\n  accelerators: 2\n  acceleratorKind: example.com/npu\n  pods: 9\n  pricePerHour: 3\n  groups: [{name: g, placementGroup: p, min: 1, max: 4}]\n";
         let catalog = CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
         assert_eq!(CatalogFile::of(&catalog).catalog().unwrap(), catalog);
+    }
+
+    /// Names of live buckets have the labels and taints in which groups differ after `/spot`.
+    #[test]
+    fn a_spot_bucket_with_parts_in_its_name_survives_its_file() {
+        let bucket = |name: &str, capacity_type| Bucket {
+            name: name.into(),
+            capacity_type,
+            accelerator_kind: AcceleratorKind::default(),
+            allocatable: Resources { cpu_millis: 4_000, ..Resources::UNLIMITED },
+            hourly: MicroDollars(100_000),
+            groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: 9 }],
+        };
+        let buckets = [
+            ("a", CapacityType::OnDemand),
+            ("a/spot", CapacityType::Spot),
+            ("a/spot/team=x,spot=yes:NoSchedule", CapacityType::Spot),
+            ("b/spot/web:NoSchedule", CapacityType::Spot),
+            ("b/team=x", CapacityType::OnDemand),
+            // A label or taint whose key begins like the mark of spot buckets.
+            ("c/spotted=yes", CapacityType::OnDemand),
+        ];
+        let catalog = Catalog::new(buckets.map(|(name, of)| bucket(name, of)).into()).unwrap();
+        let file = CatalogFile::of(&catalog);
+        assert_eq!(file.catalog().unwrap(), catalog);
+        let text = serde_json::to_string(&file).unwrap();
+        assert_eq!(CatalogFile::parse(&text, "f").unwrap().catalog().unwrap(), catalog);
     }
 
     #[test]

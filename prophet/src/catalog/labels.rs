@@ -13,6 +13,11 @@ pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
     ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
 ];
 
+/// The labels of spot nodes, as key and value.
+pub fn spot_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CAPACITY_LABELS.into_iter().map(|(key, spot, _)| (key, spot))
+}
+
 /// The capacity type in a node's labels. `None` if no label gives it.
 pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
     CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {

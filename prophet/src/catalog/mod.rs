@@ -43,7 +43,7 @@ pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserve
 pub use group::{NodeGroup, OtherTypes};
 #[cfg(feature = "kubernetes")]
 pub use karpenter::{POOL_LABEL, pool_groups};
-pub use labels::{INSTANCE_TYPE_LABEL, capacity_type};
+pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
 #[cfg(feature = "kubernetes")]
 pub use live::live_groups;
 #[cfg(feature = "kubernetes")]

@@ -209,6 +209,7 @@ impl LogArgs {
         };
         let named = self.settings.as_ref().map(|path| path.display().to_string());
         settings.check_names(&catalog).context(named.unwrap_or("invalid options".into()))?;
+        settings.spot_for.mark(&mut trace.jobs, settings.seed);
         let workload = Workload::new(&trace.jobs, &catalog);
         for unplaceable in &workload.unplaceable {
             eprintln!("note: {}", unplaceable.sentence(&catalog));

@@ -9,7 +9,8 @@ use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::replay::SchedulerKind;
 use crate::simulate::{
-    GangHeadroom, GangMode, NamedPolicy, REPLAYS_MAX, compare, write_report, write_table,
+    GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
+    write_report, write_table,
 };
 use crate::span::Span;
 
@@ -22,6 +23,7 @@ Examples:
   prophet simulate --trace log.swf --replays 10 --jitter 30s --out report/
   prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
+  prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
 
 Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
@@ -64,6 +66,14 @@ pub(super) struct Args {
     /// The fraction of launches that fail [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = failure_share)]
     launch_failure_share: Option<f64>,
+    /// The jobs that tolerate interruption, so that spot instance types admit them: all, none or a
+    /// share of the jobs; jobs of which the log has it are added [default: none]
+    #[arg(long, value_name = "JOBS")]
+    spot_for: Option<SpotFor>,
+    /// How often a spot instance is interrupted, per hour; its pods are lost two minutes after the
+    /// notice and start again [default: 0]
+    #[arg(long, value_name = "RATE", value_parser = interruption_rate)]
+    interruptions_per_hour: Option<f64>,
     /// How the scheduler chooses nodes [default: pack]
     #[arg(long)]
     scheduler: Option<SchedulerKind>,
@@ -105,12 +115,22 @@ fn failure_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number from 0 to below 1".into())
 }
 
+fn interruption_rate(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.parse().ok();
+    let most = Interruptions::PER_HOUR_MAX;
+    parsed
+        .filter(|rate| (0.0..=most).contains(rate))
+        .ok_or_else(|| format!("expected a rate from 0 to {most} per hour, such as 0.05"))
+}
+
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let settings = args.log.settings(|settings| {
         if !args.policies.is_empty() {
             settings.policies = args.policies;
         }
         set(&mut settings.launch_failure_share, args.launch_failure_share);
+        set(&mut settings.spot_for, args.spot_for);
+        set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
         set(&mut settings.scheduler, args.scheduler);
         set(&mut settings.gang, args.gang);
         set(&mut settings.gang_headroom, args.gang_headroom);

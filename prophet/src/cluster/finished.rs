@@ -51,7 +51,7 @@ impl Finished {
                 continue;
             }
             let bucket = bucket.map(|(bucket, _)| offers.catalog.buckets()[bucket].name.clone());
-            let shape = shape_key(&view.shape(&pod.class, offers), &offers.catalog);
+            let shape = shape_key(&view.shape(&pod.class, offers, workloads), &offers.catalog);
             let with_name = around.config.record_names;
             self.pods.push(record(pod, shape, bucket, with_name, now));
         }

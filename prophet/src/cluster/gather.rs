@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use embedder::{BucketId, BucketSet, Cluster, Gang, PodRequest, Room, Shape, Unfit};
+use embedder::{BucketId, BucketSet, CapacityType, Cluster, Gang, PodRequest, Room, Shape, Unfit};
 use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
 
 use crate::catalog::{Offer, Offers};
@@ -38,7 +38,8 @@ pub struct Seen {
 pub struct View {
     /// The version of the nodes, and the offers, from which the other fields were computed.
     of: (u64, Option<Arc<Offers>>),
-    admits: HashMap<(Constraints, BTreeSet<Device>), BucketSet>,
+    /// By constraints, devices, and whether the pods tolerate interruption.
+    admits: HashMap<(Constraints, BTreeSet<Device>, bool), BucketSet>,
     /// The bucket and group of each node.
     places: Vec<Option<(BucketId, usize)>>,
     /// The next firing of each CronJob, in Unix seconds.
@@ -83,13 +84,15 @@ impl View {
         seen
     }
 
-    /// The shape of a pod class: its requests, and the buckets on offer that admit it.
-    pub fn shape(&mut self, class: &PodClass, offers: &Offers) -> Shape {
-        let key = (class.constraints.clone(), class.devices.clone());
+    /// The shape of a pod class: its requests, and the buckets on offer that admit it. Spot buckets
+    /// admit only pods that tolerate interruption.
+    pub fn shape(&mut self, class: &PodClass, offers: &Offers, workloads: &Workloads) -> Shape {
+        let spot = workloads.may_be_interrupted(class);
+        let key = (class.constraints.clone(), class.devices.clone(), spot);
         let admits = if let Some(admits) = self.admits.get(&key) {
             admits.clone()
         } else {
-            let admits = admits(&class.constraints, &class.devices, offers);
+            let admits = admits(&class.constraints, &class.devices, spot, offers);
             self.admits.insert(key, admits.clone());
             admits
         };
@@ -182,11 +185,12 @@ impl View {
                 continue;
             }
             if pending > 0 {
-                let shape = self.shape(class, offers);
+                let shape = self.shape(class, offers, workloads);
                 match offers.catalog.buckets_for(&shape) {
                     Ok(_) => seen.cluster.pending.push(PodRequest { shape, count: pending }),
                     Err(unfit) => {
-                        let why = no_bucket(class, offers, unfit);
+                        let spot = workloads.may_be_interrupted(class);
+                        let why = no_bucket(class, spot, offers, unfit);
                         seen.unfit.push((shape, pending, why));
                     }
                 }
@@ -196,7 +200,8 @@ impl View {
                     *seen.held_back.entry(reason).or_default() += gated;
                     continue;
                 }
-                let request = PodRequest { shape: self.shape(class, offers), count: gated };
+                let shape = self.shape(class, offers, workloads);
+                let request = PodRequest { shape, count: gated };
                 match gang(index, class) {
                     Some(gang) => gangs.entry(gang).or_default().push(request),
                     None => seen.cluster.announced.push(request),
@@ -260,7 +265,7 @@ impl View {
                 *seen.held_back.entry(reason).or_default() += count;
             } else {
                 let requests = ours.iter().map(|(class, count)| PodRequest {
-                    shape: self.shape(class, offers),
+                    shape: self.shape(class, offers, workloads),
                     count: *count,
                 });
                 let requests: Vec<PodRequest> = requests.collect();
@@ -352,12 +357,19 @@ fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     batch
 }
 
-fn admits(constraints: &Constraints, devices: &BTreeSet<Device>, offers: &Offers) -> BucketSet {
-    let admitting = offers
-        .groups
-        .iter()
-        .enumerate()
-        .filter(|(_, groups)| groups.iter().any(|offer| usable(constraints, devices, offer)));
+/// The buckets that admit pods, as far as their size allows it. `spot` is whether the pods tolerate
+/// interruption.
+fn admits(
+    constraints: &Constraints,
+    devices: &BTreeSet<Device>,
+    spot: bool,
+    offers: &Offers,
+) -> BucketSet {
+    let buckets = offers.catalog.buckets().iter().zip(&offers.groups).enumerate();
+    let admitting = buckets.filter(|(_, (bucket, groups))| {
+        (spot || bucket.capacity_type == CapacityType::OnDemand)
+            && groups.iter().any(|offer| usable(constraints, devices, offer))
+    });
     let admitting: Vec<BucketId> = admitting.map(|(id, _)| id).collect();
     if admitting.len() == offers.groups.len() {
         BucketSet::all()
@@ -380,14 +392,21 @@ fn has(offer: &Offer, device: &Device) -> bool {
     }
 }
 
-/// Why a class fits in no bucket: `unfit`, unless only its devices keep it out.
-fn no_bucket(class: &PodClass, offers: &Offers, unfit: Unfit) -> NoBucket {
-    let without = Shape {
-        requests: class.requests,
-        accelerator_kind: class.accelerator_kind.clone(),
-        admits: admits(&class.constraints, &BTreeSet::new(), offers),
+/// Why a class fits in no bucket: `unfit`, unless only its devices keep it out, or only that its
+/// pods do not tolerate interruption. `spot` is whether they do.
+fn no_bucket(class: &PodClass, spot: bool, offers: &Offers, unfit: Unfit) -> NoBucket {
+    let fits = |devices: &BTreeSet<Device>, spot: bool| {
+        let shape = Shape {
+            requests: class.requests,
+            accelerator_kind: class.accelerator_kind.clone(),
+            admits: admits(&class.constraints, devices, spot, offers),
+        };
+        offers.catalog.buckets_for(&shape).is_ok()
     };
-    if offers.catalog.buckets_for(&without).is_err() {
+    if !spot && fits(&class.devices, true) {
+        return NoBucket::OnlySpot;
+    }
+    if !fits(&BTreeSet::new(), spot) {
         return NoBucket::Unfit(unfit);
     }
     let nowhere =

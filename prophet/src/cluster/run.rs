@@ -494,7 +494,8 @@ impl PolicyController {
         let selected = arrivals.iter().filter(|(class, _)| settings.workloads.select(class));
         selected
             .filter_map(|(class, count)| {
-                Some((control.intern(&self.view.shape(class, offers))?, *count))
+                let shape = self.view.shape(class, offers, &settings.workloads);
+                Some((control.intern(&shape)?, *count))
             })
             .collect()
     }

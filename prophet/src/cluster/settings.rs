@@ -9,13 +9,14 @@ use placeholders::{
     ScalingPolicy, ScalingRules,
 };
 
-use crate::catalog::{NodeGroup, OtherTypes};
+use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
-    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, WarmData, WorkloadsSpec,
+    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, SpotForSpec, WarmData,
+    WorkloadsSpec,
 };
 use crate::forecast::{Ladder, Method};
-use crate::observe::{Requirement, Workloads, all_met};
+use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::span::Span;
 
 /// A policy's settings, in the types of the stages.
@@ -164,7 +165,8 @@ impl OverprovisioningPolicySpec {
             }),
         );
         placeholders.faults(allowed, &mut faults);
-        let workloads = workloads.workloads(allowed, &mut faults);
+        let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
+        let workloads = workloads.workloads(allowed, spot_for, &mut faults);
         let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
@@ -253,8 +255,34 @@ impl RulesSpec {
     }
 }
 
+/// The pods that tolerate interruption. By default, they are those that select spot nodes.
+fn spot_for(spec: Option<&SpotForSpec>, faults: &mut Vec<String>) -> SpotFor {
+    let Some(SpotForSpec { tolerations, node_selector, selector }) = spec else {
+        let labels = spot_labels().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        return SpotFor { node_labels: labels.collect(), ..SpotFor::default() };
+    };
+    if let Some(at) = tolerations.iter().position(String::is_empty) {
+        faults.push(format!(
+            "spec.buckets.spotFor.tolerations[{at}]: is empty; give the key of a taint"
+        ));
+    }
+    let node_labels = node_selector.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let selector = selector.as_ref();
+    SpotFor {
+        tolerations: tolerations.clone(),
+        node_labels: node_labels.collect(),
+        selector: selector
+            .map(|selector| selector.requirements("spec.buckets.spotFor.selector", faults)),
+    }
+}
+
 impl WorkloadsSpec {
-    fn workloads(&self, allowed: &Allowed, faults: &mut Vec<String>) -> Workloads {
+    fn workloads(
+        &self,
+        allowed: &Allowed,
+        spot_for: SpotFor,
+        faults: &mut Vec<String>,
+    ) -> Workloads {
         let Self { namespaces, selector, priority, released_gates, released_jobs } = self;
         let (min, max) =
             (priority.min.unwrap_or(WORKLOAD_PRIORITY_MIN), priority.max.unwrap_or(i32::MAX));
@@ -271,6 +299,7 @@ impl WorkloadsSpec {
             released_jobs: released_jobs
                 .as_ref()
                 .map(|selector| selector.requirements("spec.workloads.releasedJobs", faults)),
+            spot_for,
         }
     }
 }

@@ -189,6 +189,28 @@ pub struct BucketsSpec {
     pub groups: Vec<String>,
     /// Requirements on the labels of a group's nodes. Selects all groups when empty.
     pub selector: Selector,
+    /// The pods that tolerate interruption. They get spot buckets and on-demand buckets, the
+    /// cheaper first; all other pods get on-demand buckets only. When absent, these are the pods
+    /// whose node selector or required node affinity selects spot nodes by the label
+    /// `karpenter.sh/capacity-type` or `eks.amazonaws.com/capacityType`.
+    pub spot_for: Option<SpotForSpec>,
+}
+
+/// The pods that tolerate interruption: those that meet at least one of the fields. No pod when all
+/// fields are empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpotForSpec {
+    /// Keys of taints, such as `example.com/spot`. Pods with a toleration of one of these keys
+    /// tolerate interruption. A toleration without a key does not count.
+    #[schemars(length(max = 16), inner(length(min = 1, max = 317)))]
+    pub tolerations: Vec<String>,
+    /// Labels of nodes. Pods whose node selector or required node affinity selects one of these
+    /// labels tolerate interruption.
+    pub node_selector: BTreeMap<String, String>,
+    /// The label selector of pods that tolerate interruption. All pods when it is empty (`{}`), and
+    /// none by it when absent.
+    pub selector: Option<Selector>,
 }
 
 /// The capacity type of instances: how they are bought.

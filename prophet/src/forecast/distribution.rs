@@ -68,6 +68,13 @@ impl Distribution {
         Self { steps: self.steps.iter().map(|&(count, chance)| (count, shifted(chance))).collect() }
     }
 
+    /// Returns the distribution with every count increased by `more`.
+    #[must_use]
+    pub fn plus(&self, more: u64) -> Self {
+        let increased = |&(count, chance): &(u64, f64)| (count.saturating_add(more), chance);
+        Self { steps: self.steps.iter().map(increased).collect() }
+    }
+
     /// Returns the mean count.
     pub fn mean(&self) -> f64 {
         let mut below = 0.0;

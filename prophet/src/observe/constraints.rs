@@ -52,6 +52,22 @@ impl Constraints {
         self.selector.keys().map(String::as_str).chain(of_terms)
     }
 
+    /// Whether the pod selects nodes with this label by its node selector, or by a term of its
+    /// required node affinity that lists the value.
+    pub fn selects(&self, key: &str, value: &str) -> bool {
+        let mut terms = self.terms.iter().flatten().flat_map(|term| &term.match_expressions);
+        self.selector.get(key).is_some_and(|selected| selected == value)
+            || terms.any(|Requirement { key: of, operator, values }| {
+                of == key && operator == "In" && values.iter().any(|listed| listed == value)
+            })
+    }
+
+    /// Whether the pod has a toleration of this key. A toleration without a key tolerates every
+    /// taint and does not count.
+    pub fn names_toleration(&self, key: &str) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.key.as_deref() == Some(key))
+    }
+
     /// Whether a pod with these constraints may run on a node with these labels and taints.
     pub fn admit(&self, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
         let Self { selector, terms, tolerations } = self;

@@ -61,5 +61,5 @@ pub use schedule::Schedule;
 pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};
 pub(crate) use workloads::all_met;
-pub use workloads::{HeldBack, WaitingState, Workloads};
+pub use workloads::{HeldBack, SpotFor, WaitingState, Workloads};
 pub use world::{OwnedObject, World};

@@ -26,6 +26,28 @@ pub struct Workloads {
     /// The requirements on the labels of suspended jobs that will be released within the launch
     /// latency. `None` means that no suspended job counts.
     pub released_jobs: Option<Vec<Requirement>>,
+    /// The pods that tolerate interruption.
+    pub spot_for: SpotFor,
+}
+
+/// The pods that tolerate interruption: those that meet one of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpotFor {
+    /// The keys of tolerations.
+    pub tolerations: Vec<String>,
+    /// The labels of nodes that pods select, each as key and value.
+    pub node_labels: Vec<(String, String)>,
+    /// The requirements on the labels of the pods. `None` means that no pod meets them.
+    pub selector: Option<Vec<Requirement>>,
+}
+
+impl SpotFor {
+    fn select(&self, class: &PodClass) -> bool {
+        let Self { tolerations, node_labels, selector } = self;
+        tolerations.iter().any(|key| class.constraints.names_toleration(key))
+            || node_labels.iter().any(|(key, value)| class.constraints.selects(key, value))
+            || selector.as_ref().is_some_and(|selector| all_met(selector, &class.labels))
+    }
 }
 
 /// Whether and how a waiting pod counts as demand.
@@ -101,6 +123,11 @@ impl Workloads {
             && all_met(selector, &class.labels)
     }
 
+    /// Whether the pods of a class tolerate interruption, so that spot buckets admit them.
+    pub fn may_be_interrupted(&self, class: &PodClass) -> bool {
+        self.spot_for.select(class)
+    }
+
     /// Returns how pods of a class that gates hold count.
     pub fn gated(&self, class: &PodClass) -> WaitingState {
         if class.gates.iter().all(|gate| self.released_gates.contains(gate)) {
@@ -128,7 +155,8 @@ impl Workloads {
 
     /// Iterates over the keys of the pod labels that the policy reads.
     pub fn label_keys(&self) -> impl Iterator<Item = String> {
-        self.selector.iter().map(|requirement| requirement.key.clone())
+        let interruptible = self.spot_for.selector.iter().flatten();
+        self.selector.iter().chain(interruptible).map(|requirement| requirement.key.clone())
     }
 }
 

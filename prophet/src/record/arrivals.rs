@@ -56,6 +56,11 @@ impl Arrivals {
         &self.frequent
     }
 
+    /// The number of pods of a shape submitted so far.
+    pub fn total(&self, shape: ShapeId) -> u64 {
+        self.total.get(shape as usize).copied().unwrap_or(0)
+    }
+
     /// The pods submitted since the last tick, by shape.
     pub fn since_tick(&self) -> Vec<(ShapeId, u64)> {
         self.since_tick.iter().map(|(shape, count)| (*shape, *count)).collect()

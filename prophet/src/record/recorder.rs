@@ -111,6 +111,12 @@ impl Recorder {
         self.arrivals.since_tick()
     }
 
+    /// The most frequent shapes, each with the number of its pods submitted so far.
+    pub fn frequent(&self) -> impl Iterator<Item = (&Shape, u64)> {
+        let frequent = self.arrivals.frequent().iter();
+        frequent.filter_map(|&id| Some((self.shapes.get(id)?, self.arrivals.total(id))))
+    }
+
     /// For the most frequent shapes, how many more pods fit on `rooms`, the free room on occupied
     /// nodes.
     pub fn room(&self, rooms: &[Room]) -> Arc<[(ShapeId, u64)]> {

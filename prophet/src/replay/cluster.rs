@@ -41,6 +41,8 @@ pub(crate) struct SimulatedNode {
     free: Resources,
     pods: u64,
     placeholder: bool,
+    /// Whether the node will be taken away soon. Its pods run on, and no other pod is placed on it.
+    pub(crate) noticed: bool,
     /// How often the node became empty or ceased to be empty. A scheduled removal with an older
     /// count is void.
     pub(crate) idle_count: u64,
@@ -53,7 +55,7 @@ impl SimulatedNode {
 
     /// Whether the node is ready and has neither pods nor a placeholder.
     pub(crate) fn is_unneeded(&self) -> bool {
-        self.is_ready() && self.pods == 0 && !self.placeholder
+        self.is_ready() && self.pods == 0 && !self.placeholder && !self.noticed
     }
 
     pub(crate) fn has_pods(&self) -> bool {
@@ -87,6 +89,8 @@ struct GroupState {
     wanted: u64,
     /// Placeholders on nodes.
     placed: u64,
+    /// Nodes without pods that will be taken away soon.
+    unusable: u64,
 }
 
 #[derive(Clone)]
@@ -161,6 +165,7 @@ impl<'a> SimulatedCluster<'a> {
             free: self.catalog.buckets()[bucket].allocatable,
             pods: 0,
             placeholder: false,
+            noticed: false,
             idle_count: 0,
         });
         let state = &mut self.groups[bucket][group];
@@ -197,6 +202,35 @@ impl<'a> SimulatedCluster<'a> {
         let (bucket, group) = self.home(id);
         let state = &mut self.groups[bucket][group];
         state.unneeded.remove(&id);
+        state.nodes -= 1;
+    }
+
+    /// Notes that a ready node will be taken away soon. Its placeholder is removed.
+    pub(crate) fn notice(&mut self, id: SimulatedNodeId) {
+        let (bucket, group) = self.home(id);
+        let state = &mut self.groups[bucket][group];
+        if self.nodes[id].placeholder {
+            // As after a preemption, no placeholder takes its place before the next decision.
+            self.placeholders[bucket].remove(&id);
+            state.placed -= 1;
+            state.wanted -= 1;
+        } else {
+            state.unneeded.remove(&id);
+        }
+        state.unusable += u64::from(self.nodes[id].pods == 0);
+        self.index.remove(&self.key(id));
+        let node = &mut self.nodes[id];
+        (node.placeholder, node.noticed) = (false, true);
+        node.idle_count += 1;
+    }
+
+    /// Removes a node that was noticed and has no pods any more.
+    pub(crate) fn take_away(&mut self, id: SimulatedNodeId, now: i64) {
+        self.nodes[id].gone = now;
+        self.ready -= 1;
+        let (bucket, group) = self.home(id);
+        let state = &mut self.groups[bucket][group];
+        state.unusable -= 1;
         state.nodes -= 1;
     }
 
@@ -253,9 +287,13 @@ impl<'a> SimulatedCluster<'a> {
             self.count_busy(id, now);
             self.groups[bucket][group].occupied -= 1;
         }
-        self.index.insert(self.key(id));
-        if self.nodes[id].pods == 0 {
-            self.became_unneeded(id);
+        if self.nodes[id].noticed {
+            self.groups[bucket][group].unusable += u64::from(self.nodes[id].pods == 0);
+        } else {
+            self.index.insert(self.key(id));
+            if self.nodes[id].pods == 0 {
+                self.became_unneeded(id);
+            }
         }
         self.changes += 1;
         self.gains += 1;
@@ -423,7 +461,8 @@ impl<'a> SimulatedCluster<'a> {
             // While launches of a group fail, its pending placeholders do not count, because they
             // provide no headroom.
             let placeholders = if backoff { state.placed } else { state.wanted };
-            GroupStanding { placeholders, occupied: state.occupied, unusable: 0, backoff }
+            let GroupState { occupied, unusable, .. } = *state;
+            GroupStanding { placeholders, occupied, unusable, backoff }
         };
         let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()

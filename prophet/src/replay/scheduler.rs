@@ -25,6 +25,15 @@ impl Placements {
         self.by_job.get(&job).into_iter().flatten().map(|(node, _)| *node)
     }
 
+    /// Returns the jobs that have pods on a node, ascending.
+    pub(crate) fn on(&self, node: SimulatedNodeId) -> Vec<usize> {
+        let jobs = self.by_job.iter();
+        let on = jobs.filter(|(_, pods)| pods.iter().any(|(at, _)| *at == node));
+        let mut on: Vec<usize> = on.map(|(job, _)| *job).collect();
+        on.sort_unstable();
+        on
+    }
+
     #[cfg(test)]
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<(SimulatedNodeId, ShapeId)>)> {
         self.by_job.iter()
@@ -199,6 +208,24 @@ pub(crate) fn finish(
     for (node, shape) in placements.by_job.remove(&job).unwrap_or_default() {
         cluster.release(node, workload.shapes[shape as usize].requests, now);
     }
+}
+
+/// Removes the pods of a job from one node, and returns their shapes.
+pub(crate) fn lose(
+    job: usize,
+    node: SimulatedNodeId,
+    cluster: &mut SimulatedCluster<'_>,
+    placements: &mut Placements,
+    workload: &Workload,
+    now: i64,
+) -> Vec<ShapeId> {
+    let Some(pods) = placements.by_job.get_mut(&job) else { return Vec::new() };
+    let lost: Vec<ShapeId> =
+        pods.extract_if(.., |(at, _)| *at == node).map(|(_, shape)| shape).collect();
+    for &shape in &lost {
+        cluster.release(node, workload.shapes[shape as usize].requests, now);
+    }
+    lost
 }
 
 /// The number of nodes that the pods of a job run on.

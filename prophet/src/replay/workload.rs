@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use embedder::{
-    AcceleratorKind, BucketId, BucketSet, Catalog, Gang, PodRequest, Resources, Shape, Unfit,
-    VirtualInstance, split, virtual_instance,
+    AcceleratorKind, BucketId, BucketSet, CapacityType, Catalog, Gang, PodRequest, Resources,
+    Shape, Unfit, VirtualInstance, split, virtual_instance,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -215,6 +215,30 @@ impl Workload {
         }
     }
 
+    /// Whether a spot bucket of the catalog admits any job.
+    pub(crate) fn uses_spot(&self, catalog: &Catalog) -> bool {
+        let spot = (0..catalog.len()).filter(|id| !is_on_demand(*id, catalog));
+        spot.into_iter().any(|id| self.fits.iter().any(|fits| fits.contains(id)))
+    }
+
+    /// The same workload without spot buckets, except for pods that fit no bucket on demand.
+    #[must_use]
+    pub(crate) fn on_demand(&self, catalog: &Catalog) -> Self {
+        let mut workload = self.clone();
+        for (shape, fits) in workload.shapes.iter_mut().zip(&mut workload.fits) {
+            let ids = (0..catalog.len())
+                .filter(|&id| shape.admits.contains(id) && is_on_demand(id, catalog));
+            let without = Shape { admits: BucketSet::only(ids), ..shape.clone() };
+            if let Ok(fitting) = catalog.buckets_for(&without) {
+                (*shape, *fits) = (without, fitting);
+            }
+        }
+        for class in &mut workload.classes {
+            class.virtual_instance = needed_together(&class.pods, &workload.shapes, catalog);
+        }
+        workload
+    }
+
     /// The same workload with every submission moved by up to `jitter` seconds in either direction.
     #[must_use]
     pub(crate) fn jittered(&self, jitter: i64, seed: u64) -> Self {
@@ -242,7 +266,7 @@ impl Builder {
             let pods = pods.map(|(requests, n)| (self.shape(requests, &job.work, catalog), n));
             let pods: Vec<_> = pods.collect();
             let nodes_min = self.nodes_min(&pods, catalog);
-            let virtual_instance = self.virtual_instance(&pods, catalog);
+            let virtual_instance = needed_together(&pods, &self.shapes, catalog);
             let priority = job.priority;
             let class = JobClass { pods, priority, nodes_min, virtual_instance, one_group: false };
             let next = self.classes.len();
@@ -253,22 +277,6 @@ impl Builder {
         });
         self.known.insert(key, class);
         class
-    }
-
-    fn virtual_instance(
-        &self,
-        pods: &[(ShapeId, u64)],
-        catalog: &Catalog,
-    ) -> Option<VirtualInstance> {
-        if pods.iter().all(|(_, count)| *count <= 1) && pods.len() <= 1 {
-            return None;
-        }
-        let request = |&(shape, count): &(ShapeId, u64)| PodRequest {
-            shape: self.shapes[shape as usize].clone(),
-            count,
-        };
-        let gang = Gang { requests: pods.iter().map(request).collect() };
-        virtual_instance(&gang, catalog).ok().filter(|needed| needed.instances > 1)
     }
 
     fn nodes_min(&self, pods: &[(ShapeId, u64)], catalog: &Catalog) -> u64 {
@@ -291,25 +299,57 @@ impl Builder {
     }
 }
 
+/// The instances of one bucket that pods take if they start together. `None` if they fit on one
+/// instance, or only on nodes of several buckets.
+fn needed_together(
+    pods: &[(ShapeId, u64)],
+    shapes: &[Shape],
+    catalog: &Catalog,
+) -> Option<VirtualInstance> {
+    if pods.iter().map(|(_, count)| count).sum::<u64>() <= 1 {
+        return None;
+    }
+    let request = |&(shape, count): &(ShapeId, u64)| PodRequest {
+        shape: shapes[shape as usize].clone(),
+        count,
+    };
+    let gang = Gang { requests: pods.iter().map(request).collect() };
+    virtual_instance(&gang, catalog).ok().filter(|needed| needed.instances > 1)
+}
+
 /// The shape of a pod, with the buckets that admit it.
 ///
 /// If the log does not have these buckets, they are assumed: clusters usually taint nodes with
-/// accelerators, so a pod that requests none is admitted only to buckets without accelerators,
+/// accelerators and spot nodes, so a pod that requests no accelerators is admitted only to buckets
+/// without accelerators, and a pod that does not tolerate interruption only to buckets on demand,
 /// unless it fits no such bucket.
 fn shape(requests: Resources, work: &Work, catalog: &Catalog) -> Shape {
     let shape = Shape::new(requests, work.accelerator_kind.clone());
+    let mut interruptible = true;
     match &work.admits {
-        Admits::Assumed => {}
+        Admits::Assumed => interruptible = false,
+        Admits::Interruptible => {}
         Admits::All => return shape,
         Admits::Only(names) => {
             let buckets = names.iter().flat_map(|name| catalog.named(name));
             return Shape { admits: BucketSet::only(buckets), ..shape };
         }
     }
-    let plain = |&id: &BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
-    let without =
-        Shape { admits: BucketSet::only((0..catalog.len()).filter(plain)), ..shape.clone() };
-    if catalog.buckets_for(&without).is_ok() { without } else { shape }
+    let is_plain = |id: BucketId| catalog.buckets()[id].allocatable.accelerators == 0;
+    let fitting = |admitted: &dyn Fn(BucketId) -> bool| {
+        let admits = BucketSet::only((0..catalog.len()).filter(|id| admitted(*id)));
+        Some(Shape { admits, ..shape.clone() }).filter(|shape| catalog.buckets_for(shape).is_ok())
+    };
+    let on_demand = |id: BucketId| is_on_demand(id, catalog);
+    let of_on_demand =
+        || fitting(&|id| is_plain(id) && on_demand(id)).or_else(|| fitting(&on_demand));
+    let all_on_demand = (0..catalog.len()).all(on_demand);
+    let preferred = if interruptible || all_on_demand { None } else { of_on_demand() };
+    preferred.or_else(|| fitting(&is_plain)).unwrap_or_else(|| shape.clone())
+}
+
+fn is_on_demand(id: BucketId, catalog: &Catalog) -> bool {
+    catalog.buckets()[id].capacity_type == CapacityType::OnDemand
 }
 
 /// The pods of a job as (requests, count), largest first: one pod per unit, or, if the work has a

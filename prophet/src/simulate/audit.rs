@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use embedder::{AcceleratorKind, Catalog, Resources, Split, UNLIMITED};
+use embedder::{AcceleratorKind, CapacityType, Catalog, Resources, Split, UNLIMITED};
+use placeholders::{Objective, Prices};
 use proptest::prelude::*;
 
+use super::figures::Figures;
 use super::input::SimulationInput;
 use super::log::RunLog;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
+use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
@@ -148,6 +151,22 @@ fn two_types(most: u64, least: u64) -> Catalog {
     CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
 }
 
+/// The two types, and the small one as spot instances.
+fn spot_and_two_types(least: u64) -> Catalog {
+    let group = |name: &str, min| {
+        vec![GroupEntry { name: name.into(), min, max: Some(12), ..GroupEntry::default() }]
+    };
+    let small = entry("small", 4_000, 0, 1.0, group("a", 0));
+    let spot = InstanceTypeEntry {
+        capacity_type: CapacityType::Spot,
+        price_per_hour: 0.4,
+        groups: group("s", least),
+        ..small.clone()
+    };
+    let gpu = entry("gpu", 8_000, 4, 5.0, group("c", 0));
+    CatalogFile { instance_types: vec![small, spot, gpu] }.catalog().unwrap()
+}
+
 fn any_settings() -> impl Strategy<Value = SimulationSettings> {
     let latency = prop_oneof![
         Just(LaunchLatency::Constant(Span::seconds(300))),
@@ -263,6 +282,44 @@ proptest! {
         prop_assert_eq!(log.nodes.iter().map(alive).sum::<i64>(), ready_seconds);
         prop_assert_eq!(log.nodes.iter().map(|node| node.busy_seconds).sum::<i64>(), busy_seconds);
         prop_assert_eq!(log.busy_by_day.iter().flatten().sum::<i64>(), busy_seconds);
+    }
+
+    #[test]
+    fn the_invariants_hold_while_spot_instances_are_interrupted(
+        jobs in prop::collection::vec((any_job(), any::<bool>()), 1..30),
+        settings in any_settings(),
+        named_policy in any_policy(),
+        (least, per_hour) in (0..3_u64, 0.2..6.0),
+    ) {
+        let mark = |(job, marked): (Job, bool)| if marked { interruptible(job) } else { job };
+        let jobs = sorted(jobs.into_iter().map(mark).collect());
+        let catalog = spot_and_two_types(least);
+        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
+        let settings = SimulationSettings { interruptions, ..settings };
+        let workload = Workload::new(&jobs, &catalog);
+        let world = SimulationInput { workload: &workload, catalog: &catalog, settings: &settings, window: ALL, replay: 0, keep_ticks: true };
+        let mut run = Simulation::new(world, named_policy);
+        run.start_minimum();
+        let mut busy_seconds = 0;
+        let mut last = ALL.0;
+        while let Some(now) = run.next_moment() {
+            let busy = run.cluster.nodes.iter().filter(|node| node.has_pods()).count();
+            busy_seconds += i64::try_from(busy).unwrap() * (now.min(ALL.1) - last).max(0);
+            last = last.max(now.min(ALL.1));
+            run.moment(now);
+            run.audit(now);
+        }
+        // A job that is interrupted again and again may still run at the end of the window.
+        let busy = run.cluster.nodes.iter().filter(|node| node.has_pods()).count();
+        busy_seconds += i64::try_from(busy).unwrap() * (ALL.1 - last).max(0);
+        let log = run.finish();
+        prop_assert_eq!(log.jobs.len(), workload.jobs.len());
+        prop_assert_eq!(log.nodes.iter().map(|node| node.busy_seconds).sum::<i64>(), busy_seconds);
+        for job in &log.jobs {
+            prop_assert!(job.pods_hidden <= job.pods && job.wait_seconds(ALL.1) >= 0, "{:?}", job);
+            let tolerates = jobs[job.index].work.admits == Admits::Interruptible;
+            prop_assert!(tolerates || job.interrupted == Interrupted::default(), "{:?}", job);
+        }
     }
 
     #[test]
@@ -512,4 +569,149 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
     assert_eq!(waiting(KnownJobs::Active), ["b"]);
     // The job of user a in second 2400 takes the node that is held for user b.
     assert_eq!(waiting(KnownJobs::Others), ["a", "a", "a", "b", "a", "a", "a"]);
+}
+
+/// A type on demand and as spot instances, at half the price.
+fn with_spot(groups: Vec<GroupEntry>) -> Catalog {
+    let on_demand = entry("one", 4_000, 0, 1.0, vec![]);
+    let spot = InstanceTypeEntry {
+        capacity_type: CapacityType::Spot,
+        price_per_hour: 0.5,
+        groups,
+        ..on_demand.clone()
+    };
+    CatalogFile { instance_types: vec![on_demand, spot] }.catalog().unwrap()
+}
+
+fn interruptible(job: Job) -> Job {
+    let work = Work { admits: Admits::Interruptible, ..job.work };
+    Job { work, ..job }
+}
+
+/// Settings with one interruption per hour of a spot instance, and without delays of scale-down.
+fn interrupting(gang: GangMode) -> SimulationSettings {
+    SimulationSettings {
+        interruptions: Interruptions { per_hour: 1.0, ..Interruptions::default() },
+        gang,
+        ..SimulationSettings::default()
+    }
+}
+
+/// When the notices of the first nodes come, in seconds after they became ready.
+fn notices(settings: &SimulationSettings, catalog: &Catalog) -> Vec<i64> {
+    let spot = &catalog.buckets()[0];
+    assert_eq!(spot.name, "one/spot");
+    let seed = settings.seed.wrapping_mul(1_000_003);
+    let notice = |node| settings.interruptions.notice_after(spot, seed, node).unwrap();
+    (0..8).map(notice).collect()
+}
+
+/// The job arrives in second 0, the scan of second 10 requests a spot node, and it is ready in
+/// second 310. The job runs there until the node is taken away, two minutes after its notice, and
+/// starts again from the start on the next node, 10 s and a launch later.
+#[test]
+fn an_interrupted_job_runs_again_from_the_start() {
+    let catalog = with_spot(vec![]);
+    let settings = interrupting(GangMode::Whole);
+    let notice = notices(&settings, &catalog);
+    // The second node lives long enough for the job.
+    let runtime = notice[1] + NOTICE_SECONDS - 1;
+    let jobs = vec![interruptible(job(0, runtime, 4, cpus(1_000), None, 0))];
+    assert!(notice[0] + NOTICE_SECONDS < runtime, "{notice:?}");
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Reactive, (0, 500_000));
+
+    let gone = 310 + notice[0] + NOTICE_SECONDS;
+    let scan = (gone / 10 + 1) * 10;
+    let again = scan + 300;
+    let of_node = |node: &super::log::NodeRecord| {
+        (node.bucket, node.requested, node.ready, node.gone.filter(|_| node.interrupted))
+    };
+    assert_eq!(
+        log.nodes.iter().map(of_node).collect::<Vec<_>>()[..2],
+        [
+            (0, 10, Some(310), Some(gone)),
+            (0, scan, Some(again), Some(again + notice[1] + NOTICE_SECONDS))
+        ]
+    );
+    let [job] = &log.jobs[..] else { panic!("{:?}", log.jobs) };
+    assert_eq!(job.ran, Some((again, again + runtime)));
+    // The first launch, and the time from the loss until the next start.
+    assert_eq!(job.wait_seconds(log.window.1), 310 + (again - gone));
+    let ran = notice[0] + NOTICE_SECONDS;
+    let expected = Interrupted { pods: 4, lost_seconds: ran, lost_pod_seconds: 4 * ran };
+    assert_eq!((job.interrupted, job.pods_hidden), (expected, 0));
+    let figures = figures(&log, &catalog);
+    assert_eq!((figures.interruptions, figures.interrupted_pods), (2.0, 4.0));
+    assert_eq!(figures.lost_pod_hours, 4.0 * ran as f64 / 3_600.0);
+}
+
+fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
+    Figures::of(log, catalog, &Prices::new(Objective::default(), catalog), 10)
+}
+
+/// Two pods that fill a node each start in second 310. Only the pod on the node that is taken away
+/// first starts again, and the job ends when it has run.
+#[test]
+fn pods_that_are_placed_one_by_one_are_lost_one_by_one() {
+    let catalog = with_spot(vec![]);
+    let settings = interrupting(GangMode::PodByPod);
+    let notice = notices(&settings, &catalog);
+    let (first, second) = (notice[0].min(notice[1]), notice[0].max(notice[1]));
+    let gone = 310 + first + NOTICE_SECONDS;
+    let again = (gone / 10 + 1) * 10 + 300;
+    let runtime = (first + NOTICE_SECONDS + 1).max(10);
+    assert!(second > again - 310 + runtime && notice[2] > runtime, "{notice:?}");
+    let jobs = vec![interruptible(job(0, runtime, 2, cpus(4_000), None, 0))];
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Reactive, (0, 500_000));
+    let [job] = &log.jobs[..] else { panic!("{:?}", log.jobs) };
+    let lost_seconds = first + NOTICE_SECONDS;
+    let expected = Interrupted { pods: 1, lost_seconds, lost_pod_seconds: lost_seconds };
+    assert_eq!((job.ran, job.interrupted), (Some((again, again + runtime)), expected));
+    assert_eq!(job.wait_seconds(log.window.1), 310 + again - gone);
+}
+
+/// A job that does not tolerate interruption runs on demand, and costs twice as much.
+#[test]
+fn only_jobs_that_tolerate_interruption_run_on_spot_instances() {
+    let catalog = with_spot(vec![]);
+    let plain = job(0, 1_000, 4, cpus(1_000), None, 0);
+    let settings = SimulationSettings::default();
+    let of = |job: Job| {
+        let log = run(&[job], &catalog, &settings, NamedPolicy::Reactive, (0, 2_000));
+        (
+            log.nodes.iter().map(|node| node.bucket).collect::<Vec<_>>(),
+            figures(&log, &catalog).dollars,
+        )
+    };
+    let (on_demand, dear) = of(plain.clone());
+    let (spot, cheap) = of(interruptible(plain));
+    assert_eq!((on_demand, spot), (vec![1], vec![0]));
+    assert!((dear - 2.0 * cheap).abs() < 1e-9, "{dear} {cheap}");
+}
+
+/// The launches of spot instances fail: the group is full with a node that a long job holds.
+#[test]
+fn a_job_that_tolerates_interruption_goes_on_demand_where_spot_is_full() {
+    let full = vec![GroupEntry { name: "s".into(), max: Some(1), ..GroupEntry::default() }];
+    let catalog = with_spot(full);
+    let jobs: Vec<Job> =
+        (0..2).map(|at| interruptible(job(at, 9_000, 4, cpus(1_000), None, 0))).collect();
+    let settings = SimulationSettings::default();
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Reactive, (0, 50_000));
+    assert_eq!(log.nodes.iter().map(|node| node.bucket).collect::<Vec<_>>(), [0, 1]);
+}
+
+/// An Auto Scaling group replaces an instance below its minimum by itself.
+#[test]
+fn a_group_below_its_minimum_gets_a_node_in_place_of_one_that_was_taken_away() {
+    let one = vec![GroupEntry { name: "s".into(), min: 1, max: Some(1), ..GroupEntry::default() }];
+    let catalog = with_spot(one);
+    let settings = interrupting(GangMode::Whole);
+    let notice = notices(&settings, &catalog);
+    let jobs = vec![job(0, 60, 1, cpus(1_000), None, 0), job(400_000, 60, 1, cpus(1_000), None, 0)];
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Reactive, (0, 400_001));
+    let spot: Vec<_> = log.nodes.iter().filter(|node| node.bucket == 0).collect();
+    let gone = spot[0].ready.unwrap() + notice[0] + NOTICE_SECONDS;
+    assert_eq!(spot[0].gone, Some(gone));
+    assert_eq!((spot[1].requested, spot[1].ready), (gone, Some(gone + 300)));
 }

@@ -214,6 +214,20 @@ impl Autoscaler {
         waiting.saturating_sub(under_way as u64).min(room)
     }
 
+    /// Requests a node in place of one that was taken away, if the group has fewer than its
+    /// minimum, as an Auto Scaling group does by itself.
+    pub(crate) fn replace(
+        &mut self,
+        bucket: BucketId,
+        group: usize,
+        cluster: &mut SimulatedCluster<'_>,
+        now: i64,
+    ) -> Option<NodeRequest> {
+        let least = cluster.catalog.buckets()[bucket].groups[group].min;
+        (cluster.nodes_in(bucket, group) < least)
+            .then(|| self.launch(bucket, group, false, cluster, now))
+    }
+
     fn launch(
         &mut self,
         bucket: BucketId,

@@ -15,6 +15,7 @@ use super::input::SimulationInput;
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
+use super::spot::Interruptions;
 use super::world::simulate;
 use crate::forecast::Method;
 use crate::replay::Workload;
@@ -32,6 +33,31 @@ pub struct Comparison {
     pub constants: Vec<(u64, Figures)>,
     /// The number of placeholders that `best-constant` holds; `None` when the search found none.
     pub best_constant: Option<u64>,
+    /// The same jobs without spot instances, and with spot instances that are never interrupted.
+    /// Empty if no job uses spot instances.
+    pub spot: Vec<SpotCase>,
+}
+
+/// A policy in a comparison of spot instances and instances on demand.
+#[derive(Clone, Debug)]
+pub struct SpotCase {
+    /// The policy.
+    pub named_policy: NamedPolicy,
+    /// The instances.
+    pub instances: SpotInstances,
+    /// The means of the figures over replays, without those beyond `reactive`.
+    pub figures: Figures,
+}
+
+/// The spot instances of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpotInstances {
+    /// All jobs run on demand.
+    None,
+    /// Spot instances are never interrupted.
+    Uninterrupted,
+    /// Spot instances are interrupted as the settings have it.
+    AsSet,
 }
 
 /// A policy in a comparison.
@@ -155,13 +181,15 @@ pub fn compare(
             logs,
         })
     };
-    let results = named_policies.iter().filter_map(result).collect();
+    let results: Vec<PolicyResult> = named_policies.iter().filter_map(result).collect();
+    let spot = arena.spot(&results);
     let mut comparison = Comparison {
         window,
         policies: results,
         frontier: vec![],
         constants: vec![],
         best_constant: best,
+        spot,
     };
     if keep {
         let sweep: Vec<NamedPolicy> =
@@ -207,6 +235,7 @@ impl Comparison {
             frontier: Vec::new(),
             constants: Vec::new(),
             best_constant: None,
+            spot: Vec::new(),
         }
     }
 }
@@ -271,6 +300,44 @@ impl Arena<'_> {
             of_policy
         });
         policies.collect()
+    }
+
+    /// Runs `reactive` and the default policy (or else the last one) without spot instances, and,
+    /// where spot instances are interrupted, with spot instances that are not. Returns no case if
+    /// no job uses spot instances.
+    fn spot(&self, results: &[PolicyResult]) -> Vec<SpotCase> {
+        if !self.replays.iter().any(|workload| workload.uses_spot(self.catalog)) {
+            return Vec::new();
+        }
+        // The constant of `best-constant` depends on the instances.
+        let others = || results.iter().skip(1);
+        let default = others().find(|result| result.named_policy == NamedPolicy::DEFAULT);
+        let last = others().rfind(|result| result.named_policy != NamedPolicy::BestConstant);
+        let compared: Vec<&PolicyResult> = results.iter().take(1).chain(default.or(last)).collect();
+        let run: Vec<NamedPolicy> = compared.iter().map(|result| result.named_policy).collect();
+        let settings =
+            SimulationSettings { interruptions: Interruptions::default(), ..self.settings.clone() };
+        let on_demand = self.replays.iter().map(|workload| workload.on_demand(self.catalog));
+        let other = |replays: Vec<Workload>| {
+            let arena =
+                Arena { settings: &settings, replays, prices: self.prices.clone(), ..*self };
+            arena.run(&run, false)
+        };
+        let mut runs = vec![(SpotInstances::None, other(on_demand.collect()))];
+        if !self.settings.interruptions.are_none() {
+            runs.push((SpotInstances::Uninterrupted, other(self.replays.clone())));
+        }
+        let mut cases = Vec::new();
+        for (at, result) in compared.into_iter().enumerate() {
+            let named_policy = result.named_policy;
+            for (instances, runs) in &runs {
+                let (figures, _) = Figures::summary(&runs[at].figures);
+                cases.push(SpotCase { named_policy, instances: *instances, figures });
+            }
+            let (instances, figures) = (SpotInstances::AsSet, result.figures);
+            cases.push(SpotCase { named_policy, instances, figures });
+        }
+        cases
     }
 
     /// Returns the name of a run for its progress.

@@ -74,6 +74,16 @@ pub struct Figures {
     /// hidden.
     #[serde(serialize_with = "plain")]
     pub jobs_never_started: f64,
+    /// The number of spot nodes that were taken away within the window.
+    #[serde(serialize_with = "plain")]
+    pub interruptions: f64,
+    /// The number of pods of the jobs that count that were lost with a spot node. They were
+    /// submitted again; a pod that was lost twice counts twice.
+    #[serde(serialize_with = "plain")]
+    pub interrupted_pods: f64,
+    /// The hours that these pods had run in vain.
+    #[serde(serialize_with = "plain")]
+    pub lost_pod_hours: f64,
 }
 
 /// The distribution of waits over jobs, in minutes.
@@ -126,6 +136,10 @@ impl Figures {
         let used = || requested.iter().filter(|node| node.used);
         let used_hidden = used().filter(|node| !node.waited_for).count();
         let PodCounts { pods, hidden: pods_hidden } = PodCounts::sum(&pods_by_day(log));
+        let interrupted = |node: &&NodeRecord| {
+            node.interrupted && node.gone.is_some_and(|gone| (log.window.0..until).contains(&gone))
+        };
+        let lost = |of: fn(&JobRecord) -> f64| log.jobs.iter().map(of).sum::<f64>();
         let (mut alive, mut launching, mut busy) = (0_i64, 0_i64, 0_i64);
         let (mut dollars, mut idle_dollars) = (0.0, 0.0);
         for node in &log.nodes {
@@ -159,6 +173,9 @@ impl Figures {
             dollars,
             placeholder_writes: log.placeholder_writes as f64,
             jobs_never_started: unstarted as f64,
+            interruptions: log.nodes.iter().filter(interrupted).count() as f64,
+            interrupted_pods: lost(|job| job.interrupted.pods as f64),
+            lost_pod_hours: lost(|job| job.interrupted.lost_pod_seconds as f64) / 3_600.0,
         }
     }
 
@@ -217,6 +234,9 @@ impl Figures {
             dollars: of(|f| f.dollars),
             placeholder_writes: of(|f| f.placeholder_writes),
             jobs_never_started: of(|f| f.jobs_never_started),
+            interruptions: of(|f| f.interruptions),
+            interrupted_pods: of(|f| f.interrupted_pods),
+            lost_pod_hours: of(|f| f.lost_pod_hours),
         }
     }
 }
@@ -349,6 +369,7 @@ mod tests {
     use placeholders::Objective;
 
     use super::*;
+    use crate::simulate::spot::Interrupted;
 
     const HOUR: i64 = 3_600;
 
@@ -363,6 +384,7 @@ mod tests {
             busy_seconds: 0,
             used: false,
             waited_for: false,
+            interrupted: false,
         }
     }
 
@@ -370,7 +392,15 @@ mod tests {
     fn job(submit: i64, hours: i64, pods: u64) -> JobRecord {
         let start = submit + hours * HOUR;
         let pods_hidden = if hours == 0 { pods } else { 0 };
-        JobRecord { index: 0, submit, ran: Some((start, start)), pods, pods_hidden, instances: 1 }
+        JobRecord {
+            index: 0,
+            submit,
+            ran: Some((start, start)),
+            pods,
+            pods_hidden,
+            instances: 1,
+            interrupted: Interrupted::default(),
+        }
     }
 
     /// The prices of one bucket: a pending pod-hour costs $36, an idle instance-hour $9.

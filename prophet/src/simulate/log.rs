@@ -1,5 +1,7 @@
 //! The record of a run: jobs, nodes and ticks, from which all figures are computed.
 
+use super::spot::Interrupted;
+
 /// The record of a run, limited to the window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunLog {
@@ -25,7 +27,8 @@ pub struct JobRecord {
     pub index: usize,
     /// When it was submitted.
     pub submit: i64,
-    /// When its last pod started, and when it ends; `None` if some of its pods never started.
+    /// When its last pod started for the last time, and when it ends; `None` if some of its pods
+    /// never started, or not again after they were lost.
     pub ran: Option<(i64, i64)>,
     /// The number of its pods.
     pub pods: u64,
@@ -33,13 +36,16 @@ pub struct JobRecord {
     pub pods_hidden: u64,
     /// The number of nodes that its pods run on; 0 if some of its pods never started.
     pub instances: usize,
+    /// What interruptions of spot instances did to it.
+    pub interrupted: Interrupted,
 }
 
 impl JobRecord {
-    /// How long it waited, in seconds. A job that never started waits until `until`, the end of the
-    /// window.
+    /// How long it waited, in seconds, from its submission and after each interruption. A job that
+    /// never started waits until `until`, the end of the window.
     pub fn wait_seconds(&self, until: i64) -> i64 {
-        self.ran.map_or(until, |(start, _)| start).saturating_sub(self.submit)
+        let start = self.ran.map_or(until, |(start, _)| start);
+        start.saturating_sub(self.submit).saturating_sub(self.interrupted.lost_seconds)
     }
 }
 
@@ -64,6 +70,8 @@ pub struct NodeRecord {
     pub used: bool,
     /// Whether a real pod waited for it.
     pub waited_for: bool,
+    /// Whether it was taken away by an interruption within the run.
+    pub interrupted: bool,
 }
 
 /// The state of a bucket at a tick. Counts are in nodes.

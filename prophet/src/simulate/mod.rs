@@ -14,6 +14,7 @@
 //! gang_estimate.rs   the nodes for jobs whose pods must be in one group
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
+//! spot.rs         which jobs use spot instances, and how often these are interrupted
 //! observed.rs     a run whose ticks an observer sees
 //! recorded.rs     a cluster of one's own, from its history
 //! oracle.rs       references that know the jobs of the future
@@ -47,11 +48,12 @@ mod rates;
 mod recorded;
 pub(crate) mod report;
 mod settings;
+mod spot;
 mod world;
 
 pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
-pub use compare::{Comparison, PolicyResult, Progress, compare};
+pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, compare};
 pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
@@ -65,4 +67,5 @@ pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{
     GangHeadroom, GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
 };
+pub use spot::{Interrupted, Interruptions, NOTICE_SECONDS, SpotFor};
 pub use world::{WAIT_SECONDS_MAX, simulate};

@@ -225,7 +225,8 @@ impl Mirror {
             self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);
         let arrived = self.index.take_arrivals();
         let arrivals = arrived.iter().filter_map(|(class, count)| {
-            Some((self.control.intern(&self.view.shape(class, &self.offers))?, *count))
+            let shape = self.view.shape(class, &self.offers, &workloads);
+            Some((self.control.intern(&shape)?, *count))
         });
         Observed {
             time: theirs.time,

@@ -4,11 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use embedder::Catalog;
+use embedder::{CapacityType, Catalog};
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::named_policy::NamedPolicy;
+use super::spot::{Interruptions, SpotFor};
 use crate::catalog::CatalogFile;
 use crate::forecast::onnx::ModelSource;
 use crate::forecast::{Ladder, Lead};
@@ -54,6 +55,11 @@ pub struct SimulationSettings {
     pub launch_latency: LaunchLatency,
     /// The share of launches that fail, in [0, 1).
     pub launch_failure_share: f64,
+    /// The jobs that tolerate interruption, so that spot buckets admit them.
+    pub spot_for: SpotFor,
+    /// How often spot instances are interrupted.
+    #[serde(skip_serializing_if = "Interruptions::are_none")]
+    pub interruptions: Interruptions,
     /// How the scheduler chooses nodes.
     pub scheduler: SchedulerKind,
     /// How the pods of one job are placed.
@@ -91,6 +97,8 @@ impl Default for SimulationSettings {
             scan: Span::seconds(10),
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),
             launch_failure_share: 0.0,
+            spot_for: SpotFor::None,
+            interruptions: Interruptions::default(),
             scheduler: SchedulerKind::Pack,
             gang: GangMode::Whole,
             gang_headroom: GangHeadroom::OneGroup,
@@ -178,6 +186,9 @@ impl SimulationSettings {
                 format!("{} is not in [0, 1)", self.launch_failure_share),
             );
         }
+        for (field, problem) in self.interruptions.faults() {
+            fault(&field, problem);
+        }
         let steps = self.ladder.nodes_to_replicas.iter().chain(&self.ladder.cores_to_replicas);
         let most = NamedPolicy::CONSTANT_MAX;
         if let Some((_, replicas)) = steps.into_iter().find(|(_, replicas)| *replicas > most) {
@@ -203,7 +214,7 @@ impl SimulationSettings {
     pub fn check_names(&self, catalog: &Catalog) -> Result<(), SimulationSettingsError> {
         let known = |name: &&String| catalog.buckets().iter().any(|bucket| bucket.name == **name);
         let unknown = self.policy.limits.buckets.keys().filter(|name| !known(name));
-        let faults: Vec<String> = unknown
+        let mut faults: Vec<String> = unknown
             .map(|name| {
                 let names: Vec<&str> =
                     catalog.buckets().iter().map(|bucket| bucket.name.as_str()).collect();
@@ -213,6 +224,18 @@ impl SimulationSettings {
                 )
             })
             .collect();
+        let spot = catalog.buckets().iter().any(|b| b.capacity_type == CapacityType::Spot);
+        let uses = [
+            ("spot_for", self.spot_for != SpotFor::None),
+            ("interruptions", !self.interruptions.are_none()),
+        ];
+        let without = uses.into_iter().filter(|(_, used)| *used && !spot);
+        faults.extend(without.map(|(field, _)| {
+            format!(
+                "{field}: the catalog has no spot instances; set capacityType: spot for an instance type"
+            )
+        }));
+        faults.extend(self.interruptions.unknown(catalog));
         if faults.is_empty() { Ok(()) } else { Err(SimulationSettingsError::Faults(faults)) }
     }
 

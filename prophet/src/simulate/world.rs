@@ -20,11 +20,12 @@ use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
 use super::settings::{GangHeadroom, GangMode, LaunchLatency, SimulationSettings};
+use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use crate::control::Turn;
 use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
     JobClass, JobClassId, NEVER, Placements, Queue, SimulatedCluster, SimulatedNode,
-    SimulatedNodeId, Waiting, Workload, finish, instances, pass, place,
+    SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
 use crate::span::Span;
 
@@ -37,9 +38,12 @@ enum Event {
     /// The node has been unneeded for long enough, if its idle count still equals the second field.
     MayGo(SimulatedNodeId, u64),
     Scan,
+    /// The node will be taken away in two minutes.
+    Noticed(SimulatedNodeId),
+    TakenAway(SimulatedNodeId),
 }
 
-/// The pods of a submitted job that has not started.
+/// The pods of a submitted job that has not started, or has lost pods since.
 #[derive(Clone, Copy, Default)]
 struct Unstarted {
     /// The pods that are pending.
@@ -89,7 +93,14 @@ pub(super) struct Simulation<'a> {
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
     single: HashMap<(i32, ShapeId), JobClassId>,
     pub(super) workload: Cow<'a, Workload>,
-    counted: Vec<JobRecord>,
+    /// The jobs that count and started, by their index in the workload.
+    counted: BTreeMap<usize, JobRecord>,
+    /// The jobs that run with all their pods: when they started, and when they end.
+    running: HashMap<usize, (i64, i64)>,
+    /// What interruptions did to jobs; only jobs that lost pods.
+    interrupted: HashMap<usize, Interrupted>,
+    /// The seed of interruptions.
+    seed: u64,
     /// The number of jobs that count and have not started.
     waiting: u64,
     policy: PolicyRun,
@@ -141,7 +152,10 @@ impl<'a> Simulation<'a> {
             unstarted: BTreeMap::new(),
             single,
             workload,
-            counted: Vec::new(),
+            counted: BTreeMap::new(),
+            running: HashMap::new(),
+            interrupted: HashMap::new(),
+            seed,
             waiting: 0,
             known: None,
             steps: 0,
@@ -158,6 +172,7 @@ impl<'a> Simulation<'a> {
         let settings = SimulationSettings {
             launch_latency: LaunchLatency::Constant(Span::seconds(0)),
             launch_failure_share: 0.0,
+            interruptions: Interruptions::default(),
             ..self.world.settings.clone()
         };
         let until = now.saturating_add(self.world.settings.lead().seconds);
@@ -227,7 +242,10 @@ impl<'a> Simulation<'a> {
             unstarted: self.unstarted.clone(),
             single: self.single.clone(),
             workload: Cow::Borrowed(&self.workload),
-            counted: Vec::new(),
+            counted: BTreeMap::new(),
+            running: self.running.clone(),
+            interrupted: self.interrupted.clone(),
+            seed: self.seed,
             scheduled: self.scheduled,
             next_job: self.next_job,
             stirred: false,
@@ -250,7 +268,7 @@ impl<'a> Simulation<'a> {
             for (at, group) in entry.groups.iter().enumerate() {
                 for _ in 0..group.min.min(MINIMUM_MAX) {
                     let id = self.cluster.launch(bucket, at, false, now);
-                    self.cluster.make_ready(id, now);
+                    self.make_ready(id, now);
                 }
             }
         }
@@ -305,7 +323,10 @@ impl<'a> Simulation<'a> {
 
     fn happen(&mut self, event: Event, now: i64) {
         match event {
+            // A job that lost pods ends later.
+            Event::JobEnds(job) if self.running.get(&job).is_none_or(|(_, end)| *end != now) => {}
             Event::JobEnds(job) => {
+                self.running.remove(&job);
                 finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
                 self.policy.due = true;
                 self.fill(now);
@@ -314,7 +335,7 @@ impl<'a> Simulation<'a> {
                 let (bucket, group) =
                     (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
                 self.autoscaler.succeed(bucket, group);
-                self.cluster.make_ready(node, now);
+                self.make_ready(node, now);
                 self.fill(now);
                 // Pods that start in the second in which the node becomes ready were waiting for
                 // it.
@@ -330,13 +351,101 @@ impl<'a> Simulation<'a> {
             }
             Event::MayGo(node, idle_count) => self.may_go(node, idle_count, now),
             Event::Scan => self.scan(now),
+            Event::Noticed(node) => {
+                if self.cluster.nodes[node].is_ready() {
+                    self.cluster.notice(node);
+                    self.schedule(now.saturating_add(NOTICE_SECONDS), Event::TakenAway(node));
+                    self.policy.due = true;
+                }
+            }
+            Event::TakenAway(node) => self.take_away(node, now),
         }
+    }
+
+    /// Marks a node as ready, and schedules the interruption of a spot instance.
+    fn make_ready(&mut self, node: SimulatedNodeId, now: i64) {
+        self.cluster.make_ready(node, now);
+        let bucket = &self.world.catalog.buckets()[self.cluster.nodes[node].bucket];
+        let after = self.world.settings.interruptions.notice_after(bucket, self.seed, node);
+        if let Some(after) = after {
+            self.schedule(now.saturating_add(after), Event::Noticed(node));
+        }
+    }
+
+    /// Takes a node away. Its pods are submitted again and run from the start.
+    fn take_away(&mut self, node: SimulatedNodeId, now: i64) {
+        for job in self.placements.on(node) {
+            self.interrupt(job, node, now);
+        }
+        self.cluster.take_away(node, now);
+        let (bucket, group) = (self.cluster.nodes[node].bucket, self.cluster.nodes[node].group);
+        if let Some(request) = self.autoscaler.replace(bucket, group, &mut self.cluster, now) {
+            self.request(request);
+        }
+        self.policy.due = true;
+        self.fill(now);
+    }
+
+    /// Submits the pods of a job again that a node takes away: all pods of a gang, and otherwise
+    /// those on the node.
+    fn interrupt(&mut self, job: usize, node: SimulatedNodeId, now: i64) {
+        let JobClass { pods, priority, .. } =
+            self.workload.classes[self.workload.jobs[job].class].clone();
+        let lost: Vec<(ShapeId, u64)> = match self.world.settings.gang {
+            GangMode::Whole | GangMode::OneGroup => {
+                finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
+                pods.clone()
+            }
+            GangMode::PodByPod => {
+                let (cluster, placements) = (&mut self.cluster, &mut self.placements);
+                let lost = lose(job, node, cluster, placements, &self.workload, now);
+                lost.into_iter().map(|shape| (shape, 1)).collect()
+            }
+        };
+        let count: u64 = lost.iter().map(|(_, count)| count).sum();
+        let all: u64 = pods.iter().map(|(_, count)| count).sum();
+        let (from, until) = self.world.window;
+        let counts = (from..until).contains(&self.workload.jobs[job].submit);
+        let record = self.interrupted.entry(job).or_default();
+        record.pods = record.pods.saturating_add(count);
+        let mut unstarted = self.unstarted.remove(&job).unwrap_or_default();
+        if let Some((start, _)) = self.running.remove(&job) {
+            record.lost_seconds += now - start;
+            record.lost_pod_seconds += (now - start).saturating_mul(count.cast_signed());
+            unstarted.started = all;
+            self.waiting += u64::from(counts);
+            // A run that is continued for a reference has no records of earlier jobs.
+            let before = self.counted.remove(&job);
+            unstarted.hidden = before.map_or(0, |before| before.pods_hidden);
+        }
+        unstarted.missing += count;
+        unstarted.started = unstarted.started.saturating_sub(count);
+        unstarted.hidden = unstarted.hidden.saturating_sub(count);
+        self.unstarted.insert(job, unstarted);
+        for &(shape, count) in &lost {
+            self.policy.arrived(shape, count);
+        }
+        match self.world.settings.gang {
+            GangMode::Whole | GangMode::OneGroup => {
+                self.gang_arrived(self.workload.jobs[job].class);
+                self.queue.push(Waiting { job, class: self.workload.jobs[job].class });
+            }
+            GangMode::PodByPod => {
+                for (shape, _) in lost {
+                    self.queue.push(Waiting { job, class: self.single[&(priority, shape)] });
+                }
+            }
+        }
+    }
+
+    /// Schedules the end of a launch.
+    fn request(&mut self, NodeRequest { node, at, fails }: NodeRequest) {
+        self.schedule(at, if fails { Event::LaunchFailed(node) } else { Event::Launched(node) });
     }
 
     fn submit(&mut self, at: usize, now: i64) {
         let class = self.workload.jobs[at].class;
-        let JobClass { pods, priority, virtual_instance, .. } =
-            self.workload.classes[class].clone();
+        let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
         self.policy.due = true;
         for &(shape, count) in &pods {
             self.policy.arrived(shape, count);
@@ -347,10 +456,7 @@ impl<'a> Simulation<'a> {
         self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
             GangMode::Whole | GangMode::OneGroup => {
-                let known = self.world.settings.gang_headroom == GangHeadroom::OneGroup;
-                if let Some(gang) = virtual_instance.filter(|_| known) {
-                    self.policy.gang_arrived(gang);
-                }
+                self.gang_arrived(class);
                 self.enqueue(Waiting { job: at, class }, now);
             }
             GangMode::PodByPod => {
@@ -361,6 +467,14 @@ impl<'a> Simulation<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts a job that needs several instances together among the observations of the policy.
+    fn gang_arrived(&mut self, class: JobClassId) {
+        let known = self.world.settings.gang_headroom == GangHeadroom::OneGroup;
+        if let Some(gang) = self.workload.classes[class].virtual_instance.filter(|_| known) {
+            self.policy.gang_arrived(gang);
         }
     }
 
@@ -407,13 +521,14 @@ impl<'a> Simulation<'a> {
             return;
         }
         let end = now.saturating_add(self.workload.jobs[job].runtime);
+        self.running.insert(job, (now, end));
         self.schedule(end, Event::JobEnds(job));
         let (from, until) = self.world.window;
         if (from..until).contains(&self.workload.jobs[job].submit) {
             self.waiting -= 1;
             let instances = instances(job, &self.placements);
             let record = self.record(job, Some((now, end)), pods.hidden, instances);
-            self.counted.push(record);
+            self.counted.insert(job, record);
         }
     }
 
@@ -421,7 +536,8 @@ impl<'a> Simulation<'a> {
     /// many of them waited no longer than one scan.
     fn started(&mut self, job: usize, (before, placed): (u64, u64), now: i64) -> u64 {
         let scan = self.world.settings.scan.as_seconds();
-        let is_hidden = now - self.workload.jobs[job].submit <= scan;
+        let ran = self.interrupted.get(&job).map_or(0, |interrupted| interrupted.lost_seconds);
+        let is_hidden = now - self.workload.jobs[job].submit - ran <= scan;
         let [before, count] = [before, placed].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let mut starts: BTreeMap<usize, u64> = BTreeMap::new();
         for node in self.placements.nodes(job).skip(before).take(count) {
@@ -445,7 +561,9 @@ impl<'a> Simulation<'a> {
     ) -> JobRecord {
         let entry = &self.workload.jobs[job];
         let pods = self.workload.classes[entry.class].pod_count();
-        JobRecord { index: entry.index, submit: entry.submit, ran, pods, pods_hidden, instances }
+        let interrupted = self.interrupted.get(&job).copied().unwrap_or_default();
+        let (index, submit) = (entry.index, entry.submit);
+        JobRecord { index, submit, ran, pods, pods_hidden, instances, interrupted }
     }
 
     fn scan(&mut self, now: i64) {
@@ -455,11 +573,8 @@ impl<'a> Simulation<'a> {
         }
         let (launches, ran_out) =
             self.autoscaler.scan(&self.queue, &mut self.cluster, &self.workload, now);
-        for NodeRequest { node, at, fails } in launches {
-            self.schedule(
-                at,
-                if fails { Event::LaunchFailed(node) } else { Event::Launched(node) },
-            );
+        for request in launches {
+            self.request(request);
         }
         if ran_out {
             self.ask_for_scan(now);
@@ -638,13 +753,14 @@ impl<'a> Simulation<'a> {
             busy_seconds: node.busy_seconds,
             used: node.used,
             waited_for: node.waited_for,
+            interrupted: node.noticed && node.gone != NEVER,
         });
         let nodes = nodes.collect();
         let counts = |job: &usize| (from..until).contains(&self.workload.jobs[*job].submit);
         let unstarted = self.unstarted.iter().filter(|(job, _)| counts(job));
         let unstarted: Vec<JobRecord> =
             unstarted.map(|(job, pods)| self.record(*job, None, pods.hidden, 0)).collect();
-        let mut jobs = self.counted.clone();
+        let mut jobs: Vec<JobRecord> = self.counted.values().cloned().collect();
         jobs.extend(unstarted);
         jobs.sort_by_key(|job| (job.submit, job.index));
         RunLog {

@@ -44,6 +44,8 @@ pub enum Admits {
     /// The log does not have them. They are assumed from the requests.
     #[default]
     Assumed,
+    /// Like [`Admits::Assumed`], and the job tolerates interruption, so spot buckets admit it, too.
+    Interruptible,
     /// All buckets.
     All,
     /// The buckets with these names.

@@ -16,7 +16,7 @@ use super::reader::{
 };
 
 /// The columns, in the order in which they are written.
-pub(super) const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 14] = [
     "job",
     "submit",
     "runtime",
@@ -30,6 +30,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "ephemeral_bytes",
     "priority",
     "user",
+    "interruptible",
 ];
 
 /// The columns that every table has.
@@ -135,6 +136,7 @@ impl Reader for Table {
         let kind = kind.map_or_else(AcceleratorKind::default, AcceleratorKind::new);
         let job = get("job")?.map(|job| name("job", job)).transpose()?;
         let name = job.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
+        let admits = admits(get("interruptible")?)?;
         let user = get("user")?.map(|user| super::reader::name("user", user)).transpose()?;
         Ok(Row::Job(Job {
             name,
@@ -142,7 +144,7 @@ impl Reader for Table {
             submit,
             runtime,
             priority,
-            work: Work { units, unit, accelerator_kind: kind, split, admits: Admits::Assumed },
+            work: Work { units, unit, accelerator_kind: kind, split, admits },
         }))
     }
 }
@@ -183,6 +185,14 @@ fn time(text: &str) -> Result<(i64, Clock), TraceFault> {
     }
 }
 
+fn admits(interruptible: Option<&str>) -> Result<Admits, TraceFault> {
+    match interruptible {
+        None | Some("false") => Ok(Admits::Assumed),
+        Some("true") => Ok(Admits::Interruptible),
+        Some(other) => Err(TraceFault::new("interruptible", "expected true or false", other)),
+    }
+}
+
 fn split(text: Option<&str>) -> Result<Split, TraceFault> {
     match text {
         None | Some("full") => Ok(Split::Full),
@@ -198,7 +208,8 @@ fn split(text: Option<&str>) -> Result<Split, TraceFault> {
 pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", COLUMNS.join(","))?;
     for Job { name, user, submit, runtime, priority, work } in jobs {
-        let Work { units, unit, accelerator_kind, split, .. } = work;
+        let Work { units, unit, accelerator_kind, split, admits } = work;
+        let interruptible = if *admits == Admits::Interruptible { "true" } else { "" };
         let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = unit;
         let (pods, units, split) = match split {
             None => (units.to_string(), String::new(), ""),
@@ -209,7 +220,7 @@ pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
         let (name, kind, user) = (quoted(name), quoted(kind), quoted(user));
         writeln!(
             to,
-            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority},{user}"
+            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority},{user},{interruptible}"
         )?;
     }
     Ok(())

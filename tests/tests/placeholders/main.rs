@@ -10,6 +10,7 @@ mod groups;
 mod policies;
 mod preemption;
 mod replicas;
+mod spot;
 mod templates;
 mod warming;
 mod watches;

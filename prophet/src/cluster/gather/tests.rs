@@ -8,8 +8,8 @@ use embedder::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::INSTANCE_TYPE_LABEL;
-use crate::observe::Reading;
+use crate::catalog::{INSTANCE_TYPE_LABEL, spot_labels};
+use crate::observe::{Reading, Requirement, SpotFor};
 
 const TYPE: &str = "m5.xlarge";
 
@@ -248,4 +248,136 @@ fn a_firing_is_announced_until_its_job_exists() {
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:00Z", 0);
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:05Z", 0);
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:57:00Z", 1);
+}
+
+/// The taint of the spot group in [`spot_offers`].
+const SPOT_TAINT: &str = "example.com/spot";
+
+/// An on-demand bucket, and a spot bucket whose nodes have a taint.
+fn spot_offers() -> Arc<Offers> {
+    let plain = offers();
+    let on_demand = plain.catalog.buckets()[0].clone();
+    let spot = Bucket {
+        name: format!("{TYPE}/spot"),
+        capacity_type: CapacityType::Spot,
+        hourly: MicroDollars(0),
+        groups: vec![Group { name: "b".into(), ..on_demand.groups[0].clone() }],
+        ..on_demand.clone()
+    };
+    let mut offer = plain.groups[0][0].clone();
+    offer.labels.insert("karpenter.sh/capacity-type".into(), "spot".into());
+    offer.taints = vec![crate::observe::Taint {
+        key: SPOT_TAINT.into(),
+        value: String::new(),
+        effect: "NoSchedule".into(),
+    }];
+    Arc::new(Offers {
+        catalog: Catalog::new(vec![on_demand, spot]).unwrap(),
+        // The spot bucket costs less, so it comes first.
+        groups: vec![vec![offer], plain.groups[0].clone()],
+        unpriced: BTreeSet::new(),
+        problems: vec![],
+    })
+}
+
+/// Checks the present demand, on demand and spot, of a pending pod with these labels and `more` in
+/// its spec, or why it has none.
+#[track_caller]
+fn check_spot(spot_for: &SpotFor, labels: &Value, more: &Value, expected: Result<[u64; 2], &str>) {
+    let mut pod = pod("p", "jobs", "");
+    pod["metadata"]["labels"] = labels.clone();
+    for (field, value) in more.as_object().unwrap() {
+        pod["spec"][field] = value.clone();
+    }
+    let workloads =
+        Workloads { priority_max: i32::MAX, spot_for: spot_for.clone(), ..Workloads::default() };
+    let mut index = Index::new(workloads.label_keys().collect());
+    index.apply_pod(&serde_json::from_value(pod).unwrap());
+    let offers = spot_offers();
+    let none = |_: BucketId, _: usize| false;
+    let seen = View::default().gather(&index, &offers, &workloads, &BTreeMap::new(), &none, (0, 0));
+    let found = match seen.unfit.first() {
+        Some((.., why)) => Err(why.label()),
+        None => {
+            let present = embedder::embed(&seen.cluster, &offers.catalog).present;
+            Ok([present[1], present[0]])
+        }
+    };
+    assert_eq!(found, expected.map_err(str::to_owned));
+}
+
+#[test]
+fn spot_buckets_admit_only_pods_that_tolerate_interruption() {
+    let absent = SpotFor {
+        node_labels: spot_labels().map(|(key, value)| (key.into(), value.into())).collect(),
+        ..SpotFor::default()
+    };
+    let by_toleration = SpotFor { tolerations: vec![SPOT_TAINT.into()], ..SpotFor::default() };
+    let label = Requirement {
+        key: "interruptible".into(),
+        operator: "In".into(),
+        values: vec!["true".into()],
+    };
+    let by_label = SpotFor { selector: Some(vec![label]), ..SpotFor::default() };
+    let all = SpotFor { selector: Some(vec![]), ..SpotFor::default() };
+    let by_pool =
+        SpotFor { node_labels: vec![("pool".into(), "cheap".into())], ..SpotFor::default() };
+
+    let (plain, none) = (&json!({}), &json!({}));
+    let tolerates = &json!({"tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}]});
+    let tolerates_all = &json!({"tolerations": [{"operator": "Exists"}]});
+    let selects = &json!({
+        "nodeSelector": {"karpenter.sh/capacity-type": "spot"},
+        "tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}],
+    });
+    let accepts = &json!({
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"]}]},
+                {"matchExpressions": [{"key": "karpenter.sh/capacity-type", "operator": "DoesNotExist"}]},
+            ],
+        }}},
+        "tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}],
+    });
+    let labelled = &json!({"interruptible": "true"});
+
+    // A pod without constraints gets no spot bucket by default, and one that tolerates the taint of
+    // spot nodes neither.
+    check_spot(&absent, none, plain, Ok([1, 0]));
+    check_spot(&absent, none, tolerates, Ok([1, 0]));
+    check_spot(&absent, none, selects, Ok([0, 1]));
+    check_spot(&absent, none, accepts, Ok([0, 1]));
+
+    check_spot(&by_toleration, none, plain, Ok([1, 0]));
+    check_spot(&by_toleration, none, tolerates, Ok([0, 1]));
+    check_spot(&by_toleration, none, tolerates_all, Ok([1, 0]));
+    check_spot(&by_label, labelled, tolerates, Ok([0, 1]));
+    check_spot(&by_label, none, tolerates, Ok([1, 0]));
+    // A pod that tolerates interruption and not the taint cannot run on a spot node.
+    check_spot(&by_label, labelled, plain, Ok([1, 0]));
+    check_spot(&all, none, tolerates, Ok([0, 1]));
+    // What the policy names replaces the default.
+    check_spot(&by_pool, none, selects, Err("only_spot_buckets"));
+    check_spot(&SpotFor::default(), none, selects, Err("only_spot_buckets"));
+}
+
+/// A pod that already runs on a spot node occupies it, whether or not it tolerates interruption.
+#[test]
+fn a_node_of_a_spot_bucket_counts_as_occupied_by_any_batch_pod() {
+    let mut spot = node("n", &json!({"taints": [{"key": SPOT_TAINT, "effect": "NoSchedule"}]}));
+    spot["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("spot");
+    let index = index(&[spot], &[pod("p", "jobs", "n")]);
+    let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
+    let mut offers = (*spot_offers()).clone();
+    offers.groups[0][0].pins.insert("karpenter.sh/capacity-type".into(), "spot".into());
+    let none = |_: BucketId, _: usize| false;
+    let seen = View::default().gather(
+        &index,
+        &Arc::new(offers),
+        &workloads,
+        &BTreeMap::new(),
+        &none,
+        (0, 0),
+    );
+    assert_eq!(seen.cluster.occupied, [1, 0]);
 }

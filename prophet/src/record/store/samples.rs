@@ -22,9 +22,10 @@ use super::replay::ReplayReport;
 /// Buckets of one group each, in ascending size. A bucket whose name begins with `g` has
 /// accelerators.
 pub(crate) fn catalog(names: &[&str]) -> Catalog {
+    let is_spot = |name: &str| name.split('/').nth(1) == Some("spot");
     let bucket = |(at, name): (usize, &&str)| Bucket {
         name: (*name).into(),
-        capacity_type: CapacityType::OnDemand,
+        capacity_type: if is_spot(name) { CapacityType::Spot } else { CapacityType::OnDemand },
         accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
         allocatable: Resources {
             accelerators: if name.starts_with('g') { 4 } else { 0 },

@@ -4,14 +4,15 @@
 //! contain the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
 //! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
 
-use embedder::{AcceleratorKind, BucketSet, Catalog, Resource, Resources, Shape};
+use embedder::{AcceleratorKind, BucketSet, CapacityType, Catalog, Resource, Resources, Shape};
 
 use crate::record::shapes::canonical;
 
 /// The key of a shape.
 ///
 /// The key omits resources that the shape does not request, the accelerator kind if it requests no
-/// accelerators, and the buckets if all of them admit it.
+/// accelerators, and the buckets if they are those that admit a pod without constraints: all
+/// on-demand buckets, or all buckets if none is on demand.
 pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
     let requests = Resource::ALL
         .into_iter()
@@ -24,7 +25,8 @@ pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
         key.push_str(";kind=");
         key.push_str(&escaped(shape.accelerator_kind.as_str()));
     }
-    if shape.admits != BucketSet::all() {
+    let unnamed = unnamed(catalog);
+    if (0..catalog.len()).any(|id| shape.admits.contains(id) != unnamed.contains(id)) {
         let admitting =
             catalog.buckets().iter().enumerate().filter(|(id, _)| shape.admits.contains(*id));
         let names: Vec<String> = admitting.map(|(_, bucket)| escaped(&bucket.name)).collect();
@@ -32,6 +34,23 @@ pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
         key.push_str(&names.join("|"));
     }
     key
+}
+
+/// The buckets of a shape whose key names none.
+///
+/// Spot buckets are not among them, because only pods that tolerate interruption get one. So a spot
+/// group that is new to a cluster gets no share of the arrivals that were recorded before, nor do
+/// the arrivals of builds for which spot buckets admitted every pod.
+fn unnamed(catalog: &Catalog) -> BucketSet {
+    let on_demand = |&id: &usize| catalog.buckets()[id].capacity_type == CapacityType::OnDemand;
+    let ids: Vec<usize> = (0..catalog.len()).filter(on_demand).collect();
+    if ids.is_empty() { BucketSet::all() } else { set(ids, catalog) }
+}
+
+/// The set of these buckets, in the one form in which a set of all buckets has.
+fn set(ids: Vec<usize>, catalog: &Catalog) -> BucketSet {
+    let set = BucketSet::only(ids);
+    if (0..catalog.len()).all(|id| set.contains(id)) { BucketSet::all() } else { set }
 }
 
 /// Why a text is not the key of a shape.
@@ -56,13 +75,13 @@ pub enum ShapeKeyError {
 pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyError> {
     let mut parts = key.split(';');
     let requests = parse_requests(parts.next().unwrap_or_default())?;
-    let (mut kind, mut admits) = (None, BucketSet::all());
+    let (mut kind, mut admits) = (None, unnamed(catalog));
     for part in parts {
         if let Some(name) = part.strip_prefix("kind=") {
             kind = Some(AcceleratorKind::new(&unescaped(name)));
         } else if let Some(names) = part.strip_prefix("admits=") {
-            admits =
-                BucketSet::only(names.split('|').flat_map(|name| catalog.named(&unescaped(name))));
+            let ids = names.split('|').flat_map(|name| catalog.named(&unescaped(name)));
+            admits = set(ids.collect(), catalog);
         } else {
             return Err(ShapeKeyError::Part(part.into()));
         }
@@ -133,6 +152,26 @@ mod tests {
         let nowhere =
             Shape { admits: BucketSet::none(), ..Shape::new(plain, AcceleratorKind::default()) };
         check(&nowhere, "cpu_millis=500,pods=1;admits=");
+    }
+
+    /// Checks the key of a shape that these buckets admit, and the buckets of that key.
+    #[track_caller]
+    fn check_admits(buckets: &[&str], admits: BucketSet, key: &str) {
+        let catalog = catalog(buckets);
+        let plain = Resources { cpu_millis: 500, ..Resources::default() };
+        let shape = Shape { admits, ..Shape::new(plain, AcceleratorKind::default()) };
+        assert_eq!(shape_key(&shape, &catalog), key);
+        assert_eq!(parse_shape_key(key, &catalog), Ok(shape));
+    }
+
+    #[test]
+    fn a_key_without_names_denotes_the_buckets_on_demand() {
+        let plain = "cpu_millis=500,pods=1";
+        check_admits(&["a", "b"], BucketSet::all(), plain);
+        check_admits(&["a", "a/spot"], BucketSet::only([0]), plain);
+        check_admits(&["a", "a/spot"], BucketSet::all(), &format!("{plain};admits=a|a/spot"));
+        check_admits(&["a", "a/spot"], BucketSet::only([1]), &format!("{plain};admits=a/spot"));
+        check_admits(&["a/spot", "b/spot"], BucketSet::all(), plain);
     }
 
     #[test]

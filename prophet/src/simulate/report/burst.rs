@@ -158,6 +158,7 @@ fn waiting(log: &RunLog) -> Vec<(i64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::spot::Interrupted;
 
     fn log(jobs: &[(i64, i64)]) -> RunLog {
         let job = |&(submit, start): &(i64, i64)| JobRecord {
@@ -167,6 +168,7 @@ mod tests {
             pods: 1,
             pods_hidden: 0,
             instances: 1,
+            interrupted: Interrupted::default(),
         };
         RunLog { window: (0, 86_400), jobs: jobs.iter().map(job).collect(), ..RunLog::default() }
     }

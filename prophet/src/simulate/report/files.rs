@@ -13,7 +13,8 @@ use crate::trace::Trace;
 /// Writes the jobs that count, by policy and submission.
 ///
 /// The column `wait_s` is the time from submission to start, or to the end of the window for a job
-/// that never started. The column `instances` is the number of nodes that the job's pods run on.
+/// that never started, without the time that it ran in vain. The column `instances` is the number
+/// of nodes that the job's pods run on. The column `lost_pod_s` is the time that lost pods had run.
 pub(super) fn jobs<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     trace: &Trace,
@@ -30,14 +31,22 @@ pub(super) fn jobs<'a>(
         "pods",
         "pods_hidden",
         "instances",
+        "interrupted_pods",
+        "lost_pod_s",
     ])?;
     for (policy, log) in logs {
         for job in &log.jobs {
-            let &JobRecord { index, submit, ran, pods, pods_hidden, instances } = job;
+            let &JobRecord { index, submit, ran, pods, pods_hidden, instances, interrupted } = job;
             let name = trace.jobs.get(index).map_or("", |job| &job.name);
             let (start, end) = ran.unwrap_or((-1, -1));
             let times = [submit, start, end, job.wait_seconds(log.window.1)];
-            let counts = [pods.to_string(), pods_hidden.to_string(), instances.to_string()];
+            let counts = [
+                pods.to_string(),
+                pods_hidden.to_string(),
+                instances.to_string(),
+                interrupted.pods.to_string(),
+                interrupted.lost_pod_seconds.to_string(),
+            ];
             let texts = times.map(|n| n.to_string()).into_iter().chain(counts);
             csv.write_record([policy.clone(), name.into()].into_iter().chain(texts))?;
         }
@@ -66,16 +75,18 @@ pub(super) fn nodes<'a>(
         "busy_s",
         "used",
         "waited_for",
+        "interrupted",
     ])?;
     for (policy, log) in logs {
         for node in &log.nodes {
             let &NodeRecord { id, bucket, group, requested, ready, gone, .. } = node;
-            let &NodeRecord { busy_seconds, used, waited_for, .. } = node;
+            let &NodeRecord { busy_seconds, used, waited_for, interrupted, .. } = node;
             let bucket = &catalog.buckets()[bucket];
             let numbers = [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds]
                 .map(|n| n.to_string());
             let [requested, ready, gone, busy] = &numbers;
             let (id, used, waited_for) = (id.to_string(), used.to_string(), waited_for.to_string());
+            let interrupted = interrupted.to_string();
             csv.write_record([
                 &policy,
                 &id,
@@ -87,6 +98,7 @@ pub(super) fn nodes<'a>(
                 busy,
                 &used,
                 &waited_for,
+                &interrupted,
             ])?;
         }
     }

@@ -30,6 +30,9 @@ pub(super) fn page(
     section(&mut body, "Waiting against cost", FRONTIER_NOTE, &frontier(comparison));
     write_burst(&mut body, comparison, catalog);
     section(&mut body, "All policies", &figures_note(comparison), &table(comparison));
+    if let Some(table) = super::spot::html(comparison) {
+        section(&mut body, "Spot and on demand", super::spot::NOTE, &table);
+    }
     let note = "The share of jobs that waited longer for a node than the minutes on the x axis.";
     section(&mut body, "Waits", note, &waits(comparison));
     if let Some((policy, log)) =

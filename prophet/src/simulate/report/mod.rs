@@ -8,6 +8,7 @@
 //! frontier.rs  its plot of waiting against idling
 //! burst.rs     its hour of the worst burst
 //! shown.rs     the policies that it shows, and their colours
+//! spot.rs      cost and waiting without spot instances and with them
 //! ```
 
 mod burst;
@@ -16,6 +17,7 @@ pub(crate) mod frontier;
 mod headline;
 pub(crate) mod html;
 mod shown;
+mod spot;
 mod table;
 
 use std::io;
@@ -26,7 +28,7 @@ use serde_json::{Value, json};
 
 pub use table::write_table;
 
-use crate::simulate::compare::{Comparison, PolicyResult};
+use crate::simulate::compare::{Comparison, PolicyResult, SpotInstances};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
@@ -79,7 +81,7 @@ impl PolicyResult {
 
 impl Comparison {
     /// Returns the comparison as one JSON object: `{"trace", "window", "instance_types",
-    /// "wait_dollars_per_pod_hour", "settings", "policies"}`.
+    /// "wait_dollars_per_pod_hour", "settings", "policies", "spot"}`.
     pub fn document(
         &self,
         settings: &SimulationSettings,
@@ -111,6 +113,18 @@ impl Comparison {
             object
         });
         let policies: Vec<Value> = policies.collect();
+        let spot = self.spot.iter().map(|case| {
+            let instances = match case.instances {
+                SpotInstances::None => "on_demand",
+                SpotInstances::Uninterrupted => "uninterrupted",
+                SpotInstances::AsSet => "as_set",
+            };
+            let mut object =
+                json!({ "name": case.named_policy.to_string(), "spot_instances": instances });
+            merge(&mut object, &json!(case.figures));
+            object
+        });
+        let spot: Vec<Value> = spot.collect();
         let prices = Prices::new(settings.policy.objective, catalog);
         let types = catalog.buckets().iter().enumerate().map(|(id, bucket)| {
             json!({
@@ -129,6 +143,7 @@ impl Comparison {
             "wait_dollars_per_pod_hour": prices.wait(),
             "settings": settings,
             "policies": policies,
+            "spot": spot,
         })
     }
 }

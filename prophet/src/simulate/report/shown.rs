@@ -121,6 +121,9 @@ pub(super) mod tests {
                 dollars,
                 placeholder_writes: 1.0,
                 jobs_never_started: 0.0,
+                interruptions: 0.0,
+                interrupted_pods: 0.0,
+                lost_pod_hours: 0.0,
             };
             PolicyResult {
                 named_policy: name.parse().unwrap(),
@@ -133,7 +136,14 @@ pub(super) mod tests {
         };
         let policies = samples.iter().map(policy).collect();
         let window = (0, 3 * 86_400);
-        Comparison { window, policies, frontier: vec![], constants: vec![], best_constant: Some(8) }
+        Comparison {
+            window,
+            policies,
+            frontier: vec![],
+            constants: vec![],
+            best_constant: Some(8),
+            spot: vec![],
+        }
     }
 
     #[track_caller]

@@ -67,6 +67,7 @@ pub fn write_table(
     let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
     table.write(&mut text, &rows);
     text.push('\n');
+    super::spot::write(&mut text, comparison);
     for note in notes(comparison, settings, catalog).into_iter().chain(table.left_out()) {
         write_note(&mut text, &note);
     }
@@ -143,6 +144,9 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
             "Means ± standard errors of {} replays, submissions moved by up to {} either way.",
             settings.replays, settings.jitter
         ));
+    }
+    if !comparison.spot.is_empty() {
+        notes.push(super::spot::NOTE.into());
     }
     if has(NamedPolicy::Paper) {
         notes.push(

@@ -1,0 +1,312 @@
+//! Moves placeholders from spot buckets to on-demand buckets while launches of spot instances fail.
+//!
+//! A spot bucket is closed while all of its groups back off. Headroom for pods that on-demand
+//! buckets admit, too, then stands on demand at once. It returns when the spot bucket is open
+//! again: the nodes on demand go as the placeholders of the spot bucket get nodes.
+//!
+//! Only decisions are made from the moved forecast. What is recorded and reported is the forecast
+//! as it was.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use embedder::{
+    BucketId, BucketSet, CapacityType, Catalog, Cluster, Demand, Room, Shape, embed, new_instance,
+};
+use placeholders::{Policy, Prices, Reason, Standing};
+
+use crate::forecast::{BucketOutlook, Distribution, Outlook};
+
+/// How long after a spot bucket opened the nodes in its place stay at most: 15 minutes. A launch of
+/// a spot instance takes no longer, or counts as failed and closes the bucket again.
+const RETURN: TimeDelta = TimeDelta::minutes(15);
+
+/// The on-demand nodes that placeholders hold in place of spot instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fallback {
+    /// By on-demand bucket.
+    nodes: BTreeMap<BucketId, u64>,
+    /// The spot buckets in whose place they stand.
+    spot: Vec<BucketId>,
+    /// When the nodes go at the latest.
+    until: DateTime<Utc>,
+}
+
+/// The buckets that can launch nodes at a moment.
+pub(crate) struct Moment<'a> {
+    time: DateTime<Utc>,
+    cluster: &'a Cluster,
+    standing: &'a Standing,
+    /// Placeholders on nodes, by bucket.
+    ready: &'a [u64],
+    /// All buckets except the closed ones.
+    pub(crate) open: BucketSet,
+    /// The nodes of closed buckets on which placeholders stand.
+    pub(crate) held: Vec<Room>,
+    /// The spot buckets all of whose groups back off.
+    closed: Vec<BucketId>,
+}
+
+impl<'a> Moment<'a> {
+    /// Finds the buckets that can launch nodes. `ready` has, by bucket, the placeholders on nodes.
+    pub(crate) fn new(
+        time: DateTime<Utc>,
+        cluster: &'a Cluster,
+        standing: &'a Standing,
+        ready: &'a [u64],
+        catalog: &Catalog,
+    ) -> Self {
+        let backs_off = |&id: &BucketId| {
+            let groups = standing.buckets.get(id).map_or(&[][..], Vec::as_slice);
+            catalog.buckets()[id].capacity_type == CapacityType::Spot
+                && !groups.is_empty()
+                && groups.iter().all(|group| group.backoff)
+        };
+        let closed: Vec<BucketId> = (0..catalog.len()).filter(backs_off).collect();
+        let mut open = BucketSet::all();
+        closed.iter().for_each(|&id| open.remove(id));
+        let held = closed.iter().map(|&bucket| Room {
+            bucket,
+            free: catalog.buckets()[bucket].allocatable,
+            nodes: standing.placeholders(bucket),
+        });
+        Self { time, cluster, standing, ready, open, held: held.collect(), closed }
+    }
+}
+
+impl Fallback {
+    /// Returns the outlook to decide from.
+    ///
+    /// `demand` prefers the open buckets. `frequent` has the pods so far of the most frequent
+    /// shapes; they decide which share of a spot bucket's headroom fits on demand, and where.
+    pub(crate) fn moved<'o, 's>(
+        &mut self,
+        moment: &Moment<'_>,
+        outlook: &'o Outlook,
+        demand: &Demand,
+        frequent: impl Iterator<Item = (&'s Shape, u64)>,
+        policy: &Policy,
+        catalog: &Catalog,
+    ) -> Cow<'o, Outlook> {
+        let Moment { time, cluster, standing, ready, closed, .. } = moment;
+        if closed.is_empty() && (self.nodes.is_empty() || *time >= self.until) {
+            *self = Self::default();
+            return Cow::Borrowed(outlook);
+        }
+        let prices = Prices::new(policy.objective, catalog);
+        let headroom = |id: BucketId| outlook.buckets[id].headroom(prices.quantile(id));
+        let announced = |id: BucketId| demand.announced.get(id).copied().unwrap_or(0);
+        let mut moved = outlook.clone();
+        // The nodes that still stand in place of buckets that are open again.
+        let ready = |id: BucketId| ready.get(id).copied().unwrap_or(0);
+        let missing = |id: &BucketId| headroom(*id).max(announced(*id)).saturating_sub(ready(*id));
+        let opened = self.spot.iter().filter(|id| !closed.contains(id));
+        let missing = opened.map(missing).fold(0, u64::saturating_add);
+        let mut nodes: BTreeMap<BucketId, u64> = BTreeMap::new();
+        for (&id, &stood) in &self.nodes {
+            let stays = stood.min(missing);
+            let wanted = headroom(id).max(announced(id)).saturating_add(stays);
+            raise(&mut moved.buckets[id], wanted.saturating_sub(headroom(id)), stays);
+            nodes.insert(id, stays);
+        }
+        if !closed.is_empty() {
+            let shares = shares(closed, frequent, &moment.open, catalog);
+            for &id in closed {
+                let stays = headroom(id).min(standing.placeholders(id));
+                let away = headroom(id) - stays;
+                moved.buckets[id] =
+                    BucketOutlook::new(Distribution::certain(stays), Reason::GroupBackoff);
+                for (&to, share) in shares.get(&id).into_iter().flatten() {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a float saturates, and is not negative here"
+                    )]
+                    let more = (away as f64 * share).ceil() as u64;
+                    raise(&mut moved.buckets[to], more, more);
+                    let sum = nodes.entry(to).or_default();
+                    *sum = sum.saturating_add(more);
+                }
+            }
+            // Announced pods are part of the demand already, and go with the others.
+            let plain = embed(cluster, catalog);
+            for (id, before) in plain.announced.iter().enumerate() {
+                let more = announced(id).saturating_sub(*before);
+                if more > 0 {
+                    let sum = nodes.entry(id).or_default();
+                    *sum = (*sum).max(more);
+                }
+            }
+            self.until = *time + RETURN;
+        }
+        nodes.retain(|_, nodes| *nodes > 0);
+        self.spot.retain(|id| !closed.contains(id));
+        self.spot.extend(closed);
+        self.nodes = nodes;
+        Cow::Owned(moved)
+    }
+
+    /// Returns the nodes for another catalog. Each bucket keeps them by its name.
+    pub(crate) fn renumbered(&self, from: &Catalog, to: &Catalog) -> Self {
+        let number = |id: &BucketId| {
+            let name = &from.buckets().get(*id)?.name;
+            to.buckets().iter().position(|bucket| bucket.name == *name)
+        };
+        let nodes = self.nodes.iter().filter_map(|(id, nodes)| Some((number(id)?, *nodes)));
+        Self {
+            nodes: nodes.collect(),
+            spot: self.spot.iter().filter_map(number).collect(),
+            until: self.until,
+        }
+    }
+}
+
+/// Raises the headroom of a bucket by `more` nodes, of which `moved` stand in place of others.
+fn raise(outlook: &mut BucketOutlook, more: u64, moved: u64) {
+    if moved > 0 {
+        outlook.new_nodes = outlook.new_nodes.plus(more);
+        outlook.reason = Reason::SpotBackoff;
+    }
+}
+
+/// For each closed bucket, the nodes of open on-demand buckets that take the place of one of its
+/// nodes.
+///
+/// They follow from the most frequent shapes for which the closed bucket would launch nodes. Pods
+/// that only spot buckets admit move nowhere.
+fn shares<'s>(
+    closed: &[BucketId],
+    frequent: impl Iterator<Item = (&'s Shape, u64)>,
+    open: &BucketSet,
+    catalog: &Catalog,
+) -> BTreeMap<BucketId, BTreeMap<BucketId, f64>> {
+    let mut nodes: BTreeMap<BucketId, f64> = BTreeMap::new();
+    let mut moved: BTreeMap<BucketId, BTreeMap<BucketId, f64>> = BTreeMap::new();
+    for (shape, pods) in frequent {
+        let Some((from, holds)) = new_instance(shape, catalog, &BucketSet::all()) else { continue };
+        if !closed.contains(&from) || pods == 0 {
+            continue;
+        }
+        *nodes.entry(from).or_default() += pods as f64 / holds as f64;
+        if let Some((to, holds)) = new_instance(shape, catalog, open) {
+            let on_demand = catalog.buckets()[to].capacity_type == CapacityType::OnDemand;
+            if on_demand {
+                *moved.entry(from).or_default().entry(to).or_default() +=
+                    pods as f64 / holds as f64;
+            }
+        }
+    }
+    for (from, to) in &mut moved {
+        let sum = nodes.get(from).copied().unwrap_or(1.0);
+        to.values_mut().for_each(|share| *share /= sum);
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use embedder::{AcceleratorKind, Bucket, Group, MicroDollars, Resources, UNLIMITED};
+    use placeholders::GroupStanding;
+
+    use super::*;
+
+    /// The spot bucket comes first, because it costs less.
+    const SPOT: BucketId = 0;
+    const ON_DEMAND: BucketId = 1;
+
+    fn catalog() -> Catalog {
+        let bucket = |name: &str, capacity_type, cents: u64| Bucket {
+            name: name.into(),
+            capacity_type,
+            accelerator_kind: AcceleratorKind::default(),
+            allocatable: Resources { cpu_millis: 4_000, ..Resources::UNLIMITED },
+            hourly: MicroDollars(10_000 * cents),
+            groups: vec![Group {
+                name: name.into(),
+                placement_group: None,
+                min: 0,
+                max: UNLIMITED,
+            }],
+        };
+        let buckets =
+            vec![bucket("a", CapacityType::OnDemand, 20), bucket("a/spot", CapacityType::Spot, 8)];
+        Catalog::new(buckets).unwrap()
+    }
+
+    /// A pod that takes a node.
+    fn shape(admits: BucketSet) -> Shape {
+        let requests = Resources { cpu_millis: 4_000, ..Resources::default() };
+        Shape { admits, ..Shape::new(requests, AcceleratorKind::default()) }
+    }
+
+    /// The placeholders on spot nodes, and whether the spot group backs off.
+    type Spot = (u64, bool);
+
+    /// Checks the headroom at a minute, spot and on demand, where the forecasts are 6 and 1.
+    #[track_caller]
+    fn check(
+        fallback: &mut Fallback,
+        shapes: &[(Shape, u64)],
+        minute: i64,
+        (placeholders, backoff): Spot,
+        expected: [(u64, Reason); 2],
+    ) {
+        let catalog = catalog();
+        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+        let cluster = Cluster { occupied: vec![0; 2], ..Cluster::default() };
+        let group = GroupStanding { placeholders, backoff, ..GroupStanding::default() };
+        let standing = Standing { buckets: vec![vec![group], vec![GroupStanding::default()]] };
+        let ready = [placeholders, 0];
+        let moment = Moment::new(time, &cluster, &standing, &ready, &catalog);
+        let forecast = |nodes| BucketOutlook::new(Distribution::certain(nodes), Reason::Forecast);
+        let outlook = Outlook { buckets: vec![forecast(6), forecast(1)] };
+        let demand = embed(&cluster, &catalog);
+        let frequent = shapes.iter().map(|(shape, pods)| (shape, *pods));
+        let policy = Policy::default();
+        let moved = fallback.moved(&moment, &outlook, &demand, frequent, &policy, &catalog);
+        let found =
+            [SPOT, ON_DEMAND].map(|id| (moved.buckets[id].headroom(0.5), moved.buckets[id].reason));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn headroom_moves_on_demand_at_once_and_returns_with_the_spot_nodes() {
+        use Reason::{Forecast, GroupBackoff, SpotBackoff};
+        let both = [(shape(BucketSet::all()), 30)];
+        let plain = [(6, Forecast), (1, Forecast)];
+        let fallback = &mut Fallback::default();
+        check(fallback, &both, 0, (2, false), plain);
+        // Two placeholders keep their spot nodes.
+        check(fallback, &both, 1, (2, true), [(2, GroupBackoff), (5, SpotBackoff)]);
+        check(fallback, &both, 5, (1, true), [(1, GroupBackoff), (6, SpotBackoff)]);
+        check(fallback, &both, 6, (1, false), [(6, Forecast), (6, SpotBackoff)]);
+        check(fallback, &both, 8, (4, false), [(6, Forecast), (3, SpotBackoff)]);
+        // A spot node that a job takes does not bring the others back.
+        check(fallback, &both, 9, (3, false), [(6, Forecast), (3, SpotBackoff)]);
+        check(fallback, &both, 10, (6, false), plain);
+        check(fallback, &both, 11, (0, false), plain);
+    }
+
+    #[test]
+    fn nodes_on_demand_go_a_while_after_the_backoff_even_if_no_spot_node_comes() {
+        use Reason::{Forecast, GroupBackoff, SpotBackoff};
+        let both = [(shape(BucketSet::all()), 30)];
+        let fallback = &mut Fallback::default();
+        check(fallback, &both, 0, (0, true), [(0, GroupBackoff), (7, SpotBackoff)]);
+        check(fallback, &both, 14, (0, false), [(6, Forecast), (7, SpotBackoff)]);
+        check(fallback, &both, 15, (0, false), [(6, Forecast), (1, Forecast)]);
+    }
+
+    #[test]
+    fn only_what_fits_on_demand_moves() {
+        use Reason::{Forecast, GroupBackoff, SpotBackoff};
+        let (all, spot) = (shape(BucketSet::all()), shape(BucketSet::only([SPOT])));
+        let fallback = &mut Fallback::default();
+        let a_third = [(all.clone(), 10), (spot.clone(), 20)];
+        check(fallback, &a_third, 0, (0, true), [(0, GroupBackoff), (3, SpotBackoff)]);
+        let none = [(spot, 20), (shape(BucketSet::only([ON_DEMAND])), 9)];
+        check(&mut Fallback::default(), &none, 0, (0, true), [(0, GroupBackoff), (1, Forecast)]);
+        check(&mut Fallback::default(), &[], 0, (0, true), [(0, GroupBackoff), (1, Forecast)]);
+    }
+}
