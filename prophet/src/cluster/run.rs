@@ -511,7 +511,7 @@ impl PolicyController {
         for pods in arrived {
             let ours = pods.iter().filter(|(class, _)| settings.workloads.select(class));
             let requests = ours.map(|(class, count)| PodRequest {
-                shape: self.view.shape(class, offers),
+                shape: self.view.shape(class, offers, &settings.workloads),
                 count: *count,
             });
             gangs.push(Gang { requests: requests.collect() });
