@@ -52,7 +52,9 @@ fn check(cpu_millis: u64, admits: &[&str], closed: &[&str], expected: Option<(&s
     let catalog = catalog();
     let PodRequest { shape, .. } = pods(cpu_millis, 1, BucketSet::only(ids(&catalog, admits)));
     let mut open = BucketSet::all();
-    ids(&catalog, closed).into_iter().for_each(|id| open.remove(id));
+    for id in ids(&catalog, closed) {
+        open.remove(id);
+    }
     let found = new_instance(&shape, &catalog, &open);
     let found = found.map(|(id, holds)| (catalog.buckets()[id].name.as_str(), holds));
     assert_eq!(found, expected);
@@ -89,7 +91,9 @@ fn check_demand(closed: &[&str], held: u64, expected: [(&str, u64, u64); 2]) {
         ..Cluster::default()
     };
     let mut open = BucketSet::all();
-    ids(&catalog, closed).into_iter().for_each(|id| open.remove(id));
+    for id in ids(&catalog, closed) {
+        open.remove(id);
+    }
     let free = catalog.buckets()[spot].allocatable;
     let held = Room { bucket: spot, free, nodes: held };
     let demand = embed_preferring(&cluster, &catalog, &open, &[held]);

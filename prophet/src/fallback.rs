@@ -65,7 +65,9 @@ impl<'a> Moment<'a> {
         };
         let closed: Vec<BucketId> = (0..catalog.len()).filter(backs_off).collect();
         let mut open = BucketSet::all();
-        closed.iter().for_each(|&id| open.remove(id));
+        for &id in &closed {
+            open.remove(id);
+        }
         let held = closed.iter().map(|&bucket| Room {
             bucket,
             free: catalog.buckets()[bucket].allocatable,
@@ -199,7 +201,9 @@ fn shares<'s>(
     }
     for (from, to) in &mut moved {
         let sum = nodes.get(from).copied().unwrap_or(1.0);
-        to.values_mut().for_each(|share| *share /= sum);
+        for share in to.values_mut() {
+            *share /= sum;
+        }
     }
     moved
 }

@@ -41,8 +41,9 @@ pub(crate) struct SimulatedNode {
     free: Resources,
     pods: u64,
     placeholder: bool,
-    /// Whether the node will be taken away soon. Its pods run on, and no other pod is placed on it.
-    pub(crate) noticed: bool,
+    /// When the notice came that it will be taken away, [`NEVER`] before that. Its pods run on, and
+    /// no other pod is placed on it.
+    pub(crate) noticed: i64,
     /// How often the node became empty or ceased to be empty. A scheduled removal with an older
     /// count is void.
     pub(crate) idle_count: u64,
@@ -55,7 +56,7 @@ impl SimulatedNode {
 
     /// Whether the node is ready and has neither pods nor a placeholder.
     pub(crate) fn is_unneeded(&self) -> bool {
-        self.is_ready() && self.pods == 0 && !self.placeholder && !self.noticed
+        self.is_ready() && self.pods == 0 && !self.placeholder && self.noticed == NEVER
     }
 
     pub(crate) fn has_pods(&self) -> bool {
@@ -165,7 +166,7 @@ impl<'a> SimulatedCluster<'a> {
             free: self.catalog.buckets()[bucket].allocatable,
             pods: 0,
             placeholder: false,
-            noticed: false,
+            noticed: NEVER,
             idle_count: 0,
         });
         let state = &mut self.groups[bucket][group];
@@ -206,7 +207,7 @@ impl<'a> SimulatedCluster<'a> {
     }
 
     /// Notes that a ready node will be taken away soon. Its placeholder is removed.
-    pub(crate) fn notice(&mut self, id: SimulatedNodeId) {
+    pub(crate) fn notice(&mut self, id: SimulatedNodeId, now: i64) {
         let (bucket, group) = self.home(id);
         let state = &mut self.groups[bucket][group];
         if self.nodes[id].placeholder {
@@ -220,7 +221,7 @@ impl<'a> SimulatedCluster<'a> {
         state.unusable += u64::from(self.nodes[id].pods == 0);
         self.index.remove(&self.key(id));
         let node = &mut self.nodes[id];
-        (node.placeholder, node.noticed) = (false, true);
+        (node.placeholder, node.noticed) = (false, now);
         node.idle_count += 1;
     }
 
@@ -287,13 +288,13 @@ impl<'a> SimulatedCluster<'a> {
             self.count_busy(id, now);
             self.groups[bucket][group].occupied -= 1;
         }
-        if self.nodes[id].noticed {
-            self.groups[bucket][group].unusable += u64::from(self.nodes[id].pods == 0);
-        } else {
+        if self.nodes[id].noticed == NEVER {
             self.index.insert(self.key(id));
             if self.nodes[id].pods == 0 {
                 self.became_unneeded(id);
             }
+        } else {
+            self.groups[bucket][group].unusable += u64::from(self.nodes[id].pods == 0);
         }
         self.changes += 1;
         self.gains += 1;

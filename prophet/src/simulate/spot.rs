@@ -195,7 +195,7 @@ mod tests {
         let mean = |interruptions: &Interruptions, bucket: &Bucket| {
             let all = (0..4_000).filter_map(|node| interruptions.notice_after(bucket, 7, node));
             let all: Vec<i64> = all.collect();
-            (all.len(), all.iter().sum::<i64>() / (all.len().max(1) as i64))
+            (all.len(), all.iter().sum::<i64>().unsigned_abs() / (all.len().max(1) as u64))
         };
         let half = Interruptions { per_hour: 0.5, ..Interruptions::default() };
         let (drawn, seconds) = mean(&half, &spot);

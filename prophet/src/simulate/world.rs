@@ -353,7 +353,7 @@ impl<'a> Simulation<'a> {
             Event::Scan => self.scan(now),
             Event::Noticed(node) => {
                 if self.cluster.nodes[node].is_ready() {
-                    self.cluster.notice(node);
+                    self.cluster.notice(node, now);
                     self.schedule(now.saturating_add(NOTICE_SECONDS), Event::TakenAway(node));
                     self.policy.due = true;
                 }
@@ -753,7 +753,7 @@ impl<'a> Simulation<'a> {
             busy_seconds: node.busy_seconds,
             used: node.used,
             waited_for: node.waited_for,
-            interrupted: node.noticed && node.gone != NEVER,
+            interrupted: node.noticed != NEVER && node.gone != NEVER,
         });
         let nodes = nodes.collect();
         let counts = |job: &usize| (from..until).contains(&self.workload.jobs[*job].submit);

@@ -296,13 +296,9 @@ fn check_spot(spot_for: &SpotFor, labels: &Value, more: &Value, expected: Result
     let offers = spot_offers();
     let none = |_: BucketId, _: usize| false;
     let seen = View::default().gather(&index, &offers, &workloads, &BTreeMap::new(), &none, (0, 0));
-    let found = match seen.unfit.first() {
-        Some((.., why)) => Err(why.label()),
-        None => {
-            let present = embedder::embed(&seen.cluster, &offers.catalog).present;
-            Ok([present[1], present[0]])
-        }
-    };
+    let present = embedder::embed(&seen.cluster, &offers.catalog).present;
+    let found =
+        seen.unfit.first().map_or(Ok([present[1], present[0]]), |(.., why)| Err(why.label()));
     assert_eq!(found, expected.map_err(str::to_owned));
 }
 
