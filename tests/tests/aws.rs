@@ -282,6 +282,9 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     let tagged =
         tagged.tags(node_template("taint/batch", "true")).tags(node_template("label/team", "ml"));
     tagged.tags(node_template("resources/cpu", "a lot")).send().await.unwrap();
+    // The emulator lacks this type, and Prophet's own table has it.
+    template(&moto, "retired", data("p3.2xlarge").build()).await;
+    group(&moto, "retired").launch_template(by_name("retired", "1")).send().await.unwrap();
     template(&moto, "unknown", data("z9.huge").build()).await;
     group(&moto, "unknown").launch_template(by_name("unknown", "1")).send().await.unwrap();
     let weighted =
@@ -294,6 +297,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     check(
         &found,
         &[
+            "retired: p3.2xlarge OnDemand - us-east-1a 0/0/10, 8 cpus 61 GiB 110 pods 1 nvidia.com/gpu",
             &format!("suspended: m5.large OnDemand - us-east-1a 0/3/3, {has}"),
             &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
         ],
@@ -303,6 +307,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
                 "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or does not exist"
             ),
             "launch_configuration_gone: Auto Scaling group gone-old: launch configuration old does not exist",
+            "type_from_table: Auto Scaling group retired: instance type p3.2xlarge is not listed in this region, so its size is from Prophet's table",
             "launch_suspended: Auto Scaling group suspended: its process Launch is suspended, so it cannot grow",
             "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/resources/cpu\" = \"a lot\": its value is not a quantity",
             "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/taint/batch\" = \"true\": expected VALUE:EFFECT",

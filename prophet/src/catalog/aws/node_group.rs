@@ -48,9 +48,14 @@ fn node_group(
         launch;
     let mut faults = launch.faults;
     let known = hardware;
-    let Some(hardware) = known.get(&instance_type) else {
+    let of_table = known.get(&instance_type).is_none().then(|| Hardware::of_table(&instance_type));
+    let Some(hardware) = known.get(&instance_type).or(of_table.as_ref().and_then(Option::as_ref))
+    else {
         return Err(GroupFault::UnknownInstanceType(instance_type));
     };
+    if of_table.is_some() {
+        faults.push(GroupFault::TypeFromTable(instance_type.clone()));
+    }
     let (same_size, other_sizes): (Vec<String>, Vec<String>) = other_types
         .into_iter()
         .partition(|name| known.get(name).is_some_and(|other| other.is_like(hardware)));
