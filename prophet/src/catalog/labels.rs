@@ -13,6 +13,12 @@ pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
     ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
 ];
 
+/// Whether a label gives the capacity type of a node.
+#[cfg(feature = "kubernetes")]
+pub fn is_capacity_label(key: &str) -> bool {
+    CAPACITY_LABELS.iter().any(|(label, ..)| *label == key)
+}
+
 /// The capacity type in a node's labels. `None` if no label gives it.
 pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
     CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {
