@@ -74,6 +74,8 @@ fn group(id: usize) -> NodeGroup {
         min: 0,
         max: UNLIMITED,
         desired: 0,
+        instances: std::collections::BTreeSet::new(),
+        described: true,
         labels: BTreeMap::from([(
             "node.kubernetes.io/instance-type".into(),
             instance_type.clone(),

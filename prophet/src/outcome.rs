@@ -8,7 +8,7 @@ use embedder::{MicroDollars, Shape, Unfit};
 use placeholders::Objective;
 
 use crate::account::Account;
-use crate::catalog::Offers;
+use crate::catalog::{Offers, Sizes};
 use crate::control::{Observed, Turn};
 use crate::observe::{Device, HeldBack};
 use crate::record::store::{EndedLaunch, LaunchEnd};
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub faults: Vec<PolicyFault>,
     /// The buckets on offer to the policy.
     pub offers: Option<Arc<Offers>>,
+    /// What is known of the nodes of groups.
+    pub known: Sizes,
     /// The observed cluster.
     pub observed: Observed,
     /// The number of placeholders on nodes, by bucket and then by group.
@@ -103,6 +105,8 @@ pub enum NoBucket {
     OnlySpot,
     /// No bucket that would fit offers this.
     NotOffered(Device),
+    /// The labels and taints of the nodes of this group are unknown, so they may admit the pods.
+    Undescribed(String),
 }
 
 impl NoBucket {
@@ -112,6 +116,7 @@ impl NoBucket {
             Self::Unfit(unfit) => unfit.label().into(),
             Self::OnlySpot => "only_spot_buckets".into(),
             Self::NotOffered(device) => format!("no_bucket_offers: {device}"),
+            Self::Undescribed(group) => format!("labels_unknown_of: {group}"),
         }
     }
 }

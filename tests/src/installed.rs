@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::control_plane::ControlPlane;
 use crate::ports::Port;
 use crate::process::Process;
-use crate::{apply, helm, prophet, wait};
+use crate::{apply, helm, http, prophet, wait};
 
 pub use crate::helm::NAMESPACE;
 
@@ -98,7 +96,7 @@ impl Prophet {
         let number = port.number();
         process
             .wait_until("the controller to be ready", DEADLINE, async || {
-                Ok(get(number, "/readyz").await.is_ok_and(|answer| answer.contains("200 OK")))
+                Ok(http::get(number, "/readyz").await.is_ok_and(|answer| answer.contains("200 OK")))
             })
             .await?;
         Ok(Self { process, port })
@@ -163,7 +161,7 @@ impl Prophet {
     /// # Errors
     /// The controller does not respond.
     pub async fn metrics(&self) -> Result<String> {
-        get(self.port.number(), "/metrics").await
+        http::get(self.port.number(), "/metrics").await
     }
 
     /// The HTTP response of the dashboard.
@@ -171,7 +169,7 @@ impl Prophet {
     /// # Errors
     /// The controller does not respond.
     pub async fn dashboard(&self) -> Result<String> {
-        get(self.port.number(), "/").await
+        http::get(self.port.number(), "/").await
     }
 
     /// Stops the process without its knowledge (SIGSTOP), until [`Prophet::resume`].
@@ -210,15 +208,6 @@ pub fn volume(plane: &ControlPlane, replica: &str) -> PathBuf {
 pub fn workload(object: &Value) -> Option<&Value> {
     let kind = object["kind"].as_str()?;
     matches!(kind, "Deployment" | "StatefulSet").then(|| &object["spec"]["template"])
-}
-
-async fn get(port: u16, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
 }
 
 /// The YAML document of a policy with this `spec`, which is YAML in flow style.

@@ -1,15 +1,18 @@
-//! AWS on loopback: moto emulates the Auto Scaling and EC2 APIs. An emulator starts without groups.
+//! AWS on loopback: moto emulates the Auto Scaling, EC2 and EKS APIs. An emulator starts without
+//! groups.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::Credentials;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::built;
+use crate::http;
 use crate::ports::Port;
 use crate::process::Process;
 
@@ -26,7 +29,7 @@ pub struct Moto {
     endpoint: String,
     config: SdkConfig,
     folder: TempDir,
-    _port: Port,
+    port: Port,
 }
 
 impl Moto {
@@ -48,7 +51,7 @@ impl Moto {
         process.wait_for_port(&port, DEADLINE).await?;
         let endpoint = format!("http://127.0.0.1:{port}");
         let config = configure(&endpoint).await;
-        let moto = Self { process, endpoint, config, folder, _port: port };
+        let moto = Self { process, endpoint, config, folder, port };
         // The first response takes a second, because the emulator loads its tables.
         moto.ec2().describe_availability_zones().send().await?;
         moto.autoscaling().describe_auto_scaling_groups().send().await?;
@@ -79,6 +82,40 @@ impl Moto {
     /// A client of the EC2 API.
     pub fn ec2(&self) -> aws_sdk_ec2::Client {
         aws_sdk_ec2::Client::new(&self.config)
+    }
+
+    /// Creates a managed node group of EKS, and its cluster if that does not exist. The emulator
+    /// creates no Auto Scaling group for it.
+    ///
+    /// # Errors
+    /// The emulator refuses the node group.
+    pub async fn create_managed_group(
+        &self,
+        cluster: &str,
+        name: &str,
+        labels: Value,
+        taints: Value,
+    ) -> Result<()> {
+        let role = "arn:aws:iam::123456789012:role/nodes";
+        let body = json!({"name": cluster, "roleArn": role, "resourcesVpcConfig": {}});
+        // A cluster that exists is refused.
+        self.post_to_eks("/clusters", &body).await?;
+        let body = json!({
+            "nodegroupName": name, "nodeRole": role, "subnets": ["subnet-1"],
+            "labels": labels, "taints": taints,
+        });
+        let answer = self.post_to_eks(&format!("/clusters/{cluster}/node-groups"), &body).await?;
+        ensure!(answer.contains(" 200 "), "the emulator refuses the node group: {answer}");
+        Ok(())
+    }
+
+    /// Posts to EKS, for which there is no client here. The emulator reads the service from the
+    /// signature, which it does not check.
+    async fn post_to_eks(&self, path: &str, body: &Value) -> Result<String> {
+        let credential = format!("test/20260101/{REGION}/eks/aws4_request");
+        let signature =
+            format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0");
+        http::post(self.port.number(), path, &signature, &body.to_string()).await
     }
 
     /// The temporary folder of the emulator, with its log.

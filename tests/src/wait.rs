@@ -5,10 +5,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::cluster_autoscaler::patience;
+
 /// The pause between two probes: short enough to measure a wait of a second to a tenth of a second.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Probes until there is a value or the deadline has passed. After an error, the probe is repeated.
+/// Probes until there is a value or the deadline has passed, which is longer with the real
+/// cluster-autoscaler. After an error, the probe is repeated.
 ///
 /// # Errors
 /// The deadline has passed. The message has `what` and the last error of the probe.
@@ -17,6 +20,7 @@ pub async fn until<T>(
     deadline: Duration,
     mut probe: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
+    let deadline = deadline * patience();
     let end = Instant::now() + deadline;
     let mut last = None;
     loop {

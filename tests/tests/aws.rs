@@ -17,6 +17,7 @@ use aws_sdk_ec2::types::{
 };
 use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
 use prophet::catalog::{NodeGroup, OtherTypes};
+use serde_json::json;
 use tests::moto::{Moto, REGION};
 
 #[path = "aws/proxy.rs"]
@@ -26,7 +27,8 @@ mod setup;
 
 use proxy::Proxy;
 use setup::{
-    by_name, configuration, data, group, mixed, mixed_of, node_template, one_of_each, tag, template,
+    by_name, configuration, data, group, managed_group, mixed, mixed_of, node_template,
+    one_of_each, tag, template,
 };
 
 const DISCOVERY: &str =
@@ -282,6 +284,9 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     let tagged =
         tagged.tags(node_template("taint/batch", "true")).tags(node_template("label/team", "ml"));
     tagged.tags(node_template("resources/cpu", "a lot")).send().await.unwrap();
+    // The emulator lacks this type, and Prophet's own table has it.
+    template(&moto, "retired", data("p3.2xlarge").build()).await;
+    group(&moto, "retired").launch_template(by_name("retired", "1")).send().await.unwrap();
     template(&moto, "unknown", data("z9.huge").build()).await;
     group(&moto, "unknown").launch_template(by_name("unknown", "1")).send().await.unwrap();
     let weighted =
@@ -294,6 +299,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     check(
         &found,
         &[
+            "retired: p3.2xlarge OnDemand - us-east-1a 0/0/10, 8 cpus 61 GiB 110 pods 1 nvidia.com/gpu",
             &format!("suspended: m5.large OnDemand - us-east-1a 0/3/3, {has}"),
             &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
         ],
@@ -303,6 +309,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
                 "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or does not exist"
             ),
             "launch_configuration_gone: Auto Scaling group gone-old: launch configuration old does not exist",
+            "type_from_table: Auto Scaling group retired: instance type p3.2xlarge is not listed in this region, so its size is from Prophet's table",
             "launch_suspended: Auto Scaling group suspended: its process Launch is suspended, so it cannot grow",
             "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/resources/cpu\" = \"a lot\": its value is not a quantity",
             "malformed_tag: Auto Scaling group tagged: tag \"k8s.io/cluster-autoscaler/node-template/taint/batch\" = \"true\": expected VALUE:EFFECT",
@@ -314,6 +321,47 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
         let left_out = found.groups.iter().all(|group| group.name != problem.group);
         assert_eq!(left_out, problem.fault.leaves_out(), "{problem}");
     }
+}
+
+#[tokio::test]
+async fn a_managed_node_group_has_the_labels_and_taints_of_eks_or_is_reported() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "base", data("m5.large").build()).await;
+    let web = json!([{"key": "web", "value": "yes", "effect": "NO_SCHEDULE"}]);
+    let labels = json!({"team": "blue", "pool": "a"});
+    moto.create_managed_group("main", "blue", labels, web).await.unwrap();
+    moto.create_managed_group("main", "plain", json!({}), json!([])).await.unwrap();
+    let base = |name: &str, managed: &str| {
+        managed_group(&moto, name, managed).launch_template(by_name("base", "1"))
+    };
+    base("blue", "blue").send().await.unwrap();
+    // The values of tags prevail, as in cluster-autoscaler.
+    let tagged = base("blue-tagged", "blue").tags(node_template("label/team", "red"));
+    tagged.tags(node_template("taint/gpu", ":NoExecute")).send().await.unwrap();
+    base("gone", "gone").send().await.unwrap();
+    base("gone-tagged", "gone").tags(node_template("label/team", "red")).send().await.unwrap();
+    base("plain", "plain").desired_capacity(1).send().await.unwrap();
+    group(&moto, "own").launch_template(by_name("base", "1")).send().await.unwrap();
+    let found = found(&moto).await;
+    let has = "m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods";
+    check(
+        &found,
+        &[
+            &format!("blue: {has}, pool=a, team=blue, web=yes:NoSchedule"),
+            &format!("blue-tagged: {has}, pool=a, team=red, gpu=:NoExecute, web=yes:NoSchedule"),
+            &format!("gone: {has}"),
+            &format!("gone-tagged: {has}, team=red"),
+            &format!("own: {has}"),
+            &format!("plain: {}", has.replace("0/0/10", "0/1/10")),
+        ],
+        &[
+            "undescribed: Auto Scaling group gone: EKS does not describe the labels and taints of its nodes (status 404: No node group found for name: gone.), and no tag does, so pods that need them do not count for it until it has a node",
+        ],
+    );
+    let described: Vec<bool> = found.groups.iter().map(|group| group.described).collect();
+    assert_eq!(described, [true, true, false, true, false, true]);
+    let instances: Vec<usize> = found.groups.iter().map(|group| group.instances.len()).collect();
+    assert_eq!(instances, [0, 0, 0, 0, 0, 1]);
 }
 
 #[tokio::test]
@@ -342,7 +390,7 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
     let mut catalog = catalog(proxy.endpoint()).await;
     let first = catalog.node_groups().await.unwrap();
-    assert_eq!(first.groups.len(), 3, "{:?}", first.problems);
+    assert_eq!(first.groups.len(), 4, "{:?}", first.problems);
     let made = proxy.take_seen();
 
     let docs = include_str!("../../docs/permissions-aws.md");
@@ -359,7 +407,7 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     assert_eq!(BTreeSet::from(ACTIONS), allowed);
 
     // The catalog caches data that cannot change, so the second read makes fewer calls.
-    assert_eq!(made.len(), 5, "{made:?}");
+    assert_eq!(made.len(), 6, "{made:?}");
     assert_eq!(catalog.node_groups().await.unwrap(), first);
     let expected = [
         "autoscaling:DescribeAutoScalingGroups",
@@ -375,7 +423,7 @@ async fn a_throttled_call_is_retried_until_the_limit_of_attempts() {
     one_of_each(&moto).await;
     let proxy = Proxy::start(moto.endpoint(), 2).await.unwrap();
     let found = catalog(proxy.endpoint()).await.node_groups().await.unwrap();
-    assert_eq!(found.groups.len(), 3, "{:?}", found.problems);
+    assert_eq!(found.groups.len(), 4, "{:?}", found.problems);
     assert_eq!(proxy.take_seen()[..3], ["autoscaling:DescribeAutoScalingGroups"; 3]);
 
     let proxy = Proxy::start(moto.endpoint(), usize::MAX).await.unwrap();
@@ -409,7 +457,7 @@ async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
         let mut catalog =
             AwsCatalog::new(clients(None).await, DISCOVERY.parse().unwrap(), DEADLINE);
-        assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 3);
+        assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 4);
         return;
     }
     let moto = Moto::start().await.unwrap();

@@ -57,8 +57,7 @@ impl<'a> Comparison<'a> {
         labels: &BTreeMap<String, String>,
         taints: &[Taint],
     ) -> Vec<String> {
-        let divides = |key: &str| key != self.placement_group_label && !NEVER.contains(&key);
-        let selected = self.selected_labels.iter().filter(|key| divides(key));
+        let selected = self.selected_labels.iter().filter(|key| self.divides(key));
         let labels =
             selected.filter_map(|key| Some(format!("{key}={}", labels.get(key.as_str())?)));
         let taints: BTreeSet<String> =
@@ -66,8 +65,13 @@ impl<'a> Comparison<'a> {
         [kind.to_string()].into_iter().chain(labels).chain(taints).collect()
     }
 
+    /// Whether groups that differ in a label may be different buckets.
+    pub(super) fn divides(&self, key: &str) -> bool {
+        key != self.placement_group_label && !NEVER.contains(&key)
+    }
+
     /// Whether a taint belongs to the nodes of a group, and keeps pods off them.
-    fn keeps_off(&self, taint: &Taint) -> bool {
+    pub(super) fn keeps_off(&self, taint: &Taint) -> bool {
         taint.effect != "PreferNoSchedule"
             && !is_passing(&taint.key)
             && !self.startup_taints.contains(&taint.key)

@@ -224,6 +224,8 @@ impl GroupEntry {
             min,
             max: max.unwrap_or(UNLIMITED),
             desired: 0,
+            instances: std::collections::BTreeSet::new(),
+            described: true,
             labels,
             taints,
             capacity: bucket.allocatable,

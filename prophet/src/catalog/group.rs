@@ -44,6 +44,12 @@ pub struct NodeGroup {
     pub max: u64,
     /// The desired number of instances now.
     pub desired: u64,
+    /// The IDs of its present instances, if the source lists them. Nodes of these instances belong
+    /// to the group.
+    pub instances: BTreeSet<String>,
+    /// Whether the source describes the labels and taints of a new node. Otherwise only live nodes
+    /// show them.
+    pub described: bool,
     /// The known labels of a new node: those of the group's node-template tags, and those that
     /// every node has.
     pub labels: BTreeMap<String, String>,

@@ -111,6 +111,8 @@ fn group(
         min: 0,
         max,
         desired: 0,
+        instances: BTreeSet::new(),
+        described: true,
         labels,
         taints: pool.taints.clone(),
         capacity: *capacity,

@@ -18,6 +18,12 @@ pub fn spot_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     CAPACITY_LABELS.into_iter().map(|(key, spot, _)| (key, spot))
 }
 
+/// Whether a label gives the capacity type of a node.
+#[cfg(feature = "kubernetes")]
+pub fn is_capacity_label(key: &str) -> bool {
+    CAPACITY_LABELS.iter().any(|(label, ..)| *label == key)
+}
+
 /// The capacity type in a node's labels. `None` if no label gives it.
 pub fn capacity_type(labels: &BTreeMap<String, String>) -> Option<CapacityType> {
     CAPACITY_LABELS.iter().find_map(|(key, spot, on_demand)| {

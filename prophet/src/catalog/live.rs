@@ -1,6 +1,6 @@
 //! Groups of nodes from live nodes, for clusters in which no source lists the groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType, UNLIMITED};
 
@@ -88,6 +88,8 @@ fn live_group(
         min: 0,
         max: UNLIMITED,
         desired: 1,
+        instances: BTreeSet::new(),
+        described: true,
         labels: facts.labels.clone(),
         taints: facts.taints.clone(),
         capacity: facts.allocatable,

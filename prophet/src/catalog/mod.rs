@@ -8,6 +8,8 @@
 //! labels.rs     the node labels of instance type and capacity type
 //! karpenter.rs  groups of nodes from Karpenter's pools
 //! live.rs       groups of nodes from live nodes
+//! joined.rs     what live nodes add to the description of their group
+//! known.rs      what is known of the nodes of a group, also while it has none
 //! offers.rs     the buckets on offer in a cluster, sized by its nodes
 //! size.rs       the size of a group's nodes
 //! price.rs      the price of an instance
@@ -23,7 +25,11 @@ mod file;
 #[cfg(feature = "kubernetes")]
 mod group;
 #[cfg(feature = "kubernetes")]
+mod joined;
+#[cfg(feature = "kubernetes")]
 mod karpenter;
+#[cfg(feature = "kubernetes")]
+mod known;
 mod labels;
 #[cfg(feature = "kubernetes")]
 mod live;
@@ -42,13 +48,17 @@ pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserve
 #[cfg(feature = "kubernetes")]
 pub use group::{NodeGroup, OtherTypes};
 #[cfg(feature = "kubernetes")]
+pub use joined::joined;
+#[cfg(feature = "kubernetes")]
 pub use karpenter::{POOL_LABEL, pool_groups};
+#[cfg(feature = "kubernetes")]
+pub use known::{Known, Sizes};
+#[cfg(feature = "kubernetes")]
+pub use labels::is_capacity_label;
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
 #[cfg(feature = "kubernetes")]
 pub use live::live_groups;
 #[cfg(feature = "kubernetes")]
 pub use offers::{Offer, Offers, offers};
-#[cfg(feature = "kubernetes")]
-pub use size::Sizes;
 pub use table::{default_types, instance_type, instance_types};
 pub use unfit::why_unfit;

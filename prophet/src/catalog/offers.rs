@@ -10,9 +10,10 @@ use embedder::{
 
 use super::alike::{Comparison, names, plain_name};
 use super::group::{NodeGroup, OtherTypes};
+use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
-use super::size::{Sizes, devices, size, template};
+use super::size::{devices, observed_daemons, size, template};
 use super::table;
 use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, Taint};
 
@@ -47,6 +48,9 @@ pub struct Offer {
     /// the group has none while the group has no nodes, as on AWS, so a placeholder that requests
     /// local disk launches no node.
     pub disk_known: bool,
+    /// Whether the labels and taints of a new node are known. Otherwise the group has had no node,
+    /// and its source does not describe any.
+    pub described: bool,
     /// The labels that a placeholder selects, so that it can only run on a node of this group.
     pub pins: BTreeMap<String, String>,
 }
@@ -127,7 +131,8 @@ pub fn offers(
         let mut offered: Vec<Offer> =
             merged.iter().zip(pins.by_ref()).map(|(one, pins)| offer(one, pins)).collect();
         problems.extend(degraded(&name, &offered, &live, &accelerator_kind));
-        let Some(allocatable) = sized(merged, &offered, &live, daemons, sizes) else {
+        let allocatable = sized(merged, &offered, &live, (daemons, comparison), sizes);
+        let Some(allocatable) = allocatable else {
             problems.push(format!(
                 "{name}: DaemonSets leave no room on its nodes, or their size is unknown"
             ));
@@ -258,15 +263,18 @@ fn sized(
     merged: &[Merged],
     offered: &[Offer],
     live: &Live<'_>,
-    daemons: &[Daemon],
+    (daemons, comparison): (&[Daemon], &Comparison<'_>),
     sizes: &mut Sizes,
 ) -> Option<Resources> {
     let most = most_accelerators(offered, live);
     let sizes = merged.iter().zip(offered).map(|(one, offer)| {
-        let nodes = owned(offer, live);
-        let admitted =
-            daemons.iter().filter(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints));
-        size(&one.first, nodes, admitted, most, sizes)
+        let (mut admitted, others): (Vec<&Daemon>, Vec<&Daemon>) = daemons
+            .iter()
+            .partition(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints));
+        let nodes = owned(offer, live).map(|(_, facts)| facts);
+        let observed = observed_daemons(&one.first, nodes, &others, comparison, sizes);
+        admitted.extend(others.into_iter().filter(|daemon| observed.contains(&daemon.name)));
+        size(&one.first, owned(offer, live), admitted.into_iter(), most, sizes)
     });
     sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
 }
@@ -324,6 +332,7 @@ fn offer(one: &Merged, pins: BTreeMap<String, String>) -> Offer {
         labels: one.first.labels.clone(),
         taints: one.first.taints.clone(),
         devices: BTreeSet::new(),
+        described: one.first.described,
         disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
         pins,
     }

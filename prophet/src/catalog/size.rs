@@ -5,28 +5,14 @@
 //! kubelet's reservation, or the amounts of the group's tags. DaemonSets that would run on the
 //! node, and static pods, are always subtracted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use embedder::{Resources, UNLIMITED};
 
+use super::alike::Comparison;
 use super::group::{NodeGroup, OtherTypes};
-use crate::observe::{Daemon, NodeFacts, NodeSlot, less, others, resources};
-
-/// What is known of each group's nodes, by the group's name.
-pub type Sizes = BTreeMap<String, Known>;
-
-/// What is known of a group's nodes from those that it had last.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// The size before DaemonSets.
-    ///
-    /// A group that has no nodes left, or whose nodes differ by a few bytes, keeps its size,
-    /// because a new size changes the placeholders' template and replaces all placeholders.
-    size: Resources,
-    /// The names of the resources beyond those of the size. A node that has just joined lacks the
-    /// resources whose device plugin has not started, so all that were ever seen are kept.
-    devices: BTreeSet<String>,
-}
+use super::known::{Sizes, known};
+use crate::observe::{Daemon, NodeFacts, NodeSlot, Taint, less, others, resources};
 
 /// The size of the nodes of a group with the live nodes `nodes`, on which `daemons` run. Updates
 /// `sizes`. `None` if DaemonSets leave no room, or the size is unknown.
@@ -47,22 +33,18 @@ pub(super) fn size<'a>(
             && !facts.is_degraded(accelerators)
     });
     let seen = templates.map(|(slot, facts)| less(facts.allocatable, slot.static_used));
-    let known = sizes.get(&group.name).map(|known| known.size);
-    let mut left = match (seen.reduce(Resources::floor), known) {
-        (Some(seen), Some(known)) if near(seen, known) => known,
+    let known = known(sizes, group);
+    let size = match (seen.reduce(Resources::floor), known.size) {
+        (Some(seen), Some(known)) if near(seen, known) => Some(known),
         // The size must not follow the mixture of the group's instance types at the moment.
         (Some(seen), Some(known)) if group.other_types != OtherTypes::None => {
-            let smallest = seen.floor(known);
-            sizes.entry(group.name.clone()).and_modify(|of| of.size = smallest);
-            smallest
+            Some(seen.floor(known))
         }
-        (Some(seen), _) => {
-            let none = Known { size: seen, devices: BTreeSet::new() };
-            sizes.entry(group.name.clone()).or_insert(none).size = seen;
-            seen
-        }
-        (None, known) => known.unwrap_or_else(|| template(group)),
+        (Some(seen), _) => Some(seen),
+        (None, known) => known,
     };
+    known.size = size;
+    let mut left = size.unwrap_or_else(|| template(group));
     if let Some(estimate) = group.estimate {
         left = left.floor(estimate);
     }
@@ -70,6 +52,41 @@ pub(super) fn size<'a>(
         left = left.take(Resources { accelerators: 0, ..daemon.requests })?;
     }
     (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
+}
+
+/// The most nodes of a group that are examined for DaemonSets in a turn: twenty, because nodes of a
+/// group are alike and turns are frequent.
+const EXAMINED_MAX: usize = 20;
+
+/// The most DaemonSets that are remembered of a group.
+const DAEMONS_MAX: usize = 100;
+
+/// Notes the DaemonSets of `others` that run on one of the live nodes of a group. They are those
+/// that the known labels and taints of the group do not admit. Updates `sizes`; returns their
+/// names, also of those that ran on a former node.
+pub(super) fn observed_daemons<'a>(
+    group: &NodeGroup,
+    nodes: impl Iterator<Item = &'a NodeFacts>,
+    others: &[&Daemon],
+    comparison: &Comparison<'_>,
+    sizes: &mut Sizes,
+) -> BTreeSet<String> {
+    let known = known(sizes, group);
+    for facts in nodes.filter(|facts| facts.ready && !facts.leaving).take(EXAMINED_MAX) {
+        let new = others.iter().filter(|daemon| !known.daemons.contains(&daemon.name));
+        let new: Vec<&Daemon> = new.copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        let lasting = |taint: &&Taint| comparison.keeps_off(taint);
+        let taints: Vec<Taint> = facts.taints.iter().filter(lasting).cloned().collect();
+        let runs = |daemon: &&Daemon| daemon.constraints.admit(&facts.labels, &taints);
+        let running = new.into_iter().filter(runs).map(|daemon| daemon.name.clone());
+        let room = DAEMONS_MAX.saturating_sub(known.daemons.len());
+        let running: Vec<String> = running.take(room).collect();
+        known.daemons.extend(running);
+    }
+    known.daemons.clone()
 }
 
 /// The names of the resources that the nodes of a group offer beyond their size: those of its live
@@ -82,7 +99,7 @@ pub(super) fn devices<'a>(
     let live = nodes.flat_map(|(_, facts)| facts.devices.iter().cloned());
     let live: BTreeSet<String> = live.collect();
     let tagged = others(&group.resources, group.accelerator_kind.as_str());
-    let Some(known) = sizes.get_mut(&group.name) else { return tagged.chain(live).collect() };
+    let known = known(sizes, group);
     known.devices.extend(live);
     tagged.chain(known.devices.iter().cloned()).collect()
 }

@@ -407,12 +407,32 @@ fn no_bucket(class: &PodClass, spot: bool, offers: &Offers, unfit: Unfit) -> NoB
         return NoBucket::OnlySpot;
     }
     if !fits(&BTreeSet::new(), spot) {
-        return NoBucket::Unfit(unfit);
+        let undescribed = undescribed(class, offers).map(NoBucket::Undescribed);
+        return undescribed.unwrap_or(NoBucket::Unfit(unfit));
     }
     let nowhere =
         |device: &&Device| !offers.groups.iter().flatten().any(|offer| has(offer, device));
     let missing = class.devices.iter().find(nowhere).or_else(|| class.devices.first());
     missing.map_or(NoBucket::Unfit(unfit), |device| NoBucket::NotOffered(device.clone()))
+}
+
+/// The first group that may admit a class, because the labels and taints of its nodes are unknown.
+fn undescribed(class: &PodClass, offers: &Offers) -> Option<String> {
+    let buckets = offers.catalog.buckets().iter().zip(&offers.groups).enumerate();
+    let groups = buckets.flat_map(|(id, (bucket, groups))| {
+        bucket.groups.iter().zip(groups).map(move |(group, offer)| (id, group, offer))
+    });
+    let mut fitting = groups.filter(|(id, _, offer)| {
+        let shape = Shape {
+            requests: class.requests,
+            accelerator_kind: class.accelerator_kind.clone(),
+            admits: BucketSet::only([*id]),
+        };
+        !offer.described
+            && class.constraints.could_admit(&offer.labels)
+            && offers.catalog.buckets_for(&shape).is_ok()
+    });
+    fitting.next().map(|(_, group, _)| group.name.clone())
 }
 
 pub(super) fn by_type(offers: &Offers) -> HashMap<&str, Vec<(BucketId, usize)>> {

@@ -159,6 +159,7 @@ mod tests {
             members: vec![],
             labels: BTreeMap::new(),
             taints: vec![],
+            described: true,
             disk_known: true,
             devices: std::collections::BTreeSet::new(),
             pins: BTreeMap::new(),

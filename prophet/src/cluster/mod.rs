@@ -246,8 +246,9 @@ impl Operator {
         self.explain.keep(&policies.iter().map(|(key, _)| key.clone()).collect());
         let dashboard = self.explain.dashboard();
         dashboard.keep(|name| policies.iter().any(|(key, _)| key.to_string() == name));
-        for (key, _) in &policies {
+        for (key, policy) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
+            run.recall_nodes(policy);
             run.recall(key, &self.config, &self.health, &dashboard, now).await;
         }
         self.read_selected_labels(&policies, &groups);
@@ -362,6 +363,7 @@ impl Operator {
             let labels = run.recalled_parts().filter_map(|part| label_of_part(part));
             self.selected_labels.extend(labels.map(str::to_owned));
             self.named_parts.extend(run.recalled_parts().cloned());
+            self.selected_labels.extend(run.known_labels().cloned());
         }
         let world = self.shared.world();
         let settings = policies

@@ -30,10 +30,11 @@ use super::templates::templates;
 use super::unwritten::Unwritten;
 use super::yielding::Yield;
 use crate::account::Account;
-use crate::catalog::{Offers, Sizes, named_parts, offers};
+use crate::catalog::{Offers, Sizes, is_capacity_label, named_parts, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
+use crate::explain::recalled;
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
@@ -46,7 +47,8 @@ use crate::record::{PodStarts, ShapeId};
 pub struct PolicyController {
     settings: Option<PolicySettings>,
     offers: Option<Arc<Offers>>,
-    sizes: Sizes,
+    /// What is known of the nodes of groups. `None` until the policy's status is read.
+    sizes: Option<Sizes>,
     /// The control, and the configuration from which its forecaster was built.
     control: Option<(ForecasterConfig, Control)>,
     journal: Option<Journal>,
@@ -87,6 +89,20 @@ impl PolicyController {
     /// Seconds between the policy's ticks.
     pub(super) fn tick_seconds(&self) -> Option<i64> {
         self.settings.as_ref().map(|settings| settings.tick_seconds)
+    }
+
+    /// The keys of the labels by which pods selected nodes, and that only nodes showed.
+    pub(super) fn known_labels(&self) -> impl Iterator<Item = &String> {
+        let known = self.sizes.iter().flat_map(Sizes::values);
+        known.flat_map(|known| known.labels.keys()).filter(|key| !is_capacity_label(key))
+    }
+
+    /// Reads what the policy's status has of the nodes of groups. Does nothing once that is done.
+    pub(super) fn recall_nodes(&mut self, policy: &OverprovisioningPolicy) {
+        let status = policy.status.as_ref();
+        self.sizes.get_or_insert_with(|| {
+            status.map(|status| recalled(&status.nodes)).unwrap_or_default()
+        });
     }
 
     /// The parts in the names of the buckets of the history.
@@ -191,6 +207,7 @@ impl PolicyController {
             return outcome;
         };
         outcome.offers = Some(Arc::clone(&offers));
+        outcome.known = self.sizes.clone().unwrap_or_default();
 
         if self.retry.error(now).is_none() {
             let prepared = self.prepare(&settings, &offers, around, now).await;
@@ -272,7 +289,8 @@ impl PolicyController {
         let world = shared.world();
         let nodes = world.index.nodes();
         let comparison = config.comparison(selected_labels, around.named_parts);
-        let Some(mut all) = groups.with(&world, &comparison) else {
+        let sizes = self.sizes.get_or_insert_default();
+        let Some(mut all) = groups.with(&world, &comparison, sizes) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             return outcome.fault(Cause::CatalogFailed, why);
         };
@@ -286,7 +304,7 @@ impl PolicyController {
             outcome.fault(Cause::OverlappingBuckets, message);
         }
         let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
-        let made = offers(&ours, nodes, &daemons, &comparison, &mut self.sizes);
+        let made = offers(&ours, nodes, &daemons, &comparison, sizes);
         drop(world);
         match made {
             Ok(made) => {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::catalog::{
-    CatalogFile, Comparison, NodeGroup, Offers, POOL_LABEL, Sizes, live_groups, offers, pool_groups,
+    CatalogFile, Comparison, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
+    pool_groups,
 };
 use crate::clock;
 use crate::observe::{Daemon, Shared, World};
@@ -132,21 +133,26 @@ impl Groups {
     /// # Errors
     /// The groups were never read, or there are none.
     pub fn offers(&self, world: &World, comparison: &Comparison<'_>) -> anyhow::Result<Offers> {
-        let Some(groups) = self.with(world, comparison) else {
+        let (nodes, sizes) = (world.index.nodes(), &mut Sizes::default());
+        let Some(groups) = self.with(world, comparison, sizes) else {
             anyhow::bail!(self.failing.clone().unwrap_or_default());
         };
         let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
-        let (nodes, sizes) = (world.index.nodes(), &mut Sizes::default());
         Ok(offers(&groups, nodes, &daemons, comparison, sizes)?)
     }
 
-    /// The groups, which for [`GroupSource::Nodes`] are built from `world`. `None` until the first
-    /// successful read.
-    pub fn with(&self, world: &World, comparison: &Comparison<'_>) -> Option<Vec<NodeGroup>> {
-        if !self.of_nodes {
-            return self.read.clone();
-        }
+    /// The groups, with what their live and former nodes add; for [`GroupSource::Nodes`], they are
+    /// built from `world`. Updates `sizes`. `None` until the first successful read.
+    pub fn with(
+        &self,
+        world: &World,
+        comparison: &Comparison<'_>,
+        sizes: &mut Sizes,
+    ) -> Option<Vec<NodeGroup>> {
         let nodes = world.index.nodes();
+        if !self.of_nodes {
+            return Some(joined(self.read.clone()?, nodes, comparison, sizes));
+        }
         let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
         let claims: Vec<_> = world.node_claims.values().collect();
         let label = comparison.placement_group_label;

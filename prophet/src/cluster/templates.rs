@@ -164,6 +164,8 @@ mod tests {
             min: 0,
             max: 9,
             desired: 0,
+            instances: std::collections::BTreeSet::new(),
+            described: true,
             labels: labels.into(),
             taints: vec![],
             capacity: Resources {

@@ -16,8 +16,8 @@ use crate::forecast::Method;
 mod status;
 
 pub use status::{
-    BucketStatus, GroupStatus, OverprovisioningPolicyStatus, StatusCondition, StepStatus,
-    UnplacedStatus,
+    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, StatusCondition,
+    StepStatus, UnplacedStatus,
 };
 
 /// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.

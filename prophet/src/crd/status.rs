@@ -27,6 +27,8 @@ pub struct OverprovisioningPolicyStatus {
     /// Pods that fit in no bucket, by their requests and the reason. The twenty entries with the
     /// most pods.
     pub unplaced: Vec<UnplacedStatus>,
+    /// What is known of the nodes of each group, also while the group has none.
+    pub nodes: Vec<NodesStatus>,
 }
 
 /// A condition, with the fields of `metav1.Condition`.
@@ -111,6 +113,32 @@ pub struct GroupStatus {
     /// The assumed launch latency in seconds: the 90 % quantile of recent launches, or the
     /// controller's setting before the first launch.
     pub launch_seconds: u64,
+}
+
+/// What is known of the nodes of one group from those that it has or had. The controller reads it
+/// after a restart, because other values would replace all placeholders of the group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodesStatus {
+    /// The name of the group.
+    pub group: String,
+    /// The instance type of the nodes.
+    pub instance_type: String,
+    /// The allocatable resources of a node before DaemonSets, such as `cpu_millis` and
+    /// `memory_bytes`. Resources without a limit are absent.
+    pub size: BTreeMap<String, u64>,
+    /// The names of the other resources of the nodes.
+    pub devices: Vec<String>,
+    /// The labels of the nodes by which pods select them and that the source of the group does not
+    /// have.
+    pub labels: BTreeMap<String, String>,
+    /// The taints of the nodes, such as `team=a:NoSchedule`. Absent if the source of the group
+    /// describes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taints: Option<Vec<String>>,
+    /// The DaemonSets, as NAMESPACE/NAME, that run on the nodes because of labels that the source
+    /// of the group does not have.
+    pub daemon_sets: Vec<String>,
 }
 
 /// Pods with equal requests that fit in no bucket.

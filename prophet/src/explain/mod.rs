@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! status.rs     a policy's status, with its conditions
+//! nodes.rs      what is known of the nodes of groups, in a status and back
 //! events.rs     Kubernetes Events on a policy
 //! metrics.rs    metrics for Prometheus
 //! view.rs       the dashboard's view of a turn
@@ -13,6 +14,7 @@
 mod events;
 #[cfg(feature = "serve")]
 mod metrics;
+mod nodes;
 mod reaction;
 mod status;
 mod view;
@@ -28,6 +30,7 @@ use serde_json::json;
 use self::events::Events;
 #[cfg(feature = "serve")]
 pub use self::metrics::Metrics;
+pub use self::nodes::recalled;
 pub use self::reaction::Reaction;
 pub use self::status::{shape_text, status};
 use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};

@@ -6,6 +6,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::{Resource, Shape, Unplaced};
 use placeholders::Prices;
 
+use super::nodes::nodes;
 use crate::control::Turn;
 use crate::crd::{
     BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
@@ -38,6 +39,10 @@ pub fn status(
         placeholders: sum(|bucket| bucket.placeholders),
         held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
         unplaced: unplaced(outcome),
+        nodes: match &outcome.offers {
+            Some(offers) => nodes(&outcome.known, offers),
+            None => before.nodes.clone(),
+        },
         buckets,
     }
 }

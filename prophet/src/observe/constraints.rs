@@ -78,6 +78,22 @@ impl Constraints {
                     || tolerations.iter().any(|t| tolerates(t, taint))
             })
     }
+
+    /// Whether a pod with these constraints could run on a node that has these labels, further
+    /// labels that are unknown, and unknown taints.
+    pub fn could_admit(&self, labels: &BTreeMap<String, String>) -> bool {
+        let Self { selector, terms, .. } = self;
+        let could = |requirement: &Requirement| {
+            !labels.contains_key(&requirement.key) || meets(requirement, labels)
+        };
+        let could_hold = |term: &NodeSelectorTerm| {
+            term.match_fields.is_empty()
+                && !term.match_expressions.is_empty()
+                && term.match_expressions.iter().all(could)
+        };
+        selector.iter().all(|(key, value)| labels.get(key).is_none_or(|label| label == value))
+            && terms.as_ref().is_none_or(|terms| terms.iter().any(could_hold))
+    }
 }
 
 /// An operator that Kubernetes does not have: it matches every taint whose key begins with the
@@ -151,6 +167,29 @@ mod tests {
         });
         let spec: PodSpec = serde_json::from_str(spec).unwrap();
         assert_eq!(Constraints::of(&spec).admit(&labels, &taints), admitted, "{spec:?}");
+    }
+
+    #[test]
+    fn unknown_labels_and_taints_could_admit_a_pod() {
+        #[track_caller]
+        fn check(spec: &str, expected: bool) {
+            let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+            let spec: PodSpec = serde_json::from_str(spec).unwrap();
+            assert_eq!(Constraints::of(&spec).could_admit(&labels), expected, "{spec:?}");
+        }
+        check("{}", true);
+        check(r#"{"nodeSelector": {"team": "blue"}}"#, true);
+        check(r#"{"nodeSelector": {"team": "blue", "zone": "a"}}"#, true);
+        check(r#"{"nodeSelector": {"team": "blue", "zone": "b"}}"#, false);
+        let terms = |key: &str, operator: &str| {
+            format!(
+                r#"{{"affinity": {{"nodeAffinity": {{"requiredDuringSchedulingIgnoredDuringExecution": {{"nodeSelectorTerms": [
+                    {{"matchExpressions": [{{"key": "{key}", "operator": "{operator}", "values": ["a"]}}]}}]}}}}}}}}"#
+            )
+        };
+        check(&terms("team", "In"), true);
+        check(&terms("zone", "In"), true);
+        check(&terms("zone", "NotIn"), false);
     }
 
     fn with(more: &str) -> String {

@@ -100,6 +100,8 @@ const PREEMPTED_MAX: usize = 10_000;
 /// The pods of a DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
+    /// The DaemonSet, as NAMESPACE/NAME.
+    pub name: String,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
     /// The requests of each pod.
@@ -356,9 +358,12 @@ impl Index {
     /// Records the current state of a DaemonSet.
     pub fn apply_daemon(&mut self, daemon: &DaemonSet) {
         let spec = &daemon.spec.template.spec;
-        let known =
-            Daemon { constraints: Constraints::of_daemon(spec), requests: requests(spec).0 };
         let key = Key::of(&daemon.metadata);
+        let known = Daemon {
+            name: key.to_string(),
+            constraints: Constraints::of_daemon(spec),
+            requests: requests(spec).0,
+        };
         if self.daemons.get(&key) != Some(&known) {
             self.daemons.insert(key, known);
             self.version += 1;

@@ -20,6 +20,9 @@ pub type NodeId = u32;
 /// The properties of a node that Prophet reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
+    /// The ID of the node's instance: the last part of its provider ID, such as that of
+    /// `aws:///us-east-1a/i-0123456789abcdef0`.
+    pub instance: Option<Box<str>>,
     /// The labels of the node.
     pub labels: BTreeMap<String, String>,
     /// The taints of the node.
@@ -66,7 +69,9 @@ impl NodeFacts {
         });
         let leaving = metadata.deletion_timestamp.is_some()
             || spec.taints.iter().any(|taint| is_leaving(&taint.key));
+        let instance = spec.provider_id.as_deref().and_then(|id| id.rsplit('/').next());
         Self {
+            instance: instance.filter(|id| !id.is_empty()).map(Into::into),
             labels: metadata.labels.clone().unwrap_or_default(),
             taints: taints.collect(),
             allocatable: resources(&status.allocatable, kind.unwrap_or(AcceleratorKind::NVIDIA)),

@@ -307,6 +307,8 @@ resource!(Node, "Node", "", "v1", "nodes");
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
+    #[serde(rename = "providerID")]
+    pub provider_id: Option<String>,
     pub unschedulable: bool,
     pub taints: Vec<NodeTaint>,
 }

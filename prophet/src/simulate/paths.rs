@@ -66,6 +66,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
             pins: labels.clone(),
             labels,
             taints: vec![],
+            described: true,
             disk_known: true,
             devices: BTreeSet::new(),
         }

@@ -1,31 +1,39 @@
-//! A small stand-in for cluster-autoscaler over the real API server and the Auto Scaling API.
+//! The autoscaler of the tests, over the real API server and the emulated Auto Scaling API: the
+//! real cluster-autoscaler ([`real`]) if `PROPHET_CLUSTER_AUTOSCALER` has its path, else a small
+//! stand-in.
 //!
-//! It has the behaviour of cluster-autoscaler that affects placeholders. It shares no code with the
-//! project's simulator. A scan reads the cluster and the groups ([`observe`]), places bound and
-//! pending pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and writes the
-//! status ([`status`]). It does not implement anti-affinity between pods, topology spread, volumes,
-//! the eviction of pods to empty a node, or the balancing of similar groups.
+//! The stand-in has the behaviour of cluster-autoscaler that affects placeholders. It shares no
+//! code with the project's simulator. A scan reads the cluster and the groups ([`observe`]), places
+//! bound and pending pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and
+//! writes the status ([`status`]). It does not implement anti-affinity between pods, topology
+//! spread, volumes, the eviction of pods to empty a node, or the balancing of similar groups.
 
 mod buffers;
 mod counters;
 mod fit;
+pub mod flags;
 mod observe;
 mod place;
+mod real;
 mod scale_down;
 mod scale_up;
 mod scan;
 mod settings;
 mod status;
 
-use std::sync::{Arc, Mutex};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use anyhow::Result;
 
 use self::counters::lock;
 pub use self::counters::{Counters, Removal, ScaleUp};
+use self::real::RealAutoscaler;
 pub use self::settings::AutoscalerSettings;
 use crate::background::Background;
+use crate::cluster_autoscaler::{self, VARIABLE};
 use crate::control_plane::{ControlPlane, connect};
 use crate::moto::{self, Moto};
 use crate::wait;
@@ -35,16 +43,52 @@ use crate::wait;
 pub struct Autoscaler {
     counters: Arc<Mutex<Counters>>,
     scan_interval: Duration,
-    _background: Background,
+    _running: Running,
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "the values are kept to be dropped")]
+enum Running {
+    Real(RealAutoscaler),
+    StandIn(Background),
 }
 
 impl Autoscaler {
     /// Starts an autoscaler over all groups that [`NodeGroup`](crate::node_group::NodeGroup)
-    /// created.
+    /// created: the real one if the environment has its path, else the stand-in, with a note on
+    /// standard error.
     ///
     /// # Errors
-    /// The thread cannot be created.
+    /// The thread cannot be created, or the path is wrong.
     pub fn start(plane: &ControlPlane, moto: &Moto, settings: AutoscalerSettings) -> Result<Self> {
+        match cluster_autoscaler::program() {
+            Some(path) => Self::start_program(&path, plane, moto, &settings),
+            None => Self::start_stand_in(plane, moto, settings),
+        }
+    }
+
+    /// Starts the program at `path` as cluster-autoscaler.
+    ///
+    /// # Errors
+    /// There is no such file, or a thread cannot be created.
+    pub fn start_program(
+        path: &Path,
+        plane: &ControlPlane,
+        moto: &Moto,
+        settings: &AutoscalerSettings,
+    ) -> Result<Self> {
+        let counters = Arc::new(Mutex::new(Counters::default()));
+        let real = RealAutoscaler::start(path, plane, moto, settings, &counters)?;
+        let scan_interval = settings.scan_interval;
+        Ok(Self { counters, scan_interval, _running: Running::Real(real) })
+    }
+
+    fn start_stand_in(
+        plane: &ControlPlane,
+        moto: &Moto,
+        settings: AutoscalerSettings,
+    ) -> Result<Self> {
+        note_stand_in();
         let counters = Arc::new(Mutex::new(Counters::default()));
         let (kubeconfig, endpoint, shared) =
             (plane.kubeconfig(), moto.endpoint().to_owned(), Arc::clone(&counters));
@@ -56,7 +100,8 @@ impl Autoscaler {
                 Err(error) => lock(&shared).errors.push(format!("{error:#}")),
             }
         };
-        Ok(Self { counters, scan_interval, _background: Background::start("autoscaler", work)? })
+        let running = Running::StandIn(Background::start("autoscaler", work)?);
+        Ok(Self { counters, scan_interval, _running: running })
     }
 
     /// All actions so far.
@@ -76,4 +121,16 @@ impl Autoscaler {
         let what = format!("{scans} scans of the autoscaler");
         wait::until_true(&what, deadline, async || Ok(self.counters().scans >= wanted)).await
     }
+}
+
+/// Writes, once in a process, that the tests use the stand-in.
+fn note_stand_in() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let note = format!(
+            "note: {VARIABLE} is not set, so these tests use a stand-in for cluster-autoscaler\n"
+        );
+        // Written directly, because the output of a test that passes is not shown.
+        let _ = std::io::stderr().write_all(note.as_bytes());
+    });
 }

@@ -7,6 +7,7 @@ use aws_sdk_autoscaling::types::{
 };
 use aws_sdk_ec2::types::builders::RequestLaunchTemplateDataBuilder;
 use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+use serde_json::json;
 use tests::moto::Moto;
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template";
@@ -83,6 +84,20 @@ pub(crate) async fn one_of_each(moto: &Moto) {
     group(moto, "latest").launch_template(by_name("base", "$Latest")).send().await.unwrap();
     configuration(moto, "old", "m5.large", None).await;
     group(moto, "old").launch_configuration_name("old").send().await.unwrap();
+    moto.create_managed_group("main", "blue", json!({}), json!([])).await.unwrap();
+    let managed = managed_group(moto, "managed", "blue").launch_template(by_name("base", "1"));
+    managed.send().await.unwrap();
+}
+
+/// As [`group`], with the tags of a managed node group of the cluster `main`.
+pub(crate) fn managed_group(
+    moto: &Moto,
+    name: &str,
+    node_group: &str,
+) -> CreateAutoScalingGroupFluentBuilder {
+    group(moto, name)
+        .tags(tag("eks:cluster-name", "main"))
+        .tags(tag("eks:nodegroup-name", node_group))
 }
 
 /// Creates a launch configuration; for spot instances if there is a spot price.

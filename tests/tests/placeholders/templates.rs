@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tests::autoscaler::AutoscalerSettings;
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::wait;
 
-use super::world::{DEADLINE, Plan, is_bound};
+use super::world::{DEADLINE, Plan, World, is_bound};
 
 /// A policy with three placeholders of each bucket at any demand.
 const THREE: &str =
@@ -56,4 +59,57 @@ async fn a_changed_template_and_a_new_daemon_set_launch_nothing() {
     room.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
     assert!(world.autoscaler.counters().removed.is_empty(), "{}", world.details());
+}
+
+/// A DaemonSet that requests half a core of the nodes with a label that only node feature discovery
+/// sets.
+const DRIVER: &str =
+    "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: driver, namespace: kube-system}, spec: {
+    selector: {matchLabels: {app: driver}}, template: {metadata: {labels: {app: driver}}, spec: {
+        nodeSelector: {feature.node.kubernetes.io/device: 'true'}, containers: [
+            {name: driver, image: busybox, resources: {requests: {cpu: 500m, memory: 256Mi}}}]}}}}";
+
+/// The CPU that the placeholders request, by their only ReplicaSet.
+async fn requested(world: &World) -> Option<String> {
+    let sets = world.sets().await.unwrap();
+    let [set] = sets.as_slice() else { return None };
+    let template = set.spec.as_ref()?.template.as_ref()?.spec.as_ref()?;
+    let requests = template.containers.first()?.resources.as_ref()?.requests.as_ref()?;
+    Some(requests["cpu"].0.clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_without_a_history_remembers_the_daemon_sets_of_a_group_without_nodes() {
+    let plan = Plan { before: vec![DRIVER], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let one =
+        "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
+    let mut world = plan.start(&policy("batch", one)).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(requested(&world).await.as_deref(), Some("3910m"), "{}", world.details());
+
+    let node = world.nodes().await[0].name_any();
+    let nodes: Api<Node> = Api::all(world.plane.client());
+    let label = json!({"metadata": {"labels": {"feature.node.kubernetes.io/device": "true"}}});
+    nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+    let smaller = async |world: &World| {
+        let what = "placeholders that leave room for the driver";
+        let waited = wait::until_true(what, DEADLINE, async || {
+            Ok(requested(world).await.as_deref() == Some("3410m"))
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    };
+    smaller(&world).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+
+    world.patch_policy("batch", json!({"mode": "Observe"})).await;
+    world.wait_for_nodes(0).await;
+    world.prophet.take().unwrap().stop().await.unwrap();
+    world.start_controller(&[]).await;
+    world.patch_policy("batch", json!({"mode": "Act"})).await;
+    wait::until_true("placeholders", DEADLINE, async || Ok(requested(&world).await.is_some()))
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    assert_eq!(requested(&world).await.as_deref(), Some("3410m"), "{}", world.details());
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(requested(&world).await.as_deref(), Some("3410m"), "{}", world.details());
 }

@@ -12,6 +12,7 @@ use aws_sdk_ec2::error::ProvideErrorMetadata;
 use aws_sdk_ec2::types::Filter;
 
 use super::discovery::Discovery;
+use super::eks::{Description, Eks, ManagedGroup, NODE_GROUP};
 use super::hardware::Hardware;
 use super::launch::{Configuration, InstanceTemplate, TemplateKey};
 
@@ -21,7 +22,7 @@ pub(super) const TEMPLATES: &str = "ec2:DescribeLaunchTemplateVersions";
 pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
 
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 4] = [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES];
+pub const ACTIONS: [&str; 5] = [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES, NODE_GROUP];
 
 /// The most attempts of one call. The SDK retries throttled calls and other transient errors after
 /// at most 1, 2 and 4 seconds. After that the next refresh calls again.
@@ -64,9 +65,10 @@ pub enum AwsError {
     },
 }
 
-/// Clients of the two AWS services that Prophet reads: EC2 Auto Scaling and EC2.
+/// Clients of the AWS services that Prophet reads: EC2 Auto Scaling, EC2 and EKS.
 #[derive(Clone, Debug)]
 pub struct Clients {
+    eks: Eks,
     autoscaling: aws_sdk_autoscaling::Client,
     ec2: aws_sdk_ec2::Client,
 }
@@ -98,6 +100,7 @@ impl Clients {
             .timeout_config(timeouts)
             .build();
         Self {
+            eks: Eks::new(config, CONNECT_TIMEOUT),
             autoscaling: aws_sdk_autoscaling::Client::new(&patient),
             ec2: aws_sdk_ec2::Client::new(&patient),
         }
@@ -116,6 +119,14 @@ impl Clients {
             self.autoscaling.describe_auto_scaling_groups().set_filters(Some(discovery.filters()));
         let pages = call.into_paginator().page_size(PAGE).items().send();
         pages.try_collect().await.map_err(failed(GROUPS))
+    }
+
+    /// Reads the labels and taints of a managed node group.
+    ///
+    /// # Errors
+    /// The reason in words.
+    pub(super) async fn managed(&self, group: &ManagedGroup) -> Result<Description, String> {
+        self.eks.describe(group).await
     }
 
     /// Reads one version of a launch template. Returns `None` if AWS does not have it.

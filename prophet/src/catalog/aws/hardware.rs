@@ -6,6 +6,9 @@ use aws_sdk_ec2::types::{
 };
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
 
+use crate::catalog::file::InstanceTypeEntry;
+use crate::catalog::table;
+
 const MIB: u64 = 1 << 20;
 
 /// EKS's limit of pods on a node of up to 30 vCPUs.
@@ -67,6 +70,22 @@ impl Hardware {
             accelerator_kind: AcceleratorKind::new(accelerators.1),
             unknown_maker,
         }
+    }
+
+    /// The resources of an instance type by Prophet's own table, all of whose types have Intel or
+    /// AMD processors and, if they have accelerators, NVIDIA's.
+    pub(super) fn of_table(instance_type: &str) -> Option<Self> {
+        let InstanceTypeEntry { accelerators, cpu_millis, memory_bytes, pods, .. } =
+            table::instance_type(instance_type)?;
+        Some(Self {
+            architecture: Some("amd64"),
+            vcpus: cpu_millis? / 1_000,
+            memory_bytes: memory_bytes?,
+            pods: pods?,
+            accelerators: accelerators.unwrap_or(0),
+            accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
+            unknown_maker: None,
+        })
     }
 
     /// The capacity of a node, with at most `vcpus_max` vCPUs.

@@ -6,6 +6,7 @@
 //! launch.rs       a group's instances: launch template, launch configuration, mixed instances
 //! hardware.rs     the resources of an instance type
 //! tags.rs         node-template tags
+//! eks.rs          labels and taints of EKS managed node groups
 //! node_group.rs   builds a group of nodes from all of these
 //! problem.rs      problems of a group
 //! found.rs        the result of a refresh
@@ -17,6 +18,7 @@
 
 mod calls;
 mod discovery;
+mod eks;
 mod found;
 mod hardware;
 mod launch;
@@ -35,6 +37,7 @@ pub use self::discovery::{Discovery, DiscoveryFault};
 pub use self::found::Found;
 pub use self::problem::{GroupFault, GroupProblem};
 
+use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
 
@@ -45,6 +48,15 @@ pub const DEADLINE: Duration = Duration::from_secs(45);
 /// Concurrent reads of launch templates: four, because AWS allows an account 20 sustained reads per
 /// second, and a call takes about 200 ms.
 const TEMPLATES_AT_ONCE: usize = 4;
+
+/// How many refreshes a description of a managed node group stays in use: ten, because its labels
+/// and taints seldom change and EKS limits the rate of its calls.
+const DESCRIBED_REFRESHES: u32 = 10;
+
+/// Concurrent calls of EKS, and the time limit of all of them in a refresh: 15 seconds, so that an
+/// unreachable endpoint of EKS, as in a network without internet, leaves time for the other calls.
+const MANAGED_AT_ONCE: usize = 4;
+const MANAGED_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Reads Auto Scaling groups, and caches what cannot change.
 #[derive(Debug)]
@@ -59,7 +71,12 @@ pub struct AwsCatalog {
     /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
     /// `$Default` are read at every refresh.
     templates: BTreeMap<TemplateKey, InstanceTemplate>,
+    /// The managed node groups that were read, each with the number of refreshes since then.
+    managed: BTreeMap<ManagedGroup, (u32, Managed)>,
 }
+
+/// The description of a managed node group, or why it could not be read.
+type Managed = Result<Description, String>;
 
 impl AwsCatalog {
     /// Creates a catalog of the groups that have the tags of `discovery`.
@@ -72,6 +89,7 @@ impl AwsCatalog {
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
+            managed: BTreeMap::new(),
         }
     }
 
@@ -106,9 +124,14 @@ impl AwsCatalog {
             specs.flat_map(|launch| launch.other_types.iter().chain([&launch.instance_type]));
         self.read_hardware(types.cloned().collect()).await?;
 
+        self.read_managed(launches.iter().filter_map(|(group, _)| managed(group)).collect()).await;
+
         let mut found = Found::default();
         for (group, launch) in launches {
-            node_group::add(&mut found, &group, launch, &self.hardware, self.clients.region());
+            let description = managed(&group).and_then(|managed| self.managed.get(&managed));
+            let description = description.map(|(_, description)| description);
+            let region = self.clients.region();
+            node_group::add(&mut found, &group, launch, description, &self.hardware, region);
         }
         Ok(found)
     }
@@ -132,10 +155,50 @@ impl AwsCatalog {
         self.clients.configurations(wanted.into_iter().collect()).await
     }
 
+    /// Reads descriptions that are missing or old. A failure affects only the groups that it names,
+    /// because live nodes and tags may describe them, too.
+    async fn read_managed(&mut self, wanted: BTreeSet<ManagedGroup>) {
+        self.managed.retain(|group, _| wanted.contains(group));
+        for (age, _) in self.managed.values_mut() {
+            *age += 1;
+        }
+        let is_fresh = |group: &ManagedGroup| {
+            let known = self.managed.get(group);
+            known.is_some_and(|(age, read)| read.is_ok() && *age < DESCRIBED_REFRESHES)
+        };
+        let missing: Vec<_> = wanted.into_iter().filter(|group| !is_fresh(group)).collect();
+        let clients = &self.clients;
+        let read = |group: ManagedGroup| async move { (clients.managed(&group).await, group) };
+        let mut reads = stream::iter(missing.clone()).map(read).buffer_unordered(MANAGED_AT_ONCE);
+        let (mut answers, deadline) = (Vec::new(), tokio::time::Instant::now() + MANAGED_DEADLINE);
+        while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, reads.next()).await {
+            answers.push(answer);
+        }
+        drop(reads);
+        for (read, group) in answers {
+            // After a failure, the last description stays in use.
+            let known = self.managed.get(&group);
+            if read.is_ok() || known.is_none_or(|(_, known)| known.is_err()) {
+                self.managed.insert(group, (0, read));
+            }
+        }
+        for group in missing {
+            let late = || (0, Err(format!("no time left after {MANAGED_DEADLINE:?}")));
+            self.managed.entry(group).or_insert_with(late);
+        }
+    }
+
     async fn read_hardware(&mut self, wanted: BTreeSet<String>) -> Result<(), AwsError> {
         self.calling = calls::TYPES;
         let missing = wanted.into_iter().filter(|name| !self.hardware.contains_key(name)).collect();
         self.hardware.extend(self.clients.hardware(missing).await?);
         Ok(())
     }
+}
+
+/// The managed node group of an Auto Scaling group, if it has one.
+fn managed(group: &AutoScalingGroup) -> Option<ManagedGroup> {
+    ManagedGroup::of(
+        group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default()))),
+    )
 }

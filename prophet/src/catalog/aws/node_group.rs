@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 use embedder::Resources;
 
+use super::eks::Description;
 use super::found::Found;
 use super::hardware::Hardware;
 use super::launch::LaunchSpec;
@@ -17,11 +18,13 @@ pub(super) fn add(
     found: &mut Found,
     group: &AutoScalingGroup,
     launch: Result<LaunchSpec, GroupFault>,
+    managed: Option<&Result<Description, String>>,
     hardware: &BTreeMap<String, Hardware>,
     region: Option<&str>,
 ) {
     let name = group.auto_scaling_group_name().unwrap_or_default();
-    let faults = match launch.and_then(|launch| node_group(name, group, launch, hardware, region)) {
+    let made = launch.and_then(|launch| node_group(name, group, launch, managed, hardware, region));
+    let faults = match made {
         Ok((group, faults)) => {
             found.groups.push(group);
             faults
@@ -37,6 +40,7 @@ fn node_group(
     name: &str,
     group: &AutoScalingGroup,
     launch: LaunchSpec,
+    managed: Option<&Result<Description, String>>,
     hardware: &BTreeMap<String, Hardware>,
     region: Option<&str>,
 ) -> Result<(NodeGroup, Vec<GroupFault>), GroupFault> {
@@ -48,9 +52,14 @@ fn node_group(
         launch;
     let mut faults = launch.faults;
     let known = hardware;
-    let Some(hardware) = known.get(&instance_type) else {
+    let of_table = known.get(&instance_type).is_none().then(|| Hardware::of_table(&instance_type));
+    let Some(hardware) = known.get(&instance_type).or(of_table.as_ref().and_then(Option::as_ref))
+    else {
         return Err(GroupFault::UnknownInstanceType(instance_type));
     };
+    if of_table.is_some() {
+        faults.push(GroupFault::TypeFromTable(instance_type.clone()));
+    }
     let (same_size, other_sizes): (Vec<String>, Vec<String>) = other_types
         .into_iter()
         .partition(|name| known.get(name).is_some_and(|other| other.is_like(hardware)));
@@ -75,6 +84,18 @@ fn node_group(
     let tags =
         group.tags().iter().filter_map(|tag| Some((tag.key()?, tag.value().unwrap_or_default())));
     let template = NodeTemplate::of(tags);
+    let of_tags = !template.labels.is_empty() || !template.taints.is_empty();
+    let mut taints = template.taints;
+    match managed {
+        Some(Ok(description)) => {
+            labels.extend(description.labels.clone());
+            taints.extend(description.taints.iter().cloned());
+            taints.sort();
+            taints.dedup();
+        }
+        Some(Err(error)) if !of_tags => faults.push(GroupFault::Undescribed(error.clone())),
+        Some(Err(_)) | None => {}
+    }
     labels.extend(template.labels);
     faults.extend(template.faults);
 
@@ -94,8 +115,14 @@ fn node_group(
         min,
         max,
         desired,
+        instances: group
+            .instances()
+            .iter()
+            .filter_map(|instance| instance.instance_id().map(Into::into))
+            .collect(),
+        described: of_tags || matches!(managed, Some(Ok(_))),
         labels,
-        taints: template.taints,
+        taints,
         capacity,
         accelerator_kind: hardware.accelerator_kind.clone(),
         resources: template.resources,

@@ -39,6 +39,15 @@ pub enum GroupFault {
     /// AWS does not list the group's instance type in this region.
     #[error("instance type {0} is unknown in this region")]
     UnknownInstanceType(String),
+    /// AWS does not list the group's instance type, so its size is from Prophet's own table.
+    #[error("instance type {0} is not listed in this region, so its size is from Prophet's table")]
+    TypeFromTable(String),
+    /// The group is an EKS managed node group without node-template tags, and EKS did not describe
+    /// it.
+    #[error(
+        "EKS does not describe the labels and taints of its nodes ({0}), and no tag does, so pods that need them do not count for it until it has a node"
+    )]
+    Undescribed(String),
     /// The group cannot launch instances, so its maximum is its present number of instances.
     #[error("its process Launch is suspended, so it cannot grow")]
     LaunchSuspended,
@@ -74,6 +83,8 @@ impl GroupFault {
             Self::LaunchTemplateGone { .. } => "launch_template_gone",
             Self::LaunchConfigurationGone(_) => "launch_configuration_gone",
             Self::UnknownInstanceType(_) => "unknown_instance_type",
+            Self::TypeFromTable(_) => "type_from_table",
+            Self::Undescribed(_) => "undescribed",
             Self::LaunchSuspended => "launch_suspended",
             Self::MixedInstanceTypes(_) => "mixed_instance_types",
             Self::PartlySpot => "partly_spot",
@@ -92,7 +103,9 @@ impl GroupFault {
             | Self::LaunchTemplateGone { .. }
             | Self::LaunchConfigurationGone(_)
             | Self::UnknownInstanceType(_) => true,
-            Self::LaunchSuspended
+            Self::TypeFromTable(_)
+            | Self::Undescribed(_)
+            | Self::LaunchSuspended
             | Self::MixedInstanceTypes(_)
             | Self::PartlySpot
             | Self::UnknownAccelerator(_)

@@ -1,9 +1,12 @@
 //! Tests of the buckets that live nodes and groups give: one row is one set of nodes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::super::live_groups;
-use super::{Comparison, NodeGroup, Offers, Sizes, offers};
+use super::super::{Known, OtherTypes, joined, live_groups};
+use super::{Comparison, Daemon, NodeGroup, Offers, Sizes, offers};
 use crate::observe::Index;
 
 const LABEL: &str = "placement-group";
@@ -143,7 +146,7 @@ fn a_bucket_offers_the_devices_of_its_nodes_and_of_its_former_nodes() {
     let mut node = gpu_node("n0", 8, 8);
     node["status"]["allocatable"]["vpc.amazonaws.com/efa"] = json!("4");
     node["status"]["allocatable"]["hugepages-2Mi"] = json!("0");
-    let expected = std::collections::BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]);
+    let expected = BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]);
     assert_eq!(of_nodes(&[node], &mut sizes).groups[0][0].devices, expected);
     // The device plugin of a new node has not started yet.
     assert_eq!(of_nodes(&[gpu_node("n1", 8, 8)], &mut sizes).groups[0][0].devices, expected);
@@ -237,4 +240,174 @@ fn groups_that_only_taints_distinguish_are_reported() {
     let nodes = [marked("n0", &["a=1"], &[]), marked("n1", &["a=2"], &["web:NoSchedule"])];
     let offers = of_nodes(&nodes, &mut Sizes::new());
     assert!(offers.problems.is_empty(), "{:?}", offers.problems);
+}
+
+/// An Auto Scaling group of m5.xlarge without tags, of these instances.
+fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
+    let labels = [("node.kubernetes.io/instance-type".to_owned(), "m5.xlarge".to_owned())];
+    NodeGroup {
+        name: name.into(),
+        instance_type: "m5.xlarge".into(),
+        other_types: OtherTypes::None,
+        capacity_type: CapacityType::OnDemand,
+        placement_group: None,
+        zone: None,
+        min: 0,
+        max: 9,
+        desired: 0,
+        instances: instances.iter().map(ToString::to_string).collect(),
+        described,
+        labels: labels.into(),
+        taints: vec![],
+        capacity: Resources {
+            accelerators: 0,
+            cpu_millis: 4_000,
+            memory_bytes: 16 << 30,
+            ephemeral_bytes: UNLIMITED,
+            pods: 58,
+        },
+        accelerator_kind: AcceleratorKind::default(),
+        resources: BTreeMap::new(),
+        estimate: None,
+        hourly: None,
+    }
+}
+
+/// A ready node of m5.xlarge on an instance, with labels and taints as kubectl prints them.
+fn instance(id: &str, labels: &[&str], taints: &[&str]) -> Value {
+    let mut node = marked(id, labels, taints);
+    node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m5.xlarge");
+    node["spec"]["providerID"] = json!(format!("aws:///us-east-1a/{id}"));
+    node["status"]["allocatable"] = json!({"cpu": "3900m", "memory": "14Gi", "pods": "58"});
+    node["status"]["capacity"] = json!({"cpu": "4", "memory": "16Gi", "pods": "58"});
+    node
+}
+
+/// Checks the labels that pods select and the taints of the groups `a` and `b` of the instances
+/// `i-a` and `i-b`, after each of these sets of nodes, where pods select nodes by `team`.
+#[track_caller]
+fn check_joined(described: bool, steps: &[(&[Value], [&str; 2])]) {
+    let mut sizes = Sizes::new();
+    for (nodes, expected) in steps {
+        let index = index(nodes);
+        let groups = vec![group("a", &["i-a", "i-a2"], described), group("b", &["i-b"], described)];
+        let groups = with_comparison(&["team"], |comparison| {
+            joined(groups, index.nodes(), comparison, &mut sizes)
+        });
+        let text = groups.iter().map(|group| {
+            let labels = group.labels.iter().filter(|(key, _)| !key.contains("instance-type"));
+            let labels = labels.map(|(key, value)| format!("{key}={value}"));
+            let all: Vec<String> =
+                labels.chain(group.taints.iter().map(ToString::to_string)).collect();
+            if group.described { all.join(" ") } else { format!("{}?", all.join(" ")) }
+        });
+        assert_eq!(text.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn a_group_has_the_labels_and_taints_of_its_live_and_former_nodes() {
+    let blue = instance("i-a", &["team=blue", "kernel=6", LABELLED], &["web:NoSchedule"]);
+    let red = instance("i-b", &["team=red", "eks.amazonaws.com/capacityType=SPOT"], &[]);
+    let spot = "eks.amazonaws.com/capacityType=SPOT team=red";
+    let first = "placement-group=x team=blue web:NoSchedule";
+    check_joined(
+        false,
+        &[
+            (&[], ["?", "?"]),
+            // The label that no pod selects is left out.
+            (std::slice::from_ref(&blue), [first, "?"]),
+            (std::slice::from_ref(&red), [first, spot]),
+            (&[], [first, spot]),
+            // A node that has just joined lacks a label, and a taint that only one node has belongs
+            // to the node.
+            (
+                &[blue.clone(), instance("i-a2", &[LABELLED], &["busy:NoSchedule"])],
+                ["placement-group=x team=blue", spot],
+            ),
+            (&[blue.clone(), instance("i-a2", &["team=green"], &[])], ["placement-group=x", spot]),
+        ],
+    );
+    // The taints of a described group are those of its source.
+    let red = instance("i-a", &["team=red"], &["web:NoSchedule"]);
+    check_joined(true, &[(&[red], ["team=red", ""]), (&[], ["team=red", ""])]);
+    // Nodes that are set up or removed, and nodes of other instances, show nothing.
+    let startup = instance("i-a", &[], &["ebs.csi.aws.com/agent-not-ready:NoSchedule"]);
+    let leaving = instance("i-b", &["team=red"], &["ToBeDeletedByClusterAutoscaler:NoSchedule"]);
+    let other = instance("i-c", &["team=red"], &[]);
+    check_joined(false, &[(&[startup, leaving, other], ["", "?"])]);
+}
+
+const LABELLED: &str = "placement-group=x";
+
+#[test]
+fn nodes_of_another_instance_type_are_forgotten() {
+    let old = Known {
+        instance_type: "m5.large".into(),
+        labels: [("team".to_owned(), "blue".to_owned())].into(),
+        ..Known::default()
+    };
+    let mut sizes = Sizes::from([("a".to_owned(), old)]);
+    let index = index(&[]);
+    let groups = with_comparison(&["team"], |comparison| {
+        joined(vec![group("a", &[], true)], index.nodes(), comparison, &mut sizes)
+    });
+    assert!(!groups[0].labels.contains_key("team"));
+}
+
+/// A DaemonSet that requests half a core of the nodes with this label.
+fn daemon(name: &str, selector: &str) -> Value {
+    let (key, value) = selector.split_once('=').unwrap();
+    json!({
+        "metadata": {"namespace": "kube-system", "name": name},
+        "spec": {"template": {"spec": {
+            "nodeSelector": {key: value},
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "500m"}}}],
+        }}},
+    })
+}
+
+/// Checks the CPU of the bucket of one group after each of these sets of nodes.
+#[track_caller]
+fn check_daemons(daemons: &[Value], sizes: &mut Sizes, steps: &[(&[Value], u64)]) {
+    for (nodes, expected) in steps {
+        let mut index = index(nodes);
+        for daemon in daemons {
+            index.apply_daemon(&serde_json::from_value(daemon.clone()).unwrap());
+        }
+        let daemons: Vec<Daemon> = index.daemons().cloned().collect();
+        let made = with_comparison(&[], |comparison| {
+            let groups = vec![group("a", &["i-a", "i-a2"], true)];
+            let groups = joined(groups, index.nodes(), comparison, sizes);
+            offers(&groups, index.nodes(), &daemons, comparison, sizes).unwrap()
+        });
+        assert_eq!(made.catalog.buckets()[0].allocatable.cpu_millis, *expected);
+    }
+}
+
+#[test]
+fn a_daemon_set_of_labels_that_only_nodes_have_counts_also_at_zero_nodes() {
+    let (gpu, plain) = (instance("i-a", &["nfd/gpu=true"], &[]), instance("i-a2", &[], &[]));
+    let driver = daemon("driver", "nfd/gpu=true");
+    let mut sizes = Sizes::new();
+    // Without a node, the size is the capacity of the type less the kubelet's reservation.
+    check_daemons(std::slice::from_ref(&driver), &mut sizes, &[(&[], 3_920)]);
+    let gone: &[Value] = &[];
+    check_daemons(
+        std::slice::from_ref(&driver),
+        &mut sizes,
+        &[
+            (std::slice::from_ref(&plain), 3_900),
+            (&[plain.clone(), gpu], 3_400),
+            (gone, 3_400),
+            // The label of a node that has just joined comes later.
+            (std::slice::from_ref(&plain), 3_400),
+        ],
+    );
+    // Another request counts at once, and a DaemonSet that is deleted no longer counts.
+    let mut larger = driver;
+    larger["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+        json!("1");
+    check_daemons(&[larger], &mut sizes, &[(gone, 2_900)]);
+    check_daemons(&[daemon("other", "nfd/fpga=true")], &mut sizes, &[(gone, 3_900)]);
 }

@@ -36,6 +36,7 @@ fn offers() -> Arc<Offers> {
         pins: labels.clone(),
         labels,
         taints: vec![],
+        described: true,
         disk_known: true,
         devices: BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]),
     };
@@ -94,6 +95,11 @@ fn index(nodes: &[Value], pods: &[Value]) -> Index {
 
 /// What a policy sees that selects the namespace `jobs`.
 fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
+    seen_of(&offers(), nodes, pods)
+}
+
+/// The same, with these offers.
+fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
     let workloads = Workloads {
         namespaces: vec!["jobs".into()],
         priority_min: i32::MIN,
@@ -104,7 +110,7 @@ fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
     let set = Key { namespace: "prophet".into(), name: "set".into() };
     let places = BTreeMap::from([(set, (0, 0))]);
     let index = index(nodes, pods);
-    View::default().gather(&index, &offers(), &workloads, &places, &|_, _| false, (0, 0))
+    View::default().gather(&index, offers, &workloads, &places, &|_, _| false, (0, 0))
 }
 
 /// Checks whether a placeholder on a node counts.
@@ -174,6 +180,28 @@ fn a_pod_that_needs_a_device_that_no_bucket_offers_is_unplaced() {
     // A pod that fits nowhere in any case keeps its reason.
     let elsewhere = json!({"nodeSelector": {"zone": "moon"}});
     check_device("example.com/fpga", &elsewhere, Err("no_bucket_admits"));
+}
+
+/// Checks why a pending pod with this node selector fits nowhere, where no source describes the
+/// labels and taints of the only group.
+#[track_caller]
+fn check_undescribed(selector: &Value, cpu: &str, expected: &str) {
+    let mut pod = pod("a", "jobs", "");
+    pod["spec"]["nodeSelector"] = selector.clone();
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(cpu);
+    let mut offers = Arc::unwrap_or_clone(offers());
+    offers.groups[0][0].described = false;
+    let seen = seen_of(&Arc::new(offers), &[], &[pod]);
+    let reason = seen.unfit.first().map(|(_, _, why)| why.label());
+    assert_eq!(reason.as_deref(), Some(expected));
+}
+
+#[test]
+fn a_pod_that_a_group_of_unknown_labels_may_admit_names_the_group() {
+    check_undescribed(&json!({"team": "blue"}), "1", "labels_unknown_of: a");
+    // The group has another value, or is too small.
+    check_undescribed(&json!({INSTANCE_TYPE_LABEL: "m5.large"}), "1", "no_bucket_admits");
+    check_undescribed(&json!({"team": "blue"}), "5", "no_bucket_admits");
 }
 
 /// Checks whether a pending pod with `more` in its spec counts as demand. Otherwise it is held back

@@ -1,0 +1,28 @@
+//! Requests over plain HTTP on loopback.
+
+use anyhow::Result;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The whole response to a GET request, with its head.
+pub(crate) async fn get(port: u16, path: &str) -> Result<String> {
+    send(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+        .await
+}
+
+/// The whole response to a POST request of JSON, with its head.
+pub(crate) async fn post(port: u16, path: &str, authorization: &str, body: &str) -> Result<String> {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {authorization}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    send(port, &(head + body)).await
+}
+
+async fn send(port: u16, request: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
