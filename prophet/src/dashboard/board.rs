@@ -1,7 +1,7 @@
 //! The state of the dashboard.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use placeholders::Step;
@@ -11,8 +11,9 @@ use super::view::{BucketView, CURVES, PolicyView};
 
 /// The decisions that are kept, over all policies.
 const DECISIONS_MAX: usize = 100;
-/// The most buckets of a policy that are kept. A bucket takes about 35 kB.
-const BUCKETS_MAX: usize = 300;
+/// The most buckets that are kept, over all policies. A bucket takes about 35 kB, so all of them
+/// take 70 MB.
+const BUCKETS_MAX: usize = 2_000;
 /// The most policies that are kept.
 const POLICIES_MAX: usize = 50;
 
@@ -53,24 +54,26 @@ const BUCKET_VALUES: usize = 8;
 /// The last views, the series and the last decisions of all policies.
 pub struct Dashboard {
     pub(super) captions: Captions,
-    state: Mutex<State>,
+    /// A page is rendered from the state of a moment, without the lock, so that it does not delay
+    /// the controller.
+    state: Mutex<Arc<State>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct State {
     /// The number of changes so far.
     pub(super) version: u64,
     /// The last moment of all views, in seconds.
     pub(super) now: i64,
     pub(super) headline: String,
-    pub(super) policies: Vec<PolicyState>,
+    pub(super) policies: Vec<Arc<PolicyState>>,
     /// The last decisions, the newest first.
-    pub(super) decisions: VecDeque<Decision>,
+    pub(super) decisions: VecDeque<Arc<Decision>>,
 }
 
 /// A policy: its last view, and its values over time.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct PolicyState {
     pub(super) view: PolicyView,
     pub(super) curves: Series<CURVES>,
@@ -107,13 +110,13 @@ impl Dashboard {
     /// demand, target and placeholders.
     pub fn recall(&self, policy: &str, time: i64, buckets: &[(&str, [u64; 3])]) {
         self.change(|state| {
-            let Some(known) = state.policy(policy) else { return };
+            let Some((known, room)) = state.policy(policy) else { return };
             for (name, [demand, target, placeholders]) in buckets {
                 let mut values = [f64::NAN; BUCKET_VALUES];
                 values[DEMAND] = *demand as f64;
                 values[TARGET] = *target as f64;
                 values[PLACEHOLDERS] = *placeholders as f64;
-                known.bucket_note(name, time, values);
+                known.bucket_note(name, time, values, room);
             }
         });
     }
@@ -124,42 +127,53 @@ impl Dashboard {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state();
-        change(&mut state);
-        state.version += 1;
+        let mut state = self.locked();
+        // Copies what a page is being rendered from, and changes the rest in place.
+        let changed = Arc::make_mut(&mut state);
+        change(changed);
+        changed.version += 1;
         self.changed.notify_all();
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    fn locked(&self) -> MutexGuard<'_, Arc<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the version is no longer `version`, at most for `time`.
-    pub(super) fn wait(&self, version: u64, time: Duration) -> MutexGuard<'_, State> {
-        let unchanged = |state: &mut State| state.version == version;
-        let waited = self.changed.wait_timeout_while(self.state(), time, unchanged);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+    /// The state of this moment.
+    pub(super) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.locked())
+    }
+
+    /// Waits until the version is no longer `version`, at most for `time`, and returns the state.
+    pub(super) fn wait(&self, version: u64, time: Duration) -> Arc<State> {
+        let unchanged = |state: &mut Arc<State>| state.version == version;
+        let waited = self.changed.wait_timeout_while(self.locked(), time, unchanged);
+        Arc::clone(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
 impl State {
-    /// The policy of this name, which is added if there is room.
-    fn policy(&mut self, name: &str) -> Option<&mut PolicyState> {
+    /// The policy of this name, which is added if there is room, and the most buckets that it may
+    /// have.
+    fn policy(&mut self, name: &str) -> Option<(&mut PolicyState, usize)> {
         let at = self.policies.iter().position(|policy| policy.view.name == name);
         if at.is_none() && self.policies.len() < POLICIES_MAX {
             let view = PolicyView { name: name.into(), ..PolicyView::default() };
-            self.policies.push(PolicyState { view, ..PolicyState::default() });
+            self.policies.push(Arc::new(PolicyState { view, ..PolicyState::default() }));
         }
-        self.policies.iter_mut().find(|policy| policy.view.name == name)
+        let others = self.policies.iter().filter(|policy| policy.view.name != name);
+        let room = BUCKETS_MAX.saturating_sub(others.map(|policy| policy.buckets.len()).sum());
+        let policy = self.policies.iter_mut().find(|policy| policy.view.name == name)?;
+        Some((Arc::make_mut(policy), room))
     }
 
     fn note(&mut self, mut view: PolicyView) {
-        view.buckets.truncate(BUCKETS_MAX);
-        let Some(policy) = self.policy(&view.name) else { return };
+        let Some((policy, room)) = self.policy(&view.name) else { return };
+        view.buckets.truncate(room);
         policy.curves.note(view.time, view.curves);
         let mut decisions = Vec::new();
         for bucket in &view.buckets {
-            policy.bucket_note(&bucket.name, view.time, values(bucket));
+            policy.bucket_note(&bucket.name, view.time, values(bucket), room);
             decisions.extend(decision(&policy.view, &view, bucket));
         }
         // Without a turn, the buckets of the last one stay.
@@ -174,17 +188,18 @@ impl State {
         policy.view = view;
         self.now = self.now.max(time);
         for decision in decisions {
-            self.decisions.push_front(decision);
+            self.decisions.push_front(Arc::new(decision));
         }
         self.decisions.truncate(DECISIONS_MAX);
     }
 }
 
 impl PolicyState {
-    fn bucket_note(&mut self, name: &str, time: i64, values: [f64; BUCKET_VALUES]) {
+    /// Adds the values of a bucket. A new bucket is left out if there are `room` buckets already.
+    fn bucket_note(&mut self, name: &str, time: i64, values: [f64; BUCKET_VALUES], room: usize) {
         if let Some(series) = self.buckets.get_mut(name) {
             series.note(time, values);
-        } else if self.buckets.len() < BUCKETS_MAX {
+        } else if self.buckets.len() < room {
             self.buckets.entry(name.into()).or_default().note(time, values);
         }
     }
@@ -260,6 +275,29 @@ mod tests {
             dashboard.note(view(60 * time, &[("small", u64::from(time % 2 == 0))]));
         }
         assert_eq!(changes(&dashboard).len(), DECISIONS_MAX);
+    }
+
+    #[test]
+    fn a_page_that_is_being_rendered_delays_no_view() {
+        let dashboard = dashboard();
+        dashboard.note(view(60, &[("small", 1)]));
+        let rendered = dashboard.state();
+        dashboard.note(view(120, &[("small", 2)]));
+        let targets = |state: &State| state.policies[0].view.buckets[0].target;
+        assert_eq!((targets(&rendered), targets(&dashboard.state())), (1, 2));
+    }
+
+    #[test]
+    fn all_policies_together_have_a_limited_number_of_buckets() {
+        let dashboard = dashboard();
+        let names: Vec<String> = (0..1_500).map(|at| format!("bucket-{at}")).collect();
+        let buckets: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        for policy in ["one", "two", "three"] {
+            dashboard.note(PolicyView { name: policy.into(), ..view(60, &buckets) });
+        }
+        let state = dashboard.state();
+        let kept: Vec<usize> = state.policies.iter().map(|policy| policy.buckets.len()).collect();
+        assert_eq!(kept, [1_500, 500, 0]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a browser selected: the policy, the bucket and the time.
 
+use std::sync::Arc;
+
 use super::board::{PolicyState, State};
 use super::series::Range;
 use super::view::BucketView;
@@ -34,10 +36,10 @@ impl Choice {
 
     /// The selected policy; by default the last one with placeholders or a forecast, or the first.
     pub(super) fn policy<'a>(&self, state: &'a State) -> Option<&'a PolicyState> {
-        let mut policies = state.policies.iter();
+        let mut policies = state.policies.iter().map(Arc::as_ref);
         let chosen =
             policies.clone().find(|policy| self.policy.as_ref() == Some(&policy.view.name));
-        let decides = |policy: &&PolicyState| {
+        let decides = |policy: &&'a PolicyState| {
             policy.view.buckets.iter().any(|bucket| bucket.band.is_some() || bucket.target > 0)
         };
         chosen.or_else(|| policies.clone().rfind(decides)).or_else(|| policies.next())

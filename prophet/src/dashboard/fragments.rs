@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use placeholders::{Reason, Step};
 
-use super::board::{Captions, Decision, PolicyState, State};
+use super::board::{Captions, Decision, State};
 use super::choice::Choice;
 use super::plots;
 use super::series::Range;
@@ -73,7 +73,7 @@ fn ranges(choice: &Choice) -> String {
 fn choices(state: &State, choice: &Choice) -> String {
     let Some(shown) = choice.policy(state) else { return String::new() };
     let mut html = String::from("<p class=\"links\"><span>Policy</span>");
-    for PolicyState { view, .. } in &state.policies {
+    for view in state.policies.iter().map(|policy| &policy.view) {
         let other = Choice { policy: Some(view.name.clone()), ..choice.clone() };
         html += &link(
             &format!("policy {}", view.name),
@@ -242,7 +242,8 @@ fn decisions(state: &State) -> String {
     }
     let head = ["time", "policy", "bucket", "placeholders", "why"];
     let mut html = format!("<table><thead><tr>{}</tr></thead><tbody>", elements("th", head));
-    for Decision { time, policy, bucket, before, after, why } in &state.decisions {
+    for decision in &state.decisions {
+        let Decision { time, policy, bucket, before, after, why } = &**decision;
         let reason = why.last().map_or("", |step| step.reason.sentence());
         let is_forecast = why.last().is_some_and(|step| step.reason == Reason::Forecast);
         let reason = if is_forecast { "forecast" } else { reason };

@@ -1,5 +1,7 @@
 //! The plots of the dashboard.
 
+use std::sync::Arc;
+
 use super::board::{BAND, Captions, DEMAND, LAUNCHING, PLACEHOLDERS, PolicyState, READY, TARGET};
 use super::series::Range;
 use super::view::BucketView;
@@ -38,11 +40,11 @@ fn plot(range: Range, now: i64, unit: &str, height: f64, floor: f64, layers: Vec
 pub(super) fn curve(
     captions: &Captions,
     at: usize,
-    policies: &[PolicyState],
+    policies: &[Arc<PolicyState>],
     range: Range,
     now: i64,
 ) -> String {
-    let layer = |(order, policy): (usize, &PolicyState)| {
+    let layer = |(order, policy): (usize, &Arc<PolicyState>)| {
         let points = policy.curves.points(range, at, now);
         Layer::new(&policy.view.name, colour(order), steps(points, now))
     };

@@ -46,7 +46,6 @@ fn events(dashboard: Arc<Dashboard>, choice: Choice) -> Events {
         let state = dashboard.wait(version, SILENCE);
         version = state.version;
         let fragments = fragments(&dashboard.captions, &state, &choice);
-        drop(state);
         let mut text = String::from(": alive\n\n");
         for (id, html) in fragments.iter().filter(|fragment| !sent.contains(*fragment)) {
             // A stream of events would also end a line at a carriage return.

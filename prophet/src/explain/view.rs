@@ -25,7 +25,9 @@ pub(super) const CAPTIONS: Captions = Captions {
 /// Returns the view of a policy after a turn.
 pub(super) fn view(key: &Key, outcome: &Outcome, now: DateTime<Utc>) -> PolicyView {
     let buckets = buckets(outcome);
-    let sum = |of: fn(&BucketView) -> u64| buckets.iter().map(of).sum::<u64>() as f64;
+    // Without a turn, as while a policy is invalid, the counts are unknown, not 0.
+    let known = |count: u64| if outcome.turn.is_some() { count as f64 } else { f64::NAN };
+    let sum = |of: fn(&BucketView) -> u64| known(buckets.iter().map(of).sum());
     let waiting: u64 = outcome.observed.cluster.pending.iter().map(|request| request.count).sum();
     let fault = |fault: &PolicyFault| FaultView {
         cause: fault.cause.label(),
@@ -36,7 +38,7 @@ pub(super) fn view(key: &Key, outcome: &Outcome, now: DateTime<Utc>) -> PolicyVi
         name: key.to_string(),
         time: now.timestamp(),
         curves: [
-            waiting as f64,
+            known(waiting),
             sum(|bucket| bucket.placeholders),
             sum(|bucket| bucket.ready),
             spent(outcome),
@@ -117,4 +119,16 @@ fn figures(outcome: &Outcome) -> Vec<Figure> {
             minutes / 60.0 * wait,
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_without_a_decision_has_no_counts() {
+        let key = Key { namespace: "a".into(), name: "b".into() };
+        let view = view(&key, &Outcome::default(), DateTime::UNIX_EPOCH);
+        assert!(view.curves.iter().all(|value| value.is_nan()), "{:?}", view.curves);
+    }
 }
