@@ -128,9 +128,9 @@ impl Control {
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };
         let outlook = forecast(&self.learners, &now);
-        let frequent = self.recorder.frequent();
+        let submitted = self.recorder.submitted();
         let moved =
-            self.fallback.moved(&moment, &outlook, &demand, frequent, policy, &self.catalog);
+            self.fallback.moved(&moment, &outlook, &demand, submitted, policy, &self.catalog);
         let (plan, steady) =
             decide(&moved, &demand, standing, &self.catalog, policy, &self.steady, *time);
         self.steady = steady;

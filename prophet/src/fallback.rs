@@ -80,14 +80,15 @@ impl<'a> Moment<'a> {
 impl Fallback {
     /// Returns the outlook to decide from.
     ///
-    /// `demand` prefers the open buckets. `frequent` has the pods so far of the most frequent
-    /// shapes; they decide which share of a spot bucket's headroom fits on demand, and where.
+    /// `demand` prefers the open buckets. `submitted` has the shapes with the number of their pods
+    /// so far; they decide which share of a spot bucket's headroom fits on demand, and where. It is
+    /// read only while a bucket is closed.
     pub(crate) fn moved<'o, 's>(
         &mut self,
         moment: &Moment<'_>,
         outlook: &'o Outlook,
         demand: &Demand,
-        frequent: impl Iterator<Item = (&'s Shape, u64)>,
+        submitted: impl Iterator<Item = (&'s Shape, u64)>,
         policy: &Policy,
         catalog: &Catalog,
     ) -> Cow<'o, Outlook> {
@@ -113,10 +114,11 @@ impl Fallback {
             nodes.insert(id, stays);
         }
         if !closed.is_empty() {
-            let shares = shares(closed, frequent, &moment.open, catalog);
+            let shares = shares(closed, submitted, &moment.open, catalog);
             for &id in closed {
                 let stays = headroom(id).min(standing.placeholders(id));
                 let away = headroom(id) - stays;
+                let gangs = std::mem::take(&mut moved.buckets[id].gangs);
                 moved.buckets[id] =
                     BucketOutlook::new(Distribution::certain(stays), Reason::GroupBackoff);
                 for (&to, share) in shares.get(&id).into_iter().flatten() {
@@ -127,6 +129,9 @@ impl Fallback {
                     )]
                     let more = (away as f64 * share).ceil() as u64;
                     raise(&mut moved.buckets[to], more, more);
+                    if moved.buckets[to].gangs.is_empty() && more > 0 {
+                        moved.buckets[to].gangs.clone_from(&gangs);
+                    }
                     let sum = nodes.entry(to).or_default();
                     *sum = sum.saturating_add(more);
                 }
@@ -175,17 +180,17 @@ fn raise(outlook: &mut BucketOutlook, more: u64, moved: u64) {
 /// For each closed bucket, the nodes of open on-demand buckets that take the place of one of its
 /// nodes.
 ///
-/// They follow from the most frequent shapes for which the closed bucket would launch nodes. Pods
-/// that only spot buckets admit move nowhere.
+/// They follow from the submitted pods for which the closed bucket would launch nodes. Pods that
+/// only spot buckets admit move nowhere.
 fn shares<'s>(
     closed: &[BucketId],
-    frequent: impl Iterator<Item = (&'s Shape, u64)>,
+    submitted: impl Iterator<Item = (&'s Shape, u64)>,
     open: &BucketSet,
     catalog: &Catalog,
 ) -> BTreeMap<BucketId, BTreeMap<BucketId, f64>> {
     let mut nodes: BTreeMap<BucketId, f64> = BTreeMap::new();
     let mut moved: BTreeMap<BucketId, BTreeMap<BucketId, f64>> = BTreeMap::new();
-    for (shape, pods) in frequent {
+    for (shape, pods) in submitted {
         let Some((from, holds)) = new_instance(shape, catalog, &BucketSet::all()) else { continue };
         if !closed.contains(&from) || pods == 0 {
             continue;
@@ -264,7 +269,9 @@ mod tests {
         let ready = [placeholders, 0];
         let moment = Moment::new(time, &cluster, &standing, &ready, &catalog);
         let forecast = |nodes| BucketOutlook::new(Distribution::certain(nodes), Reason::Forecast);
-        let outlook = Outlook { buckets: vec![forecast(6), forecast(1)] };
+        let gangs = vec![Distribution::certain(4)];
+        let spot = BucketOutlook { gangs: gangs.clone(), ..forecast(6) };
+        let outlook = Outlook { buckets: vec![spot, forecast(1)] };
         let demand = embed(&cluster, &catalog);
         let frequent = shapes.iter().map(|(shape, pods)| (shape, *pods));
         let policy = Policy::default();
@@ -272,6 +279,9 @@ mod tests {
         let found =
             [SPOT, ON_DEMAND].map(|id| (moved.buckets[id].headroom(0.5), moved.buckets[id].reason));
         assert_eq!(found, expected);
+        // The nodes of a gang move together.
+        let with_gangs = backoff && found[ON_DEMAND].1 == Reason::SpotBackoff;
+        assert_eq!(moved.buckets[ON_DEMAND].gangs == gangs, with_gangs);
     }
 
     #[test]

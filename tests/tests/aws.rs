@@ -344,15 +344,22 @@ async fn a_managed_node_group_has_the_labels_and_taints_of_eks_or_is_reported() 
     group(&moto, "own").launch_template(by_name("base", "1")).send().await.unwrap();
     let found = found(&moto).await;
     let has = "m5.large OnDemand - us-east-1a 0/0/10, 2 cpus 8 GiB 29 pods";
+    // The labels that EKS sets itself.
+    let of_eks = |name: &str| {
+        format!("eks.amazonaws.com/capacityType=ON_DEMAND, eks.amazonaws.com/nodegroup={name}")
+    };
+    let (blue, plain) = (of_eks("blue"), of_eks("plain"));
     check(
         &found,
         &[
-            &format!("blue: {has}, pool=a, team=blue, web=yes:NoSchedule"),
-            &format!("blue-tagged: {has}, pool=a, team=red, gpu=:NoExecute, web=yes:NoSchedule"),
+            &format!("blue: {has}, {blue}, pool=a, team=blue, web=yes:NoSchedule"),
+            &format!(
+                "blue-tagged: {has}, {blue}, pool=a, team=red, gpu=:NoExecute, web=yes:NoSchedule"
+            ),
             &format!("gone: {has}"),
             &format!("gone-tagged: {has}, team=red"),
             &format!("own: {has}"),
-            &format!("plain: {}", has.replace("0/0/10", "0/1/10")),
+            &format!("plain: {}, {plain}", has.replace("0/0/10", "0/1/10")),
         ],
         &[
             "undescribed: Auto Scaling group gone: EKS does not describe the labels and taints of its nodes (status 404: No node group found for name: gone.), and no tag does, so pods that need them do not count for it until it has a node",

@@ -72,6 +72,8 @@ pub(super) fn observed_daemons<'a>(
     sizes: &mut Sizes,
 ) -> BTreeSet<String> {
     let known = known(sizes, group);
+    // A DaemonSet that was deleted takes no room from others.
+    known.daemons.retain(|name| others.iter().any(|daemon| daemon.name == *name));
     for facts in nodes.filter(|facts| facts.ready && !facts.leaving).take(EXAMINED_MAX) {
         let new = others.iter().filter(|daemon| !known.daemons.contains(&daemon.name));
         let new: Vec<&Daemon> = new.copied().collect();

@@ -4,6 +4,7 @@
 //! ```text
 //! mod.rs           the loop
 //! run.rs           one policy's turn
+//! history.rs       one policy's history: reads it, and appends the line of each tick
 //! closing.rs       closes the days of the history in the background
 //! config.rs        the controller's settings
 //! settings.rs      a policy's settings, checked
@@ -38,6 +39,7 @@ mod election;
 mod finished;
 mod gather;
 mod health;
+mod history;
 mod launches;
 mod launching;
 mod remote_model;

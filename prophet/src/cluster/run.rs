@@ -1,11 +1,8 @@
 //! One policy's turn: gather the policy's view of the cluster, decide, record, write.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::Context as _;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use embedder::{
     Bucket, BucketId, CatalogError, Gang, MicroDollars, PodRequest, VirtualInstance,
     virtual_instance,
@@ -15,22 +12,19 @@ use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
-use super::closing::Closing;
 use super::config::Config;
-use super::finished::Finished;
 use super::gather::{Seen, View, by_type, place};
 use super::health::Health;
+use super::history::PolicyHistory;
 use super::launches::Launches;
 use super::launching::Launching;
-use super::retry::Retry;
 use super::settings::PolicySettings;
 use super::standing::Stands;
 use super::surroundings::Surroundings;
 use super::templates::templates;
-use super::unwritten::Unwritten;
 use super::yielding::Yield;
 use crate::account::Account;
-use crate::catalog::{Offers, Sizes, is_capacity_label, named_parts, offers};
+use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
 use crate::control::{Control, Observed};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
@@ -39,7 +33,7 @@ use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{BucketExtras, EndedLaunch, HistoryFaultKind, Journal, LaunchEnd, Line};
+use crate::record::store::LaunchEnd;
 use crate::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
@@ -51,39 +45,20 @@ pub struct PolicyController {
     sizes: Option<Sizes>,
     /// The control, and the configuration from which its forecaster was built.
     control: Option<(ForecasterConfig, Control)>,
-    journal: Option<Journal>,
+    history: PolicyHistory,
     view: View,
     launching: Launching,
     launches: Launches,
-    /// Launches that are not in the history yet.
-    unrecorded: Vec<EndedLaunch>,
-    /// Pods that ended and are not in the history yet.
-    finished: Finished,
-    /// Lines that could not be written to the history yet.
-    unwritten: Unwritten,
-    /// The parts in the names of the history's buckets. `None` until the history is read.
-    recalled_parts: Option<BTreeSet<String>>,
-    /// When the history is read again after a failure.
-    retry: Retry,
-    /// The damaged files of the history, which the last replay skipped.
-    damaged: Vec<String>,
     /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
     unlearnt: Vec<(PodClass, u64)>,
     blindness: Blindness,
     /// The placeholders that the policy had when they began to yield to waiting pods.
     stood: Option<u64>,
-    closing: Closing,
     account: Account,
 }
 
-/// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
-const RECALLED: TimeDelta = TimeDelta::days(14);
-
 /// The most refusals of placeholder pods that a status lists.
 const REFUSALS_MAX: usize = 5;
-
-/// The time limit for writing to the history. A line that is not written is tried again.
-const APPEND: Duration = Duration::from_secs(20);
 
 impl PolicyController {
     /// Seconds between the policy's ticks.
@@ -107,11 +82,11 @@ impl PolicyController {
 
     /// The parts in the names of the buckets of the history.
     pub(super) fn recalled_parts(&self) -> impl Iterator<Item = &String> {
-        self.recalled_parts.iter().flatten()
+        self.history.parts()
     }
 
-    /// Opens the history and reads what later steps need before the first turn: the names of
-    /// buckets, and launch latencies. Does nothing once that is done.
+    /// Reads from the history what later steps need before the first turn: the names of buckets,
+    /// and launch latencies. Does nothing once that is done.
     pub(super) async fn recall(
         &mut self,
         key: &Key,
@@ -120,46 +95,13 @@ impl PolicyController {
         dashboard: &Dashboard,
         now: DateTime<Utc>,
     ) {
-        if self.recalled_parts.is_none() && self.retry.error(now).is_none() {
-            let read = self.read_history(key, config, health, dashboard, now).await;
-            self.retry.note(read.err().map(|error| format!("{error:#}")), now);
+        let read = self.history.read(key, config, health, dashboard, now).await;
+        if let Some((launches, account)) = read {
+            for launch in &launches {
+                self.launches.learn(launch);
+            }
+            self.account = account;
         }
-    }
-
-    async fn read_history(
-        &mut self,
-        key: &Key,
-        config: &Config,
-        health: &Health,
-        dashboard: &Dashboard,
-        now: DateTime<Utc>,
-    ) -> anyhow::Result<()> {
-        let Some(place) = &config.data else {
-            self.recalled_parts = Some(BTreeSet::new());
-            return Ok(());
-        };
-        if self.journal.is_none() {
-            let opened = Journal::open(place.clone(), &history_name(key)).await;
-            self.journal = Some(opened.context("failed to open the history")?);
-        }
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let (mut launches, mut parts) = (Vec::new(), BTreeSet::new());
-        let (mut account, name) = (Account::default(), key.to_string());
-        let mut replay = journal.replay(Some(now - RECALLED)).await?;
-        while let Some(line) = replay.next().await? {
-            health.beat();
-            account.recall(&line);
-            dashboard.recall(&name, line.time.timestamp(), &recalled_counts(&line));
-            parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
-            launches.extend(line.launches);
-        }
-        // They are learnt once all of them are read, so that a failure does not repeat some.
-        for launch in &launches {
-            self.launches.learn(launch);
-        }
-        self.recalled_parts = Some(parts);
-        self.account = account;
-        Ok(())
     }
 
     /// The longest lead time of the policy's forecasts, in seconds.
@@ -209,15 +151,12 @@ impl PolicyController {
         outcome.offers = Some(Arc::clone(&offers));
         outcome.known = self.sizes.clone().unwrap_or_default();
 
-        if self.retry.error(now).is_none() {
+        if self.history.is_due(now) {
             let prepared = self.prepare(&settings, &offers, around, now).await;
-            self.retry.note(prepared.err().map(|error| format!("{error:#}")), now);
+            self.history.note(prepared, now);
         }
-        if let Some(error) = self.retry.error(now) {
-            outcome.fault(Cause::HistoryFailed, error);
-        }
-        for fault in &self.damaged {
-            outcome.fault(Cause::HistoryFailed, fault.clone());
+        for fault in self.history.faults(now) {
+            outcome.fault(Cause::HistoryFailed, fault);
         }
         let stands = self.observe(key, &owner.uid, &settings, &offers, around, now, &mut outcome);
         outcome.stands = stands.replicas();
@@ -239,11 +178,11 @@ impl PolicyController {
         }
         // A slow history must not delay the placeholders.
         if (writes && around.leadership.leads()) || around.config.own_history {
-            self.write_history(key, around.config, now, &mut outcome).await;
+            let control = self.control.as_ref().map(|(_, control)| control);
+            self.history.write(key, control, around.config, now, &mut outcome).await;
         } else if !writes {
             // The replica that leads records them.
-            self.unrecorded.clear();
-            self.finished.clear();
+            self.history.forget();
         }
         if !writes && around.config.own_history {
             // The status has only the faults of the replica that leads.
@@ -337,27 +276,10 @@ impl PolicyController {
         }
         let mut control =
             Control::new(config.forecaster(now), &config.catalog, settings.tick_seconds);
-        let mut recalled = 0_u64;
-        if let Some(journal) = &self.journal {
-            let mut replay = journal.replay(Some(now - RECALLED)).await?;
-            while let Some(line) = replay.next().await? {
-                around.health.beat();
-                let tick = line.recall(&config.catalog, control.shapes_mut()).tick;
-                control.recall(tick, &line.targets(&config.catalog));
-                recalled += 1;
-            }
-            let faults = &replay.report().faults;
-            for fault in faults {
-                tracing::warn!(%fault, "part of the history skipped");
-            }
-            let damaged =
-                faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
-            self.damaged = damaged.map(ToString::to_string).collect();
-        }
+        self.history.replay(&mut control, &config.catalog, around.health, now).await?;
         if let Some((_, predecessor)) = &self.control {
             control.succeed(predecessor);
         }
-        tracing::info!(recalled, "history recalled");
         self.control = Some((config, control));
         Ok(())
     }
@@ -450,7 +372,7 @@ impl PolicyController {
         });
         let arrived = self.learnable(around.arrivals, outcome.blind, missed_tick);
         let arrivals = self.arrivals(&arrived, settings, offers);
-        let gangs = if outcome.blind {
+        let gangs = if outcome.blind || missed_tick {
             Vec::new()
         } else {
             self.gangs(announced_first, around.gangs, settings, offers)
@@ -458,7 +380,7 @@ impl PolicyController {
         let starts =
             if outcome.blind { Vec::new() } else { starts(index, offers, settings, around) };
         if around.config.data.is_some() {
-            self.finished.note(around, (index, offers, workloads), &mut self.view, now);
+            self.history.finished.note(around, (index, offers, workloads), &mut self.view, now);
         }
         outcome.observed = Observed {
             time: now,
@@ -472,7 +394,7 @@ impl PolicyController {
         (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
         outcome.taken_by_other_workload =
             taken_by_others(&world, around.preempted, settings, &places);
-        self.unrecorded.extend(ended.iter().cloned());
+        self.history.ended(&ended);
         outcome.launches = ended;
         let latency = |group: &embedder::Group| {
             self.launches.latency_seconds(&group.name).unwrap_or(around.config.launch_seconds)
@@ -567,53 +489,6 @@ impl PolicyController {
             outcome.fault(Cause::Network, format!("{} is not used: {fault}", config.model));
         }
     }
-
-    /// Appends the tick's line to the history, and closes the days that are over.
-    async fn write_history(
-        &mut self,
-        key: &Key,
-        config: &Config,
-        now: DateTime<Utc>,
-        outcome: &mut Outcome,
-    ) {
-        let appended = tokio::time::timeout(APPEND, self.append_line(key, outcome));
-        let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
-        if let Err(error) = appended.await.with_context(no_response).flatten() {
-            outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
-        }
-        // Lines that wait could be written into a day while it is closed.
-        let Some(place) = config.data.as_ref().filter(|_| self.unwritten.is_empty()) else {
-            return;
-        };
-        let (name, days) = (history_name(key), config.retention_days);
-        for fault in self.closing.close(place, &name, now, days).await {
-            outcome.fault(Cause::HistoryFailed, fault);
-        }
-    }
-
-    /// Appends the tick's line to the history.
-    async fn append_line(&mut self, key: &Key, outcome: &Outcome) -> anyhow::Result<()> {
-        let (Some((_, control)), Some(turn)) = (&self.control, &outcome.turn) else {
-            return Ok(());
-        };
-        let Some(tick) = &turn.tick else { return Ok(()) };
-        let launches = std::mem::take(&mut self.unrecorded);
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let Some(offers) = &outcome.offers else { return Ok(()) };
-        let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
-            headroom: bucket.target,
-            placeholders: outcome.observed.standing.placeholders(bucket.bucket),
-        });
-        let extras: Vec<BucketExtras> = extras.collect();
-        let catalog = &offers.catalog;
-        let mut line =
-            Line::new(&history_name(key), tick, &extras, launches, catalog, control.shapes());
-        line.finished = self.finished.take();
-        line.offered = self.finished.offered(tick.time, catalog, outcome.objective);
-        self.unwritten.push(line);
-        self.unwritten.write(journal).await.context("failed to write the history")?;
-        Ok(())
-    }
 }
 
 /// Keeps the groups of standing placeholders from younger policies, and counts their cost, while
@@ -655,19 +530,6 @@ fn starts(
         Some((bucket, *starts))
     });
     in_bucket.collect()
-}
-
-/// By bucket of a line: its demand, target and placeholders.
-fn recalled_counts(line: &Line) -> Vec<(&str, [u64; 3])> {
-    let counts = line.buckets.iter().map(|(name, bucket)| {
-        (name.as_str(), [bucket.demand, bucket.headroom, bucket.placeholders])
-    });
-    counts.collect()
-}
-
-/// The policy's name in the history.
-fn history_name(key: &Key) -> String {
-    format!("{}.{}", key.namespace, key.name)
 }
 
 fn owner(key: &Key, policy: &OverprovisioningPolicy) -> Owner {

@@ -9,8 +9,9 @@ use crate::catalog::{Known, Offers, Sizes};
 use crate::crd::NodesStatus;
 use crate::observe::Taint;
 
-/// The most groups in a status, so that it stays far below the size limit of objects, 1.5 MiB.
-const GROUPS_MAX: usize = 1_000;
+/// The most bytes of JSON in a status, far below the size limit of objects, 1.5 MiB. Groups beyond
+/// it are left out, and a restart forgets what is known of them.
+const BYTES_MAX: usize = 256 << 10;
 
 /// What is known of the nodes of the groups on offer.
 pub(super) fn nodes(known: &Sizes, offers: &Offers) -> Vec<NodesStatus> {
@@ -20,7 +21,13 @@ pub(super) fn nodes(known: &Sizes, offers: &Offers) -> Vec<NodesStatus> {
         *known != Known { instance_type: known.instance_type.clone(), ..Known::default() }
     };
     let known = known.iter().filter(|(name, known)| offered.contains(name) && nonempty(known));
-    known.take(GROUPS_MAX).map(|(name, known)| of_group(name, known)).collect()
+    let mut bytes = 0_usize;
+    let fits = |status: &NodesStatus| {
+        let length = serde_json::to_string(status).map_or(BYTES_MAX, |text| text.len());
+        bytes = bytes.saturating_add(length);
+        bytes <= BYTES_MAX
+    };
+    known.map(|(name, known)| of_group(name, known)).take_while(fits).collect()
 }
 
 fn of_group(name: &str, known: &Known) -> NodesStatus {

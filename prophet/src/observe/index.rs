@@ -46,6 +46,8 @@ pub struct Index {
     arrivals: HashMap<ClassId, u64>,
     /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
     forming: BTreeMap<Key, HashMap<ClassId, u64>>,
+    /// The PodGroups that were taken. A pod that replaces one of theirs is no part of a new gang.
+    formed: BTreeSet<Key>,
     /// The numbers of workload pods that started since starts were last taken, by class and by the
     /// name of the node.
     starts: HashMap<(ClassId, Arc<str>), PodStarts>,
@@ -256,6 +258,9 @@ impl Index {
         count(&mut self.arrivals, &mut self.classes, class);
         let Some(group) = pod_group(pod) else { return };
         let group = Key { namespace: class.namespace.clone(), name: group };
+        if self.formed.contains(&group) {
+            return;
+        }
         if self.forming.len() < FORMING_MAX || self.forming.contains_key(&group) {
             count(self.forming.entry(group).or_default(), &mut self.classes, class);
         }
@@ -425,6 +430,8 @@ impl Index {
     /// arrived as start together, these pods, by class. Pods of other PodGroups are forgotten.
     pub fn take_gangs(&mut self) -> Vec<Vec<(PodClass, u64)>> {
         let mut gangs = Vec::new();
+        let mut formed = std::mem::take(&mut self.formed);
+        formed.retain(|group| self.gang_min(group).is_some());
         for (group, pods) in std::mem::take(&mut self.forming) {
             let Some(fewest) = self.gang_min(&group) else {
                 for id in pods.into_keys() {
@@ -442,7 +449,9 @@ impl Index {
                 self.classes.release(id);
             }
             gangs.push(gang);
+            formed.insert(group);
         }
+        self.formed = formed;
         gangs
     }
 

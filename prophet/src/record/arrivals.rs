@@ -56,9 +56,10 @@ impl Arrivals {
         &self.frequent
     }
 
-    /// The number of pods of a shape submitted so far.
-    pub fn total(&self, shape: ShapeId) -> u64 {
-        self.total.get(shape as usize).copied().unwrap_or(0)
+    /// The number of pods submitted so far, by shape.
+    pub fn totals(&self) -> impl Iterator<Item = (ShapeId, u64)> {
+        let some = self.total.iter().enumerate().filter(|(_, pods)| **pods > 0);
+        some.filter_map(|(shape, pods)| Some((ShapeId::try_from(shape).ok()?, *pods)))
     }
 
     /// The pods submitted since the last tick, by shape.

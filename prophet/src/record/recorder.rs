@@ -111,10 +111,9 @@ impl Recorder {
         self.arrivals.since_tick()
     }
 
-    /// The most frequent shapes, each with the number of its pods submitted so far.
-    pub fn frequent(&self) -> impl Iterator<Item = (&Shape, u64)> {
-        let frequent = self.arrivals.frequent().iter();
-        frequent.filter_map(|&id| Some((self.shapes.get(id)?, self.arrivals.total(id))))
+    /// The shapes that arrived, each with the number of its pods submitted so far.
+    pub fn submitted(&self) -> impl Iterator<Item = (&Shape, u64)> {
+        self.arrivals.totals().filter_map(|(id, pods)| Some((self.shapes.get(id)?, pods)))
     }
 
     /// For the most frequent shapes, how many more pods fit on `rooms`, the free room on occupied

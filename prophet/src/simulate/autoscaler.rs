@@ -12,7 +12,7 @@ use rand_distr::{Distribution as _, LogNormal};
 use rand_pcg::Pcg64Mcg;
 
 use super::gang_estimate::estimate_in_groups;
-use super::settings::{LaunchLatency, SimulationSettings};
+use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::replay::Queue;
 use crate::replay::Workload;
 use crate::replay::requests;
@@ -34,6 +34,8 @@ const LATENCY_SECONDS_MAX: f64 = 86_400.0;
 pub(crate) struct Autoscaler {
     latency: LaunchLatency,
     failure_share: f64,
+    /// Whether the pods of a job must be in one group.
+    in_groups: bool,
     random: Pcg64Mcg,
     backoffs: Vec<Vec<Backoff>>,
     /// The time of the last request for nodes, in seconds.
@@ -67,6 +69,7 @@ impl Autoscaler {
         Self {
             latency: settings.launch_latency,
             failure_share: settings.launch_failure_share,
+            in_groups: settings.gang == GangMode::OneGroup,
             random,
             backoffs: backoffs.collect(),
             last_scale_up: i64::MIN / 2,
@@ -106,7 +109,7 @@ impl Autoscaler {
     ) -> (Vec<NodeRequest>, bool) {
         let (mut launches, mut ran_out) = (Vec::new(), false);
         let mut reserved: Vec<SimulatedNodeId> = Vec::new();
-        if !queue.is_empty() && workload.classes.iter().any(|class| class.one_group) {
+        if !queue.is_empty() && self.in_groups {
             let backs_off = |bucket, group| self.backs_off(bucket, group, now);
             let (nodes, under_way) = estimate_in_groups(queue, cluster, workload, &backs_off);
             reserved = under_way;

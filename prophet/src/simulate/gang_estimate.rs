@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
-use embedder::{BucketId, BucketSet, Resources};
+use embedder::{BucketId, BucketSet, Resources, new_instance};
 
+use crate::record::ShapeId;
 use crate::replay::{GroupId, JobClass, Queue, SimulatedCluster, SimulatedNodeId, Workload};
 
 /// Returns the nodes to request, by group, and the launching nodes that pending pods use, sorted by
@@ -130,7 +131,7 @@ impl<'a> Estimate<'a> {
                 if let Some((_, free)) = known.find(|(_, free)| free.fits(requests)) {
                     *free = free.take(requests)?;
                 } else {
-                    let group = self.new_node(requests, fits, within, &fit)?;
+                    let group = self.new_node(shape, within, &fit)?;
                     let free = self.cluster.catalog.buckets()[group.0].allocatable;
                     fit.requested.push((group, free.take(requests)?));
                 }
@@ -139,29 +140,24 @@ impl<'a> Estimate<'a> {
         Some(fit)
     }
 
-    /// The group of a new node for a pod: of the first bucket that fits it, the group with the
-    /// fewest nodes among those that may get another one.
-    fn new_node(
-        &self,
-        requests: Resources,
-        fits: &BucketSet,
-        within: Option<GroupId>,
-        fit: &Fit,
-    ) -> Option<GroupId> {
+    /// The group of a new node for a pod: of the bucket whose instance costs least, as in
+    /// [`new_instance`], the group with the fewest nodes among those that may get another one.
+    fn new_node(&self, shape: ShapeId, within: Option<GroupId>, fit: &Fit) -> Option<GroupId> {
         let requested = |group: GroupId| {
             fit.requested.iter().filter(|(known, _)| *known == group).count() as u64
         };
-        let open = self.groups.iter().filter(|((bucket, at), room)| {
-            let group = (*bucket, *at);
-            within.is_none_or(|only| only == group)
-                && fits.contains(*bucket)
-                && self.cluster.catalog.buckets()[*bucket].allocatable.fits(requests)
-                && requested(group) < *room
+        let open = self.groups.iter().filter(|(group, room)| {
+            within.is_none_or(|only| only == *group) && requested(*group) < *room
         });
+        let open: Vec<GroupId> = open.map(|(group, _)| *group).collect();
+        let buckets = BucketSet::only(open.iter().map(|(bucket, _)| *bucket));
+        let shape = &self.workload.shapes[shape as usize];
+        let (bucket, _) = new_instance(shape, self.cluster.catalog, &buckets)?;
         let nodes = |group: GroupId| {
             let before = self.requested.iter().filter(|known| **known == group).count() as u64;
             self.cluster.nodes_in(group.0, group.1) + before + requested(group)
         };
-        open.map(|(group, _)| *group).min_by_key(|group| (group.0, nodes(*group), group.1))
+        let groups = open.into_iter().filter(|(of, _)| *of == bucket);
+        groups.min_by_key(|group| (nodes(*group), group.1))
     }
 }

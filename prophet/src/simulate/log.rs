@@ -42,10 +42,11 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// How long it waited, in seconds, from its submission and after each interruption. A job that
-    /// never started waits until `until`, the end of the window.
+    /// never started waits until `until`, the end of the window. A job that was lost after the
+    /// window has not waited within it.
     pub fn wait_seconds(&self, until: i64) -> i64 {
         let start = self.ran.map_or(until, |(start, _)| start);
-        start.saturating_sub(self.submit).saturating_sub(self.interrupted.lost_seconds)
+        start.saturating_sub(self.submit).saturating_sub(self.interrupted.lost_seconds).max(0)
     }
 }
 

@@ -180,7 +180,12 @@ fn read(text: &[u8]) -> Result<Description, String> {
         nodegroup: NodeGroup,
     }
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
     struct NodeGroup {
+        #[serde(default)]
+        nodegroup_name: Option<String>,
+        #[serde(default)]
+        capacity_type: Option<String>,
         #[serde(default)]
         labels: Option<BTreeMap<String, String>>,
         #[serde(default)]
@@ -195,7 +200,11 @@ fn read(text: &[u8]) -> Result<Description, String> {
     }
     let answer: Answer = serde_json::from_slice(text)
         .map_err(|error| format!("the response is not a description of a node group: {error}"))?;
-    let NodeGroup { labels, taints } = answer.nodegroup;
+    let NodeGroup { nodegroup_name, capacity_type, labels, taints } = answer.nodegroup;
+    let mut labels = labels.unwrap_or_default();
+    // EKS sets these two labels on every node, beside those of the node group.
+    labels.extend(nodegroup_name.map(|name| ("eks.amazonaws.com/nodegroup".to_owned(), name)));
+    labels.extend(capacity_type.map(|kind| ("eks.amazonaws.com/capacityType".to_owned(), kind)));
     let taint = |GroupTaint { key, value, effect }: GroupTaint| {
         let effect = match effect.as_str() {
             "NO_SCHEDULE" => "NoSchedule",
@@ -208,7 +217,7 @@ fn read(text: &[u8]) -> Result<Description, String> {
     let taints = taints.unwrap_or_default().into_iter().map(taint);
     let mut taints = taints.collect::<Result<Vec<Taint>, String>>()?;
     taints.sort();
-    Ok(Description { labels: labels.unwrap_or_default(), taints })
+    Ok(Description { labels, taints })
 }
 
 /// An error's message, followed by the messages of its causes.
@@ -263,7 +272,10 @@ mod tests {
 
     #[test]
     fn a_response_has_labels_and_taints() {
-        check(r#"{"nodegroup": {"nodegroupName": "a"}}"#, Ok(&[]));
+        check(
+            r#"{"nodegroup": {"nodegroupName": "a", "capacityType": "SPOT"}}"#,
+            Ok(&["eks.amazonaws.com/capacityType=SPOT", "eks.amazonaws.com/nodegroup=a"]),
+        );
         check(r#"{"nodegroup": {"labels": null, "taints": null}}"#, Ok(&[]));
         check(
             r#"{"nodegroup": {"labels": {"team": "blue"}, "taints": [

@@ -133,4 +133,5 @@ fn a_gang_arrives_when_as_many_pods_as_start_together_have_arrived() {
     assert_eq!(arrive("second", "ring"), [2]);
     assert_eq!(arrive("second", "ring"), none);
     assert_eq!(arrive("third", "ring"), none);
+    assert_eq!(arrive("fourth", "ring"), none);
 }
