@@ -3,7 +3,7 @@
 //! The history records the free room of the most frequent shapes only.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::tick::ShapeId;
 
@@ -15,10 +15,10 @@ pub(crate) const FREQUENT_SHAPES_MAX: usize = 8;
 pub struct Arrivals {
     since_tick: BTreeMap<ShapeId, u64>,
     /// Shapes that arrived for the first time since the last tick.
-    first_seen: Vec<ShapeId>,
+    first_seen: BTreeSet<ShapeId>,
     /// The number of pods submitted so far, by shape.
     total: Vec<u64>,
-    frequent: Vec<ShapeId>,
+    frequent: BTreeSet<ShapeId>,
 }
 
 impl Arrivals {
@@ -31,29 +31,27 @@ impl Arrivals {
             self.total.resize(at + 1, 0);
         }
         if self.total[at] == 0 {
-            self.first_seen.push(shape);
+            self.first_seen.insert(shape);
         }
         self.total[at] = self.total[at].saturating_add(count);
         if self.frequent.contains(&shape) {
             return;
         }
         if self.frequent.len() < FREQUENT_SHAPES_MAX {
-            self.frequent.push(shape);
+            self.frequent.insert(shape);
             return;
         }
-        let rarest = self
-            .frequent
-            .iter_mut()
-            .min_by_key(|shape| (self.total[**shape as usize], Reverse(**shape)));
-        if let Some(rarest) = rarest.filter(|rarest| self.total[**rarest as usize] < self.total[at])
-        {
-            *rarest = shape;
+        let rank = |shape: &ShapeId| (self.total[*shape as usize], Reverse(*shape));
+        let rarest = self.frequent.iter().copied().min_by_key(rank);
+        if let Some(rarest) = rarest.filter(|rarest| rank(rarest).0 < rank(&shape).0) {
+            self.frequent.remove(&rarest);
+            self.frequent.insert(shape);
         }
     }
 
-    /// The most frequent shapes, at most 8, in no particular order.
-    pub fn frequent(&self) -> &[ShapeId] {
-        &self.frequent
+    /// The most frequent shapes, at most 8, in ascending order.
+    pub fn frequent(&self) -> impl Iterator<Item = ShapeId> {
+        self.frequent.iter().copied()
     }
 
     /// The number of pods submitted so far, by shape.
@@ -68,11 +66,30 @@ impl Arrivals {
     }
 
     /// Ends a tick: returns the pods submitted since the last tick, by shape, and the new shapes
-    /// among them, and starts the next tick.
+    /// among them, both in ascending order of shapes, and starts the next tick.
     pub fn take(&mut self) -> (Vec<(ShapeId, u64)>, Vec<ShapeId>) {
         (
             std::mem::take(&mut self.since_tick).into_iter().collect(),
-            std::mem::take(&mut self.first_seen),
+            std::mem::take(&mut self.first_seen).into_iter().collect(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The controller counts the pods of a tick in an order of its own.
+    #[test]
+    fn the_order_within_a_tick_does_not_show() {
+        let of = |order: [ShapeId; 3]| {
+            let mut arrivals = Arrivals::default();
+            for shape in order {
+                arrivals.add(shape, 1);
+            }
+            let frequent: Vec<ShapeId> = arrivals.frequent().collect();
+            (frequent, arrivals.take())
+        };
+        assert_eq!(of([2, 0, 1]), of([0, 1, 2]));
     }
 }

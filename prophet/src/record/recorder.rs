@@ -120,7 +120,7 @@ impl Recorder {
     /// nodes.
     pub fn room(&self, rooms: &[Room]) -> Arc<[(ShapeId, u64)]> {
         let buckets = self.catalog.buckets();
-        let room = self.arrivals.frequent().iter().filter_map(|&id| {
+        let room = self.arrivals.frequent().filter_map(|id| {
             let shape = self.shapes.get(id)?;
             let admits: Vec<bool> = buckets
                 .iter()
