@@ -13,6 +13,7 @@ use prophet::decide::{decide, forecast, learn};
 use prophet::forecast::onnx::ModelSource;
 use prophet::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
 use prophet::record::{BucketTick, ShapeId, Tick};
+use prophet::tier::Tiers;
 
 /// The number of instance types.
 const BUCKETS: u64 = 50;
@@ -63,6 +64,7 @@ fn tick(minute: i64) -> Tick {
         },
         arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
         gangs: vec![],
+        tiers: vec![],
     }
 }
 
@@ -80,6 +82,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         ladder_first: false,
         leads: vec![LEAD; catalog.len()],
         objective: Objective::default(),
+        tiers: Tiers::default(),
         model: ModelSource::Pretrained,
     }
 }

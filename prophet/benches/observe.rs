@@ -20,6 +20,7 @@ use prophet::control::{Control, Observed};
 use prophet::forecast::onnx::ModelSource;
 use prophet::forecast::{ForecasterConfig, Ladder, Lead, Method};
 use prophet::observe::{Index, Node, Pod, Workloads};
+use prophet::tier::Tiers;
 use serde_json::{Value, json};
 
 /// The number of node groups; each has an instance type of its own.
@@ -157,17 +158,19 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let leads = vec![lead; offers.catalog.len()];
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, model) = (Objective::default(), ModelSource::Pretrained);
+    let (ladder_first, tiers) = (false, Tiers::default());
     let config =
-        ForecasterConfig { catalog, method, ladder, ladder_first: false, leads, objective, model };
+        ForecasterConfig { catalog, method, ladder, ladder_first, leads, objective, tiers, model };
     let forecaster = config.forecaster(DateTime::UNIX_EPOCH);
     let mut control = Control::new(forecaster, &offers.catalog, 60);
     let (mut view, workloads) = (View::default(), Workloads::default());
+    let lead_seconds = vec![lead.seconds; offers.catalog.len()];
     let mut took = Vec::new();
     for minute in 0..240 {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap_or_default();
         took.push(seconds(|| {
             black_box(offers_of(index));
-            let window = (time.timestamp(), lead.seconds);
+            let window = (time.timestamp(), lead_seconds.as_slice());
             let Seen { cluster, standing, ready, .. } =
                 view.gather(index, offers, &workloads, &Places::new(), &|_, _| false, window);
             let classes = index.classes().iter().take(20);

@@ -38,11 +38,16 @@ pub struct Observed {
     pub ready: Vec<u64>,
     /// Pods submitted since the last observation, by shape: [`Control::intern`] numbers shapes.
     pub arrivals: Vec<(ShapeId, u64)>,
+    /// Of these pods, those that belong to a tier, by the name of the tier.
+    pub tiers: Vec<TierArrival>,
     /// Gangs submitted since the last observation that are larger than an instance.
     pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
     pub starts: Vec<(BucketId, PodStarts)>,
 }
+
+/// Pods that arrived of a tier: its name, their shape, and their number.
+pub type TierArrival = (String, ShapeId, u64);
 
 /// What a turn came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,9 +156,12 @@ impl Control {
 
     /// Records what was observed; where a tick is due, makes it and learns from it.
     fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
-        let Observed { time, ready, arrivals, gangs, starts, .. } = observed;
+        let Observed { time, ready, arrivals, tiers, gangs, starts, .. } = observed;
         for (shape, count) in arrivals {
             self.recorder.arrived(*shape, *count);
+        }
+        for (tier, shape, count) in tiers {
+            self.recorder.tier_arrived(tier, *shape, *count);
         }
         for gang in gangs {
             self.recorder.gang_arrived(*gang);

@@ -6,6 +6,7 @@
 //! control.rs   one policy's turn, without Kubernetes, clocks or I/O
 //! decide.rs    learn, forecast, decide: all decisions
 //! fallback.rs  on-demand nodes in place of spot instances whose launches fail
+//! tier.rs      bands of priority, each with its own cost of waiting
 //! observe/     the watches of a cluster, and one synchronous index
 //! catalog/     the buckets on offer: files, live nodes, Karpenter, Auto Scaling groups
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
@@ -60,4 +61,5 @@ mod report;
 pub mod serve;
 pub mod simulate;
 pub mod span;
+pub mod tier;
 pub mod trace;

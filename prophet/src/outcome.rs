@@ -26,6 +26,8 @@ pub struct Outcome {
     pub observed: Observed,
     /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
+    /// The pods of each tier of the policy, by the name of the tier.
+    pub tiers: BTreeMap<String, TierPods>,
     /// The number of waiting and announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
@@ -94,6 +96,15 @@ impl Outcome {
     pub(crate) fn fault(&mut self, cause: Cause, message: impl Into<String>) {
         self.faults.push(PolicyFault { cause, message: message.into() });
     }
+}
+
+/// The pods of a tier in the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierPods {
+    /// The pods without a node.
+    pub waiting: u64,
+    /// The pods on nodes.
+    pub running: u64,
 }
 
 /// Why pods fit in no bucket of the cluster.

@@ -11,7 +11,7 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 73] = [
+const ROWS: [(&str, i32, &str); 74] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -52,6 +52,11 @@ const ROWS: [(&str, i32, &str); 73] = [
         "simulate --interruptions-per-hour 31",
         2,
         "'--interruptions-per-hour <RATE>': expected a rate from 0 to 30 per hour",
+    ),
+    (
+        "simulate --tier production",
+        2,
+        "'--tier <TIER>': expected NAME=PRIORITY:WEIGHT such as production=200:4",
     ),
     ("simulate --spot-for some", 2, "'--spot-for <JOBS>': expected none, all or a share from 0"),
     (

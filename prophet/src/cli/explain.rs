@@ -101,6 +101,9 @@ pub(super) fn describe(
     {
         describe_bucket(bucket, &mut text);
     }
+    for crate::crd::TierStatus { name, waiting, running } in &status.tiers {
+        let _ = writeln!(text, "  tier {name}: {waiting} pods wait, {running} run");
+    }
     for (reason, pods) in &status.held_back {
         let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");
     }

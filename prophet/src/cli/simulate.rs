@@ -13,6 +13,7 @@ use crate::simulate::{
     write_report, write_table,
 };
 use crate::span::Span;
+use crate::tier::Tier;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +25,7 @@ Examples:
   prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
   prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
+  prophet simulate --trace borg.json.gz --tier production=200:4 --tier batch=100:1 --tier free=0:0
 
 Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
@@ -70,6 +72,11 @@ pub(super) struct Args {
     /// share of the jobs; jobs of which the log has it are added [default: none]
     #[arg(long, value_name = "JOBS")]
     spot_for: Option<SpotFor>,
+    /// A band of priorities with a cost of waiting of its own, as NAME=PRIORITY:WEIGHT: from this
+    /// priority up to that of the next tier, a waiting pod costs WEIGHT times the price of waiting.
+    /// Repeat it for each tier, such as --tier production=200:4 --tier free=0:0
+    #[arg(long = "tier", value_name = "TIER")]
+    tiers: Vec<Tier>,
     /// How often a spot instance is interrupted, per hour; its pods are lost two minutes after the
     /// notice and start again [default: 0]
     #[arg(long, value_name = "RATE", value_parser = interruption_rate)]
@@ -131,6 +138,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.launch_failure_share, args.launch_failure_share);
         set(&mut settings.spot_for, args.spot_for);
         set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
+        if !args.tiers.is_empty() {
+            settings.tiers = args.tiers.into();
+        }
         set(&mut settings.scheduler, args.scheduler);
         set(&mut settings.gang, args.gang);
         set(&mut settings.gang_headroom, args.gang_headroom);

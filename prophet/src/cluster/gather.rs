@@ -14,7 +14,7 @@ use crate::observe::{Constraints, Device};
 use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeFacts, NodeSlot, OnNode, less};
-use crate::outcome::NoBucket;
+use crate::outcome::{NoBucket, TierPods};
 
 /// A policy's view of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Seen {
     pub standing: PlaceholdersStanding,
     /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
+    /// The pods of each tier, by the name of the tier.
+    pub tiers: BTreeMap<String, TierPods>,
     /// The number of waiting and announced pods that are not counted, by reason.
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster, by shape.
@@ -61,7 +63,8 @@ pub type Places = BTreeMap<Key, (BucketId, usize)>;
 impl View {
     /// Collects the policy's view of the cluster.
     ///
-    /// A CronJob counts if it fires within `lead_seconds` of `now`, a Unix time. `replica_sets`
+    /// A CronJob counts if it fires within the lead time of the bucket of its pods, after `now`, a
+    /// Unix time. `lead_seconds` has these lead times, by bucket. `replica_sets`
     /// gives the bucket and group of the policy's own placeholders, and `backoff` the groups whose
     /// launches failed recently.
     pub fn gather(
@@ -71,7 +74,7 @@ impl View {
         workloads: &Workloads,
         replica_sets: &Places,
         backoff: &dyn Fn(BucketId, usize) -> bool,
-        (now, lead_seconds): (i64, i64),
+        (now, lead_seconds): (i64, &[i64]),
     ) -> Seen {
         self.refresh(index, offers);
         let mut seen =
@@ -81,6 +84,7 @@ impl View {
         self.occupancy(index, offers, &batch, &mut seen);
         self.waiting(index, offers, workloads, &batch, &mut seen);
         self.announced(index, offers, workloads, (now, lead_seconds), &mut seen);
+        seen.tiers = tiers(index, workloads);
         seen
     }
 
@@ -209,7 +213,15 @@ impl View {
             }
         }
         self.gangs(gangs, seen);
-        seen.cluster.pending.sort_by(|a, b| a.shape.cmp(&b.shape));
+        // Classes that differ only in what the scheduler does not read, such as the namespace, have one
+        // shape.
+        let pending = &mut seen.cluster.pending;
+        pending.sort_by(|a, b| a.shape.cmp(&b.shape));
+        pending.dedup_by(|next, sum| {
+            let is_equal = next.shape == sum.shape;
+            sum.count = if is_equal { sum.count.saturating_add(next.count) } else { sum.count };
+            is_equal
+        });
         seen.unfit.sort();
     }
 
@@ -236,25 +248,36 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        (now, lead_seconds): (i64, i64),
+        (now, lead_seconds): (i64, &[i64]),
         seen: &mut Seen,
     ) {
         let known = self.announced.take();
         let is_new = |key: &Key| known.as_ref().is_some_and(|known| !known.contains(key));
         let mut gangs = BTreeSet::new();
         for (key, announcement) in index.announcements() {
-            if let Some(schedule) = &announcement.schedule
-                && self
-                    .fires(key, schedule, announcement.fired, now)
-                    .is_none_or(|at| at > now.saturating_add(lead_seconds))
-            {
+            let fires = match &announcement.schedule {
+                Some(schedule) => self.fires(key, schedule, announcement.fired, now),
+                None => Some(now),
+            };
+            let Some(within) = fires.map(|at| at.saturating_sub(now)) else { continue };
+            if within > lead_seconds.iter().copied().max().unwrap_or(0).max(0) {
                 continue;
             }
-            let pods = announcement.pods.iter();
-            let missed = pods.clone().filter(|(class, _)| workloads.miss(class));
+            let pods: Vec<_> = index.announced_pods(announcement).collect();
+            let missed = pods.iter().filter(|(class, _)| workloads.miss(class));
             let missed: u64 = missed.fold(0, |sum, (_, n)| sum.saturating_add(*n));
-            let ours: Vec<_> = pods.filter(|(class, _)| workloads.select(class)).collect();
-            let count: u64 = ours.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            let ours = pods.iter().filter(|(class, _)| workloads.select(class));
+            let ours = ours.map(|(class, count)| PodRequest {
+                shape: self.shape(class, offers, workloads),
+                count: *count,
+            });
+            let lead = |request: &PodRequest| {
+                let fitting = offers.catalog.buckets_for(&request.shape).ok();
+                lead_seconds.get(fitting?.first()?).copied()
+            };
+            let ours: Vec<PodRequest> =
+                ours.filter(|request| within <= lead(request).unwrap_or(0).max(0)).collect();
+            let count: u64 = ours.iter().fold(0, |sum, pods| sum.saturating_add(pods.count));
             if missed > 0 {
                 *seen.held_back.entry(HeldBack::CannotPreempt).or_default() += missed;
             }
@@ -263,21 +286,14 @@ impl View {
             }
             if let WaitingState::HeldBack(reason) = workloads.announced(announcement) {
                 *seen.held_back.entry(reason).or_default() += count;
-            } else {
-                let requests = ours.iter().map(|(class, count)| PodRequest {
-                    shape: self.shape(class, offers, workloads),
-                    count: *count,
-                });
-                let requests: Vec<PodRequest> = requests.collect();
-                if announcement.gang {
-                    if is_new(key) {
-                        seen.announced_first.push(Gang { requests: requests.clone() });
-                    }
-                    gangs.insert(key.clone());
-                    seen.cluster.gangs.push(Gang { requests });
-                } else {
-                    seen.cluster.announced.extend(requests);
+            } else if announcement.gang || workloads.is_gang_of_job(announcement) {
+                if is_new(key) {
+                    seen.announced_first.push(Gang { requests: ours.clone() });
                 }
+                gangs.insert(key.clone());
+                seen.cluster.gangs.push(Gang { requests: ours });
+            } else {
+                seen.cluster.announced.extend(ours);
             }
         }
         self.announced = Some(gangs);
@@ -346,6 +362,30 @@ fn ready(index: &Index, offers: &Offers, replica_sets: &Places) -> Vec<Vec<u64>>
         ready[bucket][group] += 1;
     }
     ready
+}
+
+/// The waiting and the running pods of each tier.
+fn tiers(index: &Index, workloads: &Workloads) -> BTreeMap<String, TierPods> {
+    let mut tiers: BTreeMap<String, TierPods> =
+        workloads.tiers.iter().map(|tier| (tier.name.clone(), TierPods::default())).collect();
+    if tiers.is_empty() {
+        return tiers;
+    }
+    let mut of_class: Vec<Option<&str>> = vec![None; index.classes().len()];
+    for (id, class) in index.classes().iter() {
+        of_class[id as usize] = workloads.tier(class);
+        let [pending, gated] = index.waiting(id);
+        if let Some(pods) = of_class[id as usize].and_then(|name| tiers.get_mut(name)) {
+            pods.waiting += pending + gated;
+        }
+    }
+    for pods in index.nodes().iter().flat_map(|(_, slot, _)| &slot.pods) {
+        let name = of_class.get(pods.class as usize).copied().flatten();
+        if let Some(of_tier) = name.and_then(|name| tiers.get_mut(name)) {
+            of_tier.running += u64::from(pods.count);
+        }
+    }
+    tiers
 }
 
 /// Whether the pods of each class are batch demand.

@@ -54,6 +54,7 @@ mod templates;
 mod unwritten;
 mod yielding;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -372,15 +373,20 @@ impl Operator {
             .iter()
             .filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
         let workloads: Vec<Workloads> = settings.map(|settings| settings.workloads).collect();
-        let announced = world.index.announcements().flat_map(|(_, announced)| &announced.pods);
-        let classes = world.index.classes().iter().map(|(_, class)| &**class);
+        let index = &world.index;
+        let announcements = index.announcements();
+        let announced = announcements.flat_map(|(_, announced)| index.announced_pods(announced));
+        let classes = index.classes().iter().map(|(_, class)| Cow::Borrowed(&**class));
         let classes = classes.chain(announced.map(|(class, _)| class));
         let batch = classes.filter(|class| workloads.iter().any(|batch| batch.select(class)));
-        let named = batch.flat_map(|class| class.constraints.label_keys());
-        let new: BTreeSet<&str> = named
-            .filter(|key| !self.selected_labels.contains(*key) && groups.have(key, &world))
-            .collect();
-        self.selected_labels.extend(new.into_iter().map(str::to_owned));
+        let mut new = BTreeSet::new();
+        for class in batch {
+            let named = class.constraints.label_keys();
+            let unknown = named.filter(|key| !self.selected_labels.contains(*key));
+            let unknown = unknown.filter(|key| groups.have(key, &world));
+            new.extend(unknown.map(str::to_owned));
+        }
+        self.selected_labels.extend(new);
     }
 
     /// Lists the pods again if a policy selects by labels that the index did not keep. Returns

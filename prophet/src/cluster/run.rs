@@ -25,7 +25,7 @@ use super::templates::templates;
 use super::yielding::Yield;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
-use crate::control::{Control, Observed};
+use crate::control::{Control, Observed, TierArrival};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
@@ -306,6 +306,7 @@ impl PolicyController {
             method: settings.method,
             ladder: settings.ladder.clone(),
             ladder_first: settings.ladder_first,
+            tiers: settings.workloads.tiers.clone(),
             objective: settings.policy.objective,
             model: config.model.clone(),
         }
@@ -353,10 +354,14 @@ impl PolicyController {
             members.iter().all(|member| world.backoff.contains(member))
                 || self.launches.backs_off(&buckets[bucket].groups[group].name, now)
         };
-        let window = (now.timestamp(), self.lead_seconds().unwrap_or(0));
+        let control = self.control.as_ref();
+        let leads = control.map_or_else(Vec::new, |(config, _)| {
+            config.leads.iter().map(|lead| lead.seconds).collect()
+        });
+        let window = (now.timestamp(), leads.as_slice());
         let (index, workloads) = (&world.index, &settings.workloads);
         let seen = self.view.gather(index, offers, workloads, &places, &backs_off, window);
-        let Seen { cluster, announced_first, mut standing, ready, held_back, unfit } = seen;
+        let Seen { cluster, announced_first, mut standing, ready, tiers, held_back, unfit } = seen;
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 standing.buckets[bucket][group].placeholders += nodes;
@@ -371,7 +376,7 @@ impl PolicyController {
             buckets.iter().enumerate().map(bucket).collect()
         });
         let arrived = self.learnable(around.arrivals, outcome.blind, missed_tick);
-        let arrivals = self.arrivals(&arrived, settings, offers);
+        let (arrivals, of_tiers) = self.arrivals(&arrived, settings, offers);
         let gangs = if outcome.blind || missed_tick {
             Vec::new()
         } else {
@@ -388,10 +393,12 @@ impl PolicyController {
             standing,
             ready: ready_in_buckets,
             arrivals,
+            tiers: of_tiers,
             gangs,
             starts,
         };
-        (outcome.ready, outcome.held_back, outcome.unfit) = (ready, held_back, unfit);
+        (outcome.ready, outcome.tiers) = (ready, tiers);
+        (outcome.held_back, outcome.unfit) = (held_back, unfit);
         outcome.taken_by_other_workload =
             taken_by_others(&world, around.preempted, settings, &places);
         self.history.ended(&ended);
@@ -420,24 +427,28 @@ impl PolicyController {
         if blind { Vec::new() } else { std::mem::take(&mut self.unlearnt) }
     }
 
-    /// The number of arrived batch pods by shape. Assigns a number to each new shape.
+    /// The number of arrived batch pods by shape, and of those that belong to a tier, by tier and
+    /// shape. Assigns a number to each new shape.
     fn arrivals(
         &mut self,
         arrivals: &[(PodClass, u64)],
         settings: &PolicySettings,
         offers: &Offers,
-    ) -> Vec<(ShapeId, u64)> {
-        let Some((config, control)) = &mut self.control else { return Vec::new() };
+    ) -> (Vec<(ShapeId, u64)>, Vec<TierArrival>) {
+        let (mut all, mut of_tiers) = (Vec::new(), Vec::new());
+        let Some((config, control)) = &mut self.control else { return (all, of_tiers) };
         if config.catalog != offers.catalog {
-            return Vec::new();
+            return (all, of_tiers);
         }
-        let selected = arrivals.iter().filter(|(class, _)| settings.workloads.select(class));
-        selected
-            .filter_map(|(class, count)| {
-                let shape = self.view.shape(class, offers, &settings.workloads);
-                Some((control.intern(&shape)?, *count))
-            })
-            .collect()
+        let workloads = &settings.workloads;
+        for (class, count) in arrivals.iter().filter(|(class, _)| workloads.select(class)) {
+            let shape = self.view.shape(class, offers, workloads);
+            if let Some(id) = control.intern(&shape) {
+                all.push((id, *count));
+                of_tiers.extend(workloads.tier(class).map(|name| (name.to_owned(), id, *count)));
+            }
+        }
+        (all, of_tiers)
     }
 
     /// The virtual instances of the gangs that arrived, of those that are larger than an instance.
@@ -514,8 +525,8 @@ fn keep_groups(stands: &Stands, around: &Surroundings<'_>, outcome: &mut Outcome
     }
 }
 
-/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets
-/// are left out.
+/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets, and
+/// those of a tier with the weight 0, are left out.
 fn starts(
     index: &Index,
     offers: &Offers,
@@ -523,7 +534,10 @@ fn starts(
     around: &Surroundings<'_>,
 ) -> Vec<(BucketId, PodStarts)> {
     let by_type = by_type(offers);
-    let of_batch = around.starts.iter().filter(|(class, ..)| settings.workloads.select(class));
+    let workloads = &settings.workloads;
+    let counts =
+        |class: &PodClass| workloads.select(class) && workloads.tiers.count(class.priority);
+    let of_batch = around.starts.iter().filter(|(class, ..)| counts(class));
     let in_bucket = of_batch.filter_map(|(_, node, starts)| {
         let facts = index.nodes().by_name(node)?.facts.as_ref()?;
         let (bucket, _) = place(facts, offers, &by_type)?;

@@ -12,12 +12,13 @@ use placeholders::{
 use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
-    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, SpotForSpec, WarmData,
-    WorkloadsSpec,
+    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec,
+    WarmData, WorkloadsSpec,
 };
 use crate::forecast::{Ladder, Method};
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::span::Span;
+use crate::tier::{Tier, Tiers};
 
 /// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]
@@ -276,6 +277,21 @@ fn spot_for(spec: Option<&SpotForSpec>, faults: &mut Vec<String>) -> SpotFor {
     }
 }
 
+/// The tiers of a policy, checked.
+fn tiers(specs: &[TierSpec], faults: &mut Vec<String>) -> Tiers {
+    let tier = |TierSpec { name, priority_min, weight }: &TierSpec| Tier {
+        name: name.clone(),
+        priority_min: *priority_min,
+        weight: *weight,
+    };
+    let tiers = Tiers::from(specs.iter().map(tier).collect::<Vec<_>>());
+    for ((at, field), problem) in tiers.faults() {
+        let field = if field == "priority_min" { "priorityMin" } else { field };
+        faults.push(format!("spec.workloads.tiers[{at}].{field}: {problem}"));
+    }
+    tiers
+}
+
 impl WorkloadsSpec {
     fn workloads(
         &self,
@@ -283,7 +299,15 @@ impl WorkloadsSpec {
         spot_for: SpotFor,
         faults: &mut Vec<String>,
     ) -> Workloads {
-        let Self { namespaces, selector, priority, released_gates, released_jobs } = self;
+        let Self {
+            namespaces,
+            selector,
+            priority,
+            tiers,
+            released_gates,
+            released_jobs,
+            gang_jobs,
+        } = self;
         let (min, max) =
             (priority.min.unwrap_or(WORKLOAD_PRIORITY_MIN), priority.max.unwrap_or(i32::MAX));
         if min > max {
@@ -294,11 +318,15 @@ impl WorkloadsSpec {
             selector: selector.requirements("spec.workloads.selector", faults),
             priority_min: min,
             priority_max: max,
+            tiers: self::tiers(tiers, faults),
             preempting_schedulers: allowed.preempting_schedulers.clone(),
             released_gates: released_gates.clone(),
             released_jobs: released_jobs
                 .as_ref()
                 .map(|selector| selector.requirements("spec.workloads.releasedJobs", faults)),
+            gang_jobs: gang_jobs
+                .as_ref()
+                .map(|selector| selector.requirements("spec.workloads.gangJobs", faults)),
             spot_for,
         }
     }

@@ -17,7 +17,7 @@ mod status;
 
 pub use status::{
     BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, StatusCondition,
-    StepStatus, UnplacedStatus,
+    StepStatus, TierStatus, UnplacedStatus,
 };
 
 /// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.
@@ -114,6 +114,12 @@ pub struct WorkloadsSpec {
     /// The range of the pods' priorities. 0 and above when absent, because pods of these priorities
     /// preempt placeholders, whose priorities are negative by default.
     pub priority: PriorityRange,
+    /// Bands of priority whose pods share the nodes, each with its own cost of waiting. A pod belongs
+    /// to the tier with the highest `priorityMin` that it reaches; pods below the lowest tier have the
+    /// weight 1. The method `ensemble` holds as many placeholders as are worth their cost at these
+    /// weights. Other methods ignore the weights.
+    #[schemars(length(max = 8))]
+    pub tiers: Vec<TierSpec>,
     /// Names of scheduling gates that are lifted within the launch latency of a node. A gated pod
     /// counts as announced demand, for which placeholders are held, if all its gates are listed
     /// here.
@@ -123,6 +129,26 @@ pub struct WorkloadsSpec {
     /// of a node. Their pods count as announced demand, for which placeholders are held. No
     /// suspended job counts when absent.
     pub released_jobs: Option<Selector>,
+    /// The label selector of Jobs with `completionMode: Indexed` whose pods start together. While such
+    /// a Job, or the next Job of such a CronJob, is announced, its pods are a gang, and the
+    /// placeholders for them are in one placement group. No Job is a gang when absent.
+    pub gang_jobs: Option<Selector>,
+}
+
+/// A band of priorities.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TierSpec {
+    /// The name, such as `production`. It is unique among the tiers.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// The lowest priority of the tier's pods.
+    pub priority_min: i32,
+    /// The cost of a waiting pod of the tier, as a multiple of the cost in `objective`. With the weight
+    /// 0, no placeholder is held for the tier alone. Of a `serviceLevel`, a pod counts once, or not at
+    /// all if the weight is 0.
+    #[schemars(range(min = 0.0, max = 1_000.0))]
+    pub weight: f64,
 }
 
 /// A range of priorities, both ends included.

@@ -22,6 +22,9 @@ pub struct OverprovisioningPolicyStatus {
     pub placeholders: u64,
     /// Demand, forecasts and placeholders of each bucket.
     pub buckets: Vec<BucketStatus>,
+    /// The pods of each tier, in the order of their names. Absent if the policy has no tiers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierStatus>,
     /// The number of waiting and announced pods that are not counted as demand, by reason.
     pub held_back: BTreeMap<String, u64>,
     /// Pods that fit in no bucket, by their requests and the reason. The twenty entries with the
@@ -29,6 +32,17 @@ pub struct OverprovisioningPolicyStatus {
     pub unplaced: Vec<UnplacedStatus>,
     /// What is known of the nodes of each group, also while the group has none.
     pub nodes: Vec<NodesStatus>,
+}
+
+/// The pods of a tier that the policy selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TierStatus {
+    /// The name of the tier.
+    pub name: String,
+    /// The number of its pods without a node.
+    pub waiting: u64,
+    /// The number of its pods on nodes.
+    pub running: u64,
 }
 
 /// A condition, with the fields of `metav1.Condition`.

@@ -65,8 +65,9 @@ impl<'a> Views<'a> {
         let mut all = *self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = all[at].is_none_or(|(last, _)| moment.time - last >= FIGURES_EVERY);
         if moment.time > self.input.window.0 && is_due {
-            let (catalog, scan) = (self.input.catalog, self.input.settings.scan.as_seconds());
-            let figures = Figures::of(&moment.log(), catalog, &self.prices, scan);
+            let (catalog, settings) = (self.input.catalog, self.input.settings);
+            let (scan, tiers) = (settings.scan.as_seconds(), &settings.tiers);
+            let figures = Figures::of(&moment.log(), catalog, (&self.prices, tiers), scan);
             let mut shared = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
             shared[at] = Some((moment.time, figures));
             all = *shared;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::reaction::Reaction;
-use crate::crd::OverprovisioningPolicyStatus;
+use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
 use crate::observe::Key;
 use crate::outcome::Outcome;
 use crate::record::PodStarts;
@@ -35,6 +35,13 @@ struct OfReason {
     reason: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfTier {
+    policy: String,
+    tier: String,
+    state: &'static str,
+}
+
 /// The metrics, and the registry that encodes them.
 pub struct Metrics {
     registry: Registry,
@@ -44,6 +51,7 @@ pub struct Metrics {
     placeholders: Family<OfBucket, Gauge>,
     ready: Family<OfBucket, Gauge>,
     held_back: Family<OfReason, Gauge>,
+    tiers: Family<OfTier, Gauge>,
     degraded: Family<OfReason, Gauge>,
     unplaced: Family<OfPolicy, Gauge>,
     launches: Family<OfReason, Counter>,
@@ -60,6 +68,7 @@ pub struct Metrics {
 enum Labels {
     Bucket(OfBucket),
     HeldBack(OfReason),
+    Tier(OfTier),
     Degraded(OfReason),
     Unplaced(OfPolicy),
 }
@@ -69,6 +78,7 @@ impl Labels {
         match self {
             Self::Bucket(of) => &of.policy,
             Self::HeldBack(of) | Self::Degraded(of) => &of.policy,
+            Self::Tier(of) => &of.policy,
             Self::Unplaced(of) => &of.policy,
         }
     }
@@ -85,6 +95,7 @@ impl Default for Metrics {
             placeholders: Family::default(),
             ready: Family::default(),
             held_back: Family::default(),
+            tiers: Family::default(),
             degraded: Family::default(),
             unplaced: Family::default(),
             launches: Family::default(),
@@ -120,6 +131,11 @@ impl Default for Metrics {
             "held_back_pods",
             "Waiting and announced pods that are not counted, by reason",
             metrics.held_back.clone(),
+        );
+        registry.register(
+            "tier_pods",
+            "Pods of each tier of a policy, waiting for a node or running",
+            metrics.tiers.clone(),
         );
         registry.register(
             "degraded",
@@ -198,6 +214,13 @@ impl Metrics {
             self.held_back.get_or_create(&of).set(gauge(*pods));
             set.insert(Labels::HeldBack(of));
         }
+        for TierStatus { name, waiting, running } in &status.tiers {
+            for (state, pods) in [("waiting", waiting), ("running", running)] {
+                let of = OfTier { policy: policy.clone(), tier: name.clone(), state };
+                self.tiers.get_or_create(&of).set(gauge(*pods));
+                set.insert(Labels::Tier(of));
+            }
+        }
         for fault in &outcome.faults {
             let of = OfReason { policy: policy.clone(), reason: fault.cause.label().into() };
             self.degraded.get_or_create(&of).set(1);
@@ -255,6 +278,7 @@ impl Metrics {
                     }
                 }
                 Labels::HeldBack(of) => drop(self.held_back.remove(of)),
+                Labels::Tier(of) => drop(self.tiers.remove(of)),
                 Labels::Degraded(of) => drop(self.degraded.remove(of)),
                 Labels::Unplaced(of) => drop(self.unplaced.remove(of)),
             }

@@ -10,9 +10,9 @@ use super::nodes::nodes;
 use crate::control::Turn;
 use crate::crd::{
     BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
-    StatusCondition, StepStatus, UnplacedStatus,
+    StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
-use crate::outcome::{Cause, Outcome};
+use crate::outcome::{Cause, Outcome, TierPods};
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;
@@ -37,6 +37,7 @@ pub fn status(
         demand: sum(|bucket| bucket.demand),
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
+        tiers: outcome.tiers.iter().map(tier).collect(),
         held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
         unplaced: unplaced(outcome),
         nodes: match &outcome.offers {
@@ -45,6 +46,11 @@ pub fn status(
         },
         buckets,
     }
+}
+
+fn tier((name, pods): (&String, &TierPods)) -> TierStatus {
+    let TierPods { waiting, running } = *pods;
+    TierStatus { name: name.clone(), waiting, running }
 }
 
 fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {

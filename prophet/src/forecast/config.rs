@@ -19,6 +19,7 @@ use super::methods::{
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
 use super::question::Forecaster;
+use crate::tier::Tiers;
 
 /// The configuration of a forecaster. When any field changes, the forecaster learns anew.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,9 @@ pub struct ForecasterConfig {
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
+    /// The tiers, by whose weights the ensemble multiplies the cost of waiting. Other methods forecast
+    /// all arrivals alike.
+    pub tiers: Tiers,
     /// The model of the method `onnx`, which is also a method of the ensemble.
     pub model: ModelSource,
 }
@@ -98,6 +102,11 @@ impl ForecasterConfig {
                 if self.ladder_first {
                     ensemble = ensemble.with_ladder_first();
                 }
+                let tiers = match self.objective {
+                    Objective::Quantile(_) => self.tiers.for_level(),
+                    Objective::WaitCost(_) | Objective::WaitRatio(_) => self.tiers.clone(),
+                };
+                ensemble = ensemble.with_tiers(tiers);
                 Box::new(ensemble.with_model(self.onnx(lead)).scoring_since(since))
             }
             Method::Scenario => Box::new(Scenario::new(lead, false)),

@@ -71,6 +71,7 @@ fn outlooks(
             first_seen,
             arrivals: vec![(0, pods)],
             gangs: vec![],
+            tiers: vec![],
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };
         let rooms = vec![Room { bucket: 0, free, nodes: room }];

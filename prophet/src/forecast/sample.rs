@@ -11,6 +11,7 @@ use super::methods::Ladder;
 use super::onnx::ModelSource;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::record::{BucketTick, Tick};
+use crate::tier::Tiers;
 
 /// A lead time of three one-minute ticks.
 pub(crate) const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
@@ -35,7 +36,15 @@ pub(crate) fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
 /// A tick without arrivals.
 pub(crate) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
     let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
-    Tick { time, buckets, room: vec![], first_seen: vec![], arrivals: vec![], gangs: vec![] }
+    Tick {
+        time,
+        buckets,
+        room: vec![],
+        first_seen: vec![],
+        arrivals: vec![],
+        gangs: vec![],
+        tiers: vec![],
+    }
 }
 
 /// The configuration of a method over [`catalog`], with the shipped model.
@@ -47,6 +56,7 @@ pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
         ladder_first: false,
         leads: vec![LEAD; catalog().len()],
         objective,
+        tiers: Tiers::default(),
         model: ModelSource::Pretrained,
     }
 }

@@ -1,6 +1,6 @@
 //! Announced pods: the future pods of suspended jobs, queued workloads and CronJobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -59,8 +59,12 @@ pub struct Announcement {
     pub labels: BTreeMap<String, String>,
     /// The pods, as (class, number of pods).
     pub pods: Vec<(PodClass, u64)>,
+    /// For each of `pods`, the names of the flavors that Kueue has assigned. Empty for other objects.
+    pub flavors: Vec<BTreeSet<String>>,
     /// Whether all pods start at once or not at all.
     pub gang: bool,
+    /// Whether the object is a Job, or a CronJob of Jobs, whose pods have indexes.
+    pub indexed: bool,
     /// The schedule on which the pods are created, if there is one.
     pub schedule: Option<Schedule>,
     /// The last time of the schedule whose pods are created, in Unix seconds.
@@ -99,7 +103,9 @@ impl Reading<'_> {
             held: Held::Suspended,
             labels,
             pods,
+            flavors: Vec::new(),
             gang: false,
+            indexed: is_indexed(spec),
             schedule: None,
             fired: None,
         })
@@ -124,7 +130,9 @@ impl Reading<'_> {
             held: Held::Scheduled,
             labels,
             pods,
+            flavors: Vec::new(),
             gang: false,
+            indexed: is_indexed(&job.spec),
             schedule: Some(schedule),
             fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
         })
@@ -150,7 +158,9 @@ impl Reading<'_> {
             held: Held::Suspended,
             labels,
             pods,
+            flavors: Vec::new(),
             gang: true,
+            indexed: false,
             schedule: None,
             fired: None,
         })
@@ -181,16 +191,33 @@ impl Reading<'_> {
         let assigned = |set: &PodSet| {
             let mut assignments =
                 workload.status.admission.iter().flat_map(|all| &all.pod_set_assignments);
-            assignments.find(|assignment| assignment.name == set.name)?.count
+            assignments.find(|assignment| assignment.name == set.name)
         };
         let pods = sets.iter().map(|set| {
-            self.pods(&set.template, metadata, assigned(set).unwrap_or(set.count).into())
+            let count = assigned(set).and_then(|assignment| assignment.count).unwrap_or(set.count);
+            self.pods(&set.template, metadata, count.into())
         });
         let pods = pods.collect();
+        let flavors = sets.iter().map(|set| {
+            let names =
+                assigned(set).into_iter().flat_map(|assignment| assignment.flavors.values());
+            names.cloned().collect()
+        });
+        let flavors = flavors.collect();
         let mut topologies = sets.iter().filter_map(|set| set.topology_request.as_ref());
         let gang = topologies.any(|topology| topology.required.is_some());
         let labels = metadata.labels.clone().unwrap_or_default();
-        Some(Announcement { held, labels, pods, gang, schedule: None, fired: None })
+        let indexed = false;
+        Some(Announcement {
+            held,
+            labels,
+            pods,
+            flavors,
+            gang,
+            indexed,
+            schedule: None,
+            fired: None,
+        })
     }
 
     /// Returns the pods with which a job starts.
@@ -213,6 +240,10 @@ impl Reading<'_> {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         (PodClass::of_template(template, namespace, priority), count.min(PODS_MAX))
     }
+}
+
+fn is_indexed(spec: &JobSpec) -> bool {
+    spec.completion_mode.as_deref() == Some("Indexed")
 }
 
 /// The label of objects that Kueue manages, with the name of their queue.

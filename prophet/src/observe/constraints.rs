@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::objects::Taint;
-use super::objects::{NodeSelectorTerm, PodSpec, Requirement, Toleration};
+use super::objects::{FlavorSpec, NodeSelectorTerm, PodSpec, Requirement, Toleration};
 
 /// The constraints of a pod on the labels and taints of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +43,15 @@ impl Constraints {
             ..Toleration::default()
         });
         constraints
+    }
+
+    /// Adds the constraints that a flavor of Kueue adds to its pods.
+    pub fn add_flavor(&mut self, FlavorSpec { node_labels, tolerations }: &FlavorSpec) {
+        let labels = node_labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+        self.selector.extend(labels);
+        self.tolerations.extend(tolerations.iter().cloned());
+        self.tolerations.sort();
+        self.tolerations.dedup();
     }
 
     /// Iterates over the keys of the labels that decide on which nodes the pod may run.

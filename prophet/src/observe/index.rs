@@ -4,6 +4,7 @@
 //! share one class, so a further pod of a known class costs one map entry. The module has no clock
 //! and no client.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::constraints::Constraints;
 use super::finished::FinishedPod;
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
-use super::objects::{DaemonSet, Node, Pod, is_true, since};
+use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
 use super::requests::requests;
 use crate::record::PodStarts;
 
@@ -42,6 +43,8 @@ pub struct Index {
     stale: BTreeSet<String>,
     /// PodGroups whose pods start together, with the minimum number of pods that start.
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
+    /// The flavors of Kueue.
+    flavors: BTreeMap<Key, FlavorSpec>,
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
     /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
@@ -542,6 +545,29 @@ impl Index {
     /// Whether the announcements of a source do not count.
     pub fn is_stale(&self, source: &str) -> bool {
         self.stale.contains(source)
+    }
+
+    /// The pods that an object announces, with the constraints of their flavors.
+    pub fn announced_pods<'a>(
+        &'a self,
+        announcement: &'a Announcement,
+    ) -> impl Iterator<Item = (Cow<'a, PodClass>, u64)> {
+        let Announcement { pods, flavors, .. } = announcement;
+        let flavors = flavors.iter().map(Some).chain(std::iter::repeat(None));
+        pods.iter().zip(flavors).map(|((class, count), names)| {
+            let known = names.into_iter().flatten().filter_map(|name| {
+                self.flavors.get(&Key { namespace: String::new(), name: name.clone() })
+            });
+            let mut class = Cow::Borrowed(class);
+            known.for_each(|flavor| class.to_mut().constraints.add_flavor(flavor));
+            (class, *count)
+        })
+    }
+
+    /// The flavors of Kueue, which have no namespace.
+    pub(crate) fn flavors(&mut self) -> &mut BTreeMap<Key, FlavorSpec> {
+        self.version += 1;
+        &mut self.flavors
     }
 
     /// Returns the PodGroups of one kind that are gangs, with the minimum number of pods that

@@ -374,8 +374,9 @@ pub struct BatchJob {
 resource!(BatchJob, "Job", "batch", "v1", "jobs");
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
+    pub completion_mode: Option<String>,
     pub parallelism: Option<u32>,
     pub completions: Option<u32>,
     pub suspend: bool,
@@ -494,8 +495,27 @@ pub struct Admission {
 #[serde(default)]
 pub struct PodSetAssignment {
     pub name: String,
+    /// The names of the flavors that give the quota, by resource.
+    pub flavors: BTreeMap<String, String>,
     /// The number of pods that have quota: fewer than the set has if a part of it is admitted.
     pub count: Option<u32>,
+}
+
+/// A `ResourceFlavor` of Kueue.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct ResourceFlavor {
+    #[serde(default)]
+    pub spec: FlavorSpec,
+}
+
+/// What Kueue adds to the pods of a flavor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FlavorSpec {
+    /// The labels of the flavor's nodes. Kueue adds them to the node selector of the pods.
+    pub node_labels: BTreeMap<String, String>,
+    /// The tolerations that Kueue adds to the pods.
+    pub tolerations: Vec<Toleration>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -17,7 +17,7 @@ use super::announced::{Announcement, Reading};
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
-use super::objects::{JobSet, KueueWorkload};
+use super::objects::{FlavorSpec, JobSet, KueueWorkload, ResourceFlavor};
 use super::world::{OwnedObject, World};
 
 /// The interval at which kinds that a cluster may lack are discovered: one minute.
@@ -31,7 +31,7 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 8] = [
+const OPTIONAL: [OptionalKind; 9] = [
     OptionalKind {
         name: "jobsets",
         group: "jobset.x-k8s.io",
@@ -43,6 +43,12 @@ const OPTIONAL: [OptionalKind; 8] = [
         group: "kueue.x-k8s.io",
         versions: &["v1beta2", "v1beta1"],
         kind: "Workload",
+    },
+    OptionalKind {
+        name: "resourceflavors",
+        group: "kueue.x-k8s.io",
+        versions: &["v1beta2", "v1beta1"],
+        kind: "ResourceFlavor",
     },
     OptionalKind {
         name: GANGS[0],
@@ -128,6 +134,7 @@ fn forget(world: &mut World, kind: &OptionalKind) {
             let at = GANGS.iter().position(|name| *name == kind.name);
             world.index.gangs(at.unwrap_or(0)).clear();
         }
+        "ResourceFlavor" => world.index.flavors().clear(),
         "NodePool" => world.node_pools.clear(),
         "NodeClaim" => world.node_claims.clear(),
         _ => {}
@@ -170,6 +177,10 @@ fn watch_optional(
         }
         "Workload" => {
             let apply = announcer("workloads", workload);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "ResourceFlavor" => {
+            let apply = kept(None, |world| world.index.flavors(), flavor);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "PodGroup" => {
@@ -226,6 +237,11 @@ fn gang_min(group: &DynamicObject) -> Option<u64> {
     let places = ["/spec/minMember", "/spec/schedulingPolicy/gang/minCount"];
     let least = places.iter().find_map(|place| group.data.pointer(place)?.as_u64())?;
     (least > 1 && group.metadata.deletion_timestamp.is_none()).then_some(least)
+}
+
+fn flavor(object: DynamicObject) -> Option<FlavorSpec> {
+    let flavor: ResourceFlavor = serde_json::from_value(object.data).ok()?;
+    Some(flavor.spec)
 }
 
 fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {

@@ -7,9 +7,10 @@ use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
 use super::constraints::meets;
 use super::objects::Requirement;
+use crate::tier::Tiers;
 
 /// The workloads that a policy covers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workloads {
     /// The namespaces. If empty, all namespaces except `kube-system`.
     pub namespaces: Vec<String>,
@@ -19,6 +20,8 @@ pub struct Workloads {
     pub priority_min: i32,
     /// The highest priority, inclusive.
     pub priority_max: i32,
+    /// The tiers of the pods.
+    pub tiers: Tiers,
     /// The schedulers that preempt, beyond the default scheduler.
     pub preempting_schedulers: BTreeSet<String>,
     /// The scheduling gates that are removed within the launch latency.
@@ -26,6 +29,9 @@ pub struct Workloads {
     /// The requirements on the labels of suspended jobs that will be released within the launch
     /// latency. `None` means that no suspended job counts.
     pub released_jobs: Option<Vec<Requirement>>,
+    /// The requirements on the labels of Jobs with indexes whose pods start together. `None` means
+    /// that no such Job is a gang.
+    pub gang_jobs: Option<Vec<Requirement>>,
     /// The pods that tolerate interruption.
     pub spot_for: SpotFor,
 }
@@ -111,6 +117,12 @@ impl Workloads {
             && class.scheduler.as_ref().is_none_or(|name| self.preempting_schedulers.contains(name))
     }
 
+    /// The name of the tier of a class that the policy selects.
+    pub fn tier(&self, class: &PodClass) -> Option<&str> {
+        let tier = self.tiers.of(class.priority)?;
+        self.select(class).then_some(tier.name.as_str())
+    }
+
     fn cover(&self, class: &PodClass) -> bool {
         let Self { namespaces, selector, priority_min, priority_max, .. } = self;
         class.role == Role::Workload
@@ -151,6 +163,12 @@ impl Workloads {
                 _ => WaitingState::HeldBack(HeldBack::Suspended),
             },
         }
+    }
+
+    /// Whether the pods of an announced Job are a gang because the policy says so.
+    pub fn is_gang_of_job(&self, announcement: &Announcement) -> bool {
+        let Some(selector) = &self.gang_jobs else { return false };
+        announcement.indexed && all_met(selector, &announcement.labels)
     }
 
     /// Iterates over the keys of the pod labels that the policy reads.

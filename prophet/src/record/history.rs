@@ -85,6 +85,7 @@ mod tests {
                 first_seen: vec![],
                 arrivals: vec![],
                 gangs: vec![],
+                tiers: vec![],
             });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();

@@ -31,4 +31,4 @@ pub use history::History;
 pub use recorder::{BucketState, PodStarts, Recorder};
 pub(crate) use shape_table::PodCounts;
 pub use shapes::Shapes;
-pub use tick::{BucketTick, ShapeId, Tick};
+pub use tick::{BucketTick, ShapeId, Tick, TierArrivals};

@@ -12,7 +12,7 @@ use embedder::{BucketId, Catalog, Room, Shape, VirtualInstance};
 use super::arrivals::Arrivals;
 use super::shape_table::room_for;
 use super::shapes::Shapes;
-use super::tick::{BucketTick, ShapeId, Tick};
+use super::tick::{BucketTick, ShapeId, Tick, TierArrivals};
 
 /// Makes ticks from the observations between them.
 pub struct Recorder {
@@ -22,6 +22,8 @@ pub struct Recorder {
     arrivals: Arrivals,
     /// Gangs submitted since the last tick that are larger than an instance.
     gangs: BTreeMap<VirtualInstance, u64>,
+    /// Pods submitted since the last tick that belong to a tier, by bucket and tier.
+    tiers: BTreeMap<(BucketId, String), u64>,
     /// The maximum of present demand since the last tick, by bucket.
     demand_max: Vec<u64>,
     /// Pods that started since the last tick, by bucket.
@@ -57,6 +59,7 @@ impl Recorder {
             shapes: Shapes::default(),
             arrivals: Arrivals::default(),
             gangs: BTreeMap::new(),
+            tiers: BTreeMap::new(),
             demand_max: vec![0; catalog.len()],
             starts: vec![PodStarts::default(); catalog.len()],
             last_tick: None,
@@ -90,6 +93,16 @@ impl Recorder {
         if self.gangs.len() < GANG_SIZES_MAX || self.gangs.contains_key(&gang) {
             let count = self.gangs.entry(gang).or_default();
             *count = count.saturating_add(1);
+        }
+    }
+
+    /// Counts `count` submitted pods of a shape that belong to a tier, in addition to
+    /// [`Self::arrived`]. Pods that fit no bucket are left out.
+    pub fn tier_arrived(&mut self, tier: &str, shape: ShapeId, count: u64) {
+        let buckets = self.shapes.get(shape).map(|shape| self.catalog.buckets_for(shape));
+        if let Some(bucket) = buckets.and_then(|fitting| fitting.ok()?.first()) {
+            let pods = self.tiers.entry((bucket, tier.to_owned())).or_default();
+            *pods = pods.saturating_add(count);
         }
     }
 
@@ -164,7 +177,10 @@ impl Recorder {
             .collect();
         self.last_tick = Some(time);
         let gangs = std::mem::take(&mut self.gangs).into_iter().collect();
-        Tick { time, buckets, room: room.to_vec(), first_seen, arrivals, gangs }
+        let tiers = std::mem::take(&mut self.tiers).into_iter();
+        let tiers = tiers.map(|((bucket, tier), pods)| TierArrivals { bucket, tier, pods });
+        let (room, tiers) = (room.to_vec(), tiers.collect());
+        Tick { time, buckets, room, first_seen, arrivals, gangs, tiers }
     }
 
     /// Restores the state after a tick of the history, so that recording continues from it.

@@ -1,7 +1,7 @@
 //! The record of one tick.
 
 use chrono::{DateTime, Utc};
-use embedder::{Shape, VirtualInstance};
+use embedder::{BucketId, Shape, VirtualInstance};
 
 /// The number that identifies a shape, from 0, in the order of first use in this process.
 pub type ShapeId = u32;
@@ -21,6 +21,20 @@ pub struct Tick {
     pub arrivals: Vec<(ShapeId, u64)>,
     /// Gangs submitted since the last tick that are larger than an instance, by what they need.
     pub gangs: Vec<(VirtualInstance, u64)>,
+    /// Of the pods in `arrivals`, those that belong to a tier, by bucket and tier.
+    pub tiers: Vec<TierArrivals>,
+}
+
+/// The pods of a tier that were submitted since the last tick and for which a new instance would be
+/// of this bucket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TierArrivals {
+    /// The bucket.
+    pub bucket: BucketId,
+    /// The name of the tier.
+    pub tier: String,
+    /// The number of pods.
+    pub pods: u64,
 }
 
 /// The record of one bucket at a tick, in instances, except the pods that started.

@@ -13,6 +13,7 @@ use super::log::RunLog;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
+use super::tiers::TierFigures;
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
@@ -21,6 +22,7 @@ use crate::replay::Workload;
 use crate::replay::{Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
 use crate::span::Span;
+use crate::tier::{Tier, Tiers};
 use crate::trace::{Admits, Job, Work};
 
 impl Simulation<'_> {
@@ -455,6 +457,27 @@ fn higher_priority_goes_first() {
     assert_eq!(starts, [1_310, 310]);
 }
 
+/// Jobs of one tier arrive every 40 minutes, and each needs a node.
+#[test]
+fn no_placeholder_is_held_for_a_tier_without_weight() {
+    let jobs = (0..100).map(|i| job(i * 2_400, 300, 4, cpus(1_000), None, 0));
+    let jobs: Vec<Job> = jobs.collect();
+    let catalog = {
+        let groups = vec![GroupEntry { name: "a".into(), max: None, ..GroupEntry::default() }];
+        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
+    };
+    let writes = |weight| {
+        let tier = Tier { name: "free".into(), priority_min: 0, weight };
+        let settings =
+            SimulationSettings { tiers: vec![tier].into(), ..SimulationSettings::default() };
+        let log = run(&jobs, &catalog, &settings, NamedPolicy::DEFAULT, (150_000, 240_000));
+        let of_tier = TierFigures::of(&log, &settings.tiers);
+        assert_eq!((of_tier.len(), of_tier[0].jobs), (1, log.jobs.len() as f64));
+        (log.placeholder_writes > 0, of_tier[0].pods_hidden > 0.0)
+    };
+    assert_eq!((writes(0.0), writes(100.0)), ((false, false), (true, true)));
+}
+
 #[test]
 fn nothing_is_removed_for_a_while_after_a_scale_up() {
     // The first node is empty from second 370 on. At second 810, a second node is requested for a
@@ -646,7 +669,8 @@ fn an_interrupted_job_runs_again_from_the_start() {
 }
 
 fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
-    Figures::of(log, catalog, &Prices::new(Objective::default(), catalog), 10)
+    let prices = Prices::new(Objective::default(), catalog);
+    Figures::of(log, catalog, (&prices, &Tiers::default()), 10)
 }
 
 /// Two pods that fill a node each start in second 310. Only the pod on the node that is taken away

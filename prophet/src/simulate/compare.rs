@@ -16,6 +16,7 @@ use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::spot::Interruptions;
+use super::tiers::TierFigures;
 use super::world::simulate;
 use crate::forecast::Method;
 use crate::replay::Workload;
@@ -69,6 +70,8 @@ pub struct PolicyResult {
     pub figures: Figures,
     /// The standard errors of the means; `None` for a single replay.
     pub stderr: Option<Figures>,
+    /// The means of the figures of each tier. Empty if the settings have no tiers.
+    pub tiers: Vec<TierFigures>,
     /// The cost of waiting and idling, divided by that cost under [`NamedPolicy::DEFAULT`], with an
     /// interval by resampling days. `None` for the default itself, and when it is not compared.
     pub cost_ratio: Option<Ratio>,
@@ -99,6 +102,7 @@ const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 #[derive(Default)]
 struct Runs {
     figures: Vec<Figures>,
+    tiers: Vec<Vec<TierFigures>>,
     /// The cost of waiting and idling in pending pod-hours, by day: means over replays.
     costs: Vec<f64>,
     /// The pods, by day: sums over replays.
@@ -167,7 +171,7 @@ pub fn compare(
     let result = |named_policy: &NamedPolicy| {
         let at = run.iter().position(|c| c == named_policy)?;
         // The logs are moved, not copied, because they take most of the memory of a long run.
-        let Runs { figures, costs: ours, pods, logs } = std::mem::take(&mut policies[at]);
+        let Runs { figures, tiers, costs: ours, pods, logs } = std::mem::take(&mut policies[at]);
         let (figures, stderr) = summary(&figures, &reactive, prices);
         let costs = costs.as_ref().filter(|_| *named_policy != NamedPolicy::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
@@ -176,6 +180,7 @@ pub fn compare(
             named_policy: *named_policy,
             figures,
             stderr,
+            tiers: TierFigures::means(&tiers),
             cost_ratio,
             hidden_over_14_days,
             logs,
@@ -219,12 +224,13 @@ impl Comparison {
     ) -> Self {
         let prices = Prices::new(settings.policy.objective, catalog);
         let scan = settings.scan.as_seconds();
-        let figures = |log: &RunLog| Figures::of(log, catalog, &prices, scan);
+        let figures = |log: &RunLog| Figures::of(log, catalog, (&prices, &settings.tiers), scan);
         let reactive: Vec<Figures> = logs.iter().take(1).map(|(_, log)| figures(log)).collect();
         let result = |(named_policy, log): &(NamedPolicy, RunLog)| PolicyResult {
             named_policy: *named_policy,
             figures: summary(&[figures(log)], &reactive, &prices).0,
             stderr: None,
+            tiers: TierFigures::of(log, &settings.tiers),
             cost_ratio: None,
             hidden_over_14_days: hidden_over_days(&pods_by_day(log)),
             logs: Vec::new(),
@@ -280,16 +286,19 @@ impl Arena<'_> {
                 advanced(share_between(first, self.window.1, time));
             });
             advanced(1.0);
-            let costs = costs_by_day(&log, &self.prices);
-            let figures = Figures::of(&log, self.catalog, &self.prices, scan);
-            (figures, costs, pods_by_day(&log), keep.then_some(log))
+            let tiers = &self.settings.tiers;
+            let costs = costs_by_day(&log, &self.prices, tiers);
+            let figures = Figures::of(&log, self.catalog, (&self.prices, tiers), scan);
+            let of_tiers = TierFigures::of(&log, tiers);
+            (figures, of_tiers, costs, pods_by_day(&log), keep.then_some(log))
         });
         let mut runs = runs.into_iter();
         let share = 1.0 / self.replays.len() as f64;
         let policies = named_policies.iter().map(|_| {
             let mut of_policy = Runs::default();
-            for (figures, costs, pods, log) in runs.by_ref().take(self.replays.len()) {
+            for (figures, tiers, costs, pods, log) in runs.by_ref().take(self.replays.len()) {
                 of_policy.figures.push(figures);
+                of_policy.tiers.push(tiers);
                 of_policy.costs.resize(costs.len(), 0.0);
                 of_policy.costs.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += share * cost);
                 of_policy.pods.resize(pods.len(), PodCounts::default());

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::log::{JobRecord, NodeRecord, RunLog};
 use crate::replay::{DAY_SECONDS, add_by_day, days, within};
+use crate::tier::Tiers;
 
 /// The figures of one run, or their means over several runs.
 ///
@@ -21,6 +22,10 @@ pub struct Figures {
     /// The time from submission to start in hours, each job weighted by its number of pods.
     #[serde(serialize_with = "plain")]
     pub pending_pod_hours: f64,
+    /// The same, where each pod is also weighted by its tier: the hours that the price of waiting
+    /// applies to.
+    #[serde(serialize_with = "plain")]
+    pub weighted_pod_hours: f64,
     /// The share of jobs that waited no longer than one scan of the autoscaler.
     #[serde(serialize_with = "plain")]
     pub jobs_hidden_share: f64,
@@ -59,7 +64,7 @@ pub struct Figures {
     /// lower.
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
-    /// The dollars of nodes beyond those of `reactive`, per pending pod-hour less than with
+    /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than with
     /// `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN where
     /// no waiting is removed.
     #[serde(serialize_with = "plain")]
@@ -120,13 +125,19 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 impl Figures {
     /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
     /// `extra_cost` and `break_even_dollars`.
-    pub fn of(log: &RunLog, catalog: &Catalog, prices: &Prices, scan_seconds: i64) -> Self {
+    pub fn of(
+        log: &RunLog,
+        catalog: &Catalog,
+        (prices, tiers): (&Prices, &Tiers),
+        scan_seconds: i64,
+    ) -> Self {
         let (_, until) = log.window;
         let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(until)).collect();
         waits.sort_unstable();
         let pod_seconds =
             |job: &JobRecord| job.wait_seconds(until).unsigned_abs().saturating_mul(job.pods);
         let pending: u64 = log.jobs.iter().map(pod_seconds).sum();
+        let weighted = log.jobs.iter().map(|job| weighted_hours(job, until, tiers)).sum();
         let is_quick =
             |job: &&JobRecord| job.ran.is_some() && job.wait_seconds(until) <= scan_seconds;
         let quick = log.jobs.iter().filter(is_quick).count();
@@ -157,6 +168,7 @@ impl Figures {
             jobs: waits.len() as f64,
             pending_minutes: PendingMinutes::of(&waits),
             pending_pod_hours: pending as f64 / 3_600.0,
+            weighted_pod_hours: weighted,
             jobs_hidden_share: quick as f64 / waits.len() as f64,
             pods: pods as f64,
             pods_hidden_share: pods_hidden as f64 / pods as f64,
@@ -183,12 +195,12 @@ impl Figures {
     #[must_use]
     pub fn beyond(self, reactive: &Self, prices: &Prices) -> Self {
         let idle_hours = self.idle_instance_hours - reactive.idle_instance_hours;
-        let waiting = self.pending_pod_hours - reactive.pending_pod_hours;
+        let waiting = self.weighted_pod_hours - reactive.weighted_pod_hours;
         let idling = self.idle_dollars - reactive.idle_dollars;
         let break_even = (self.dollars - reactive.dollars) / -waiting;
         Self {
             extra_idle: idle_hours / reactive.instance_hours,
-            extra_cost: (waiting + idling / prices.wait()) / reactive.pending_pod_hours,
+            extra_cost: (waiting + idling / prices.wait()) / reactive.weighted_pod_hours,
             break_even_dollars: if waiting < 0.0 { break_even } else { f64::NAN },
             ..self
         }
@@ -218,6 +230,7 @@ impl Figures {
                 p99: of(|f| f.pending_minutes.p99),
             },
             pending_pod_hours: of(|f| f.pending_pod_hours),
+            weighted_pod_hours: of(|f| f.weighted_pod_hours),
             jobs_hidden_share: of(|f| f.jobs_hidden_share),
             pods: of(|f| f.pods),
             pods_hidden_share: of(|f| f.pods_hidden_share),
@@ -247,7 +260,7 @@ type Get = fn(&Figures) -> f64;
 /// Returns the cost of waiting and idling in a run, in pending pod-hours, by day of the window.
 ///
 /// A job's wait counts on the day of its submission.
-pub(super) fn costs_by_day(log: &RunLog, prices: &Prices) -> Vec<f64> {
+pub(super) fn costs_by_day(log: &RunLog, prices: &Prices, tiers: &Tiers) -> Vec<f64> {
     let (from, until) = log.window;
     let mut costs = vec![0.0; days(log.window)];
     for (bucket, busy) in log.busy_by_day.iter().enumerate() {
@@ -265,10 +278,15 @@ pub(super) fn costs_by_day(log: &RunLog, prices: &Prices) -> Vec<f64> {
     for job in &log.jobs {
         let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
         if let Some(cost) = day.and_then(|day| costs.get_mut(day)) {
-            *cost += hours(job.wait_seconds(until)) * job.pods as f64;
+            *cost += weighted_hours(job, until, tiers);
         }
     }
     costs
+}
+
+/// The time that a job waited in hours, weighted by its number of pods and by its tier.
+fn weighted_hours(job: &JobRecord, until: i64, tiers: &Tiers) -> f64 {
+    hours(job.wait_seconds(until)) * job.pods as f64 * tiers.weight_at(job.priority)
 }
 
 /// Returns the nodes that were requested for the jobs that count: within the window, or after it
@@ -398,6 +416,7 @@ mod tests {
             ran: Some((start, start)),
             pods,
             pods_hidden,
+            priority: 0,
             instances: 1,
             interrupted: Interrupted::default(),
         }
@@ -427,7 +446,10 @@ mod tests {
             busy_by_day: vec![vec![4 * HOUR, 2 * HOUR]],
             ..RunLog::default()
         };
-        assert_eq!(costs_by_day(&log, &catalog().1), [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]);
+        assert_eq!(
+            costs_by_day(&log, &catalog().1, &Tiers::default()),
+            [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]
+        );
     }
 
     /// Three of four pods are hidden. Of the used nodes one of two is. A further node that no pod
@@ -445,7 +467,7 @@ mod tests {
                 busy_by_day: vec![vec![0, 0]],
                 ..RunLog::default()
             };
-            let figures = Figures::of(&log, &catalog, &prices, 10);
+            let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
             let used = (figures.used_launches, figures.used_launches_hidden_share);
             (figures.launches, used, figures.pods_hidden_share)
         };
@@ -470,7 +492,7 @@ mod tests {
             busy_by_day: vec![vec![0]],
             ..RunLog::default()
         };
-        let figures = Figures::of(&log, &catalog, &prices, 10);
+        let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
         assert_eq!((figures.jobs, figures.jobs_never_started, figures.launches), (3.0, 1.0, 2.0));
         assert_eq!((figures.pods_hidden_share, figures.jobs_hidden_share), (0.25, 1.0 / 3.0));
         assert_eq!((figures.pending_minutes.sum, figures.pending_pod_hours), (120.0, 3.0));
@@ -490,7 +512,7 @@ mod tests {
                 busy_by_day: vec![vec![0]; 2],
                 ..RunLog::default()
             };
-            Figures::of(&log, &catalog, &prices, 10)
+            Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10)
         };
         let (reactive, policy) = (figures(0, 2), figures(1, 0));
         assert_eq!((reactive.idle_dollars, policy.idle_dollars), (1.0, 10.0));

@@ -69,6 +69,7 @@ pub(crate) fn causal_forecaster(
                 ladder_first: false,
                 leads: vec![settings.lead(); catalog.len()],
                 objective: named_policy.policy(&settings.policy).objective,
+                tiers: settings.tiers.clone(),
                 model: settings.model_source(),
             };
             Some(config.demand_forecaster(from))

@@ -15,6 +15,7 @@
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
 //! spot.rs         which jobs use spot instances, and how often these are interrupted
+//! tiers.rs        the waiting of each tier
 //! observed.rs     a run whose ticks an observer sees
 //! recorded.rs     a cluster of one's own, from its history
 //! oracle.rs       references that know the jobs of the future
@@ -49,6 +50,7 @@ mod recorded;
 pub(crate) mod report;
 mod settings;
 mod spot;
+mod tiers;
 mod world;
 
 pub use bootstrap::{DAYS_MIN, Ratio};

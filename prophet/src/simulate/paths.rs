@@ -28,6 +28,7 @@ use crate::record::ShapeId;
 use crate::record::store::{BucketExtras, Line};
 use crate::replay::Workload;
 use crate::span::Span;
+use crate::tier::Tier;
 use crate::trace::{Admits, Job, Work};
 
 const GROUP: &str = "group";
@@ -171,6 +172,7 @@ impl Mirror {
                     "metadata": {"name": format!("j{job}-{shape}-{at}"), "namespace": "jobs"},
                     "spec": {
                         "nodeName": node.map(|node| format!("n{node}")),
+                        "priority": run.workload.classes[run.workload.jobs[job].class].priority,
                         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                             "nodeSelectorTerms": [{"matchExpressions": [expression]}],
                         }}},
@@ -218,20 +220,25 @@ impl Mirror {
             namespaces: vec!["jobs".into()],
             priority_min: i32::MIN,
             priority_max: i32::MAX,
+            tiers: run.world.settings.tiers.clone(),
             ..Workloads::default()
         };
         let backoff = |bucket: usize, group: usize| theirs.standing.buckets[bucket][group].backoff;
-        let now = (theirs.time.timestamp(), 0);
+        let now = (theirs.time.timestamp(), &[][..]);
         let Seen { cluster, standing, ready, .. } =
             self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);
         let arrived = self.index.take_arrivals();
-        let arrivals = arrived.iter().filter_map(|(class, count)| {
+        let (mut arrivals, mut tiers) = (Vec::new(), Vec::new());
+        for (class, count) in &arrived {
             let shape = self.view.shape(class, &self.offers, &workloads);
-            Some((self.control.intern(&shape)?, *count))
-        });
+            let Some(id) = self.control.intern(&shape) else { continue };
+            arrivals.push((id, *count));
+            tiers.extend(workloads.tier(class).map(|tier| (tier.to_owned(), id, *count)));
+        }
         Observed {
             time: theirs.time,
-            arrivals: arrivals.collect(),
+            arrivals,
+            tiers,
             cluster,
             standing,
             ready: ready.iter().map(|groups| groups.iter().sum()).collect(),
@@ -250,7 +257,9 @@ fn any_job() -> impl Strategy<Value = Job> {
     let plain = Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, ..Resources::default() };
     let gpu = Resources { accelerators: 1, cpu_millis: 500, ..Resources::default() };
     let unit = prop_oneof![3 => Just(plain), 1 => Just(gpu)];
-    (0..9_000_i64, 30..2_500_i64, 1..9_u64, unit).prop_map(|(submit, runtime, units, unit)| {
+    let priority = prop_oneof![2 => Just(0), 1 => Just(100), 1 => Just(200)];
+    let job = (0..9_000_i64, 30..2_500_i64, 1..9_u64, unit, priority);
+    job.prop_map(|(submit, runtime, units, unit, priority)| {
         let work = Work {
             units,
             unit,
@@ -258,7 +267,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             split: None,
             admits: Admits::Assumed,
         };
-        Job { name: "".into(), user: "".into(), submit, runtime, priority: 0, work }
+        Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
     })
 }
 
@@ -280,12 +289,18 @@ fn any_settings() -> impl Strategy<Value = SimulationSettings> {
     let gang =
         prop_oneof![Just(GangMode::Whole), Just(GangMode::OneGroup), Just(GangMode::PodByPod)];
     let rate = prop::option::of(1..3_u64);
-    (gang, prop_oneof![Just(0.0), Just(0.3)], 20..120_u32, rate, any::<u64>()).prop_map(
-        |(gang, launch_failure_share, tick, rate, seed)| {
+    let tier = |name: &str, priority_min, weight| Tier { name: name.into(), priority_min, weight };
+    let tiers = prop_oneof![
+        Just(vec![]),
+        Just(vec![tier("free", 100, 0.0), tier("production", 200, 4.0)]),
+    ];
+    (gang, prop_oneof![Just(0.0), Just(0.3)], 20..120_u32, rate, tiers, any::<u64>()).prop_map(
+        |(gang, launch_failure_share, tick, rate, tiers, seed)| {
             let mut settings = SimulationSettings {
                 gang,
                 launch_failure_share,
                 tick: Span::seconds(tick),
+                tiers: tiers.into(),
                 seed,
                 ..SimulationSettings::default()
             };

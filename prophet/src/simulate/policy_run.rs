@@ -9,7 +9,7 @@ use super::input::SimulationInput;
 use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
-use crate::control::{Control, Observed, Turn};
+use crate::control::{Control, Observed, TierArrival, Turn};
 use crate::record::{PodStarts, ShapeId};
 
 /// The policy under test.
@@ -26,6 +26,8 @@ pub(crate) struct PolicyRun {
     shapes: Vec<Option<ShapeId>>,
     /// The pods that arrived since the last turn.
     arrivals: Vec<(ShapeId, u64)>,
+    /// Of these pods, those that belong to a tier.
+    tiers: Vec<TierArrival>,
     /// The gangs larger than an instance that arrived since the last turn.
     gangs: Vec<VirtualInstance>,
     /// The pods that started since the last turn.
@@ -63,6 +65,7 @@ impl PolicyRun {
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
             shapes,
             arrivals: Vec::new(),
+            tiers: Vec::new(),
             gangs: Vec::new(),
             starts: Vec::new(),
             due: false,
@@ -83,8 +86,11 @@ impl PolicyRun {
         self.foreseen.clone().filter(|_| now >= self.decides_from)
     }
 
-    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
-        self.arrivals.extend(self.shapes[shape as usize].map(|shape| (shape, count)));
+    /// Records that pods arrived. `tier` is the name of their tier.
+    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64, tier: Option<&str>) {
+        let Some(shape) = self.shapes[shape as usize] else { return };
+        self.arrivals.push((shape, count));
+        self.tiers.extend(tier.map(|tier| (tier.to_owned(), shape, count)));
     }
 
     pub(crate) fn gang_arrived(&mut self, gang: VirtualInstance) {
@@ -115,6 +121,7 @@ impl PolicyRun {
             standing: if decides { standing() } else { Standing::default() },
             ready,
             arrivals: std::mem::take(&mut self.arrivals),
+            tiers: std::mem::take(&mut self.tiers),
             gangs: std::mem::take(&mut self.gangs),
             starts: std::mem::take(&mut self.starts),
         }

@@ -17,6 +17,7 @@ use crate::input;
 use crate::input::YamlError;
 use crate::replay::SchedulerKind;
 use crate::span::Span;
+use crate::tier::Tiers;
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,9 @@ pub struct SimulationSettings {
     /// How often spot instances are interrupted.
     #[serde(skip_serializing_if = "Interruptions::are_none")]
     pub interruptions: Interruptions,
+    /// The tiers of the jobs, by the priorities of the log.
+    #[serde(skip_serializing_if = "Tiers::is_empty")]
+    pub tiers: Tiers,
     /// How the scheduler chooses nodes.
     pub scheduler: SchedulerKind,
     /// How the pods of one job are placed.
@@ -99,6 +103,7 @@ impl Default for SimulationSettings {
             launch_failure_share: 0.0,
             spot_for: SpotFor::None,
             interruptions: Interruptions::default(),
+            tiers: Tiers::default(),
             scheduler: SchedulerKind::Pack,
             gang: GangMode::Whole,
             gang_headroom: GangHeadroom::OneGroup,
@@ -188,6 +193,9 @@ impl SimulationSettings {
         }
         for (field, problem) in self.interruptions.faults() {
             fault(&field, problem);
+        }
+        for ((at, name), problem) in self.tiers.faults() {
+            fault(&format!("tiers[{at}].{name}"), problem);
         }
         let steps = self.ladder.nodes_to_replicas.iter().chain(&self.ladder.cores_to_replicas);
         let most = NamedPolicy::CONSTANT_MAX;

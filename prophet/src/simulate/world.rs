@@ -422,9 +422,7 @@ impl<'a> Simulation<'a> {
         unstarted.started = unstarted.started.saturating_sub(count);
         unstarted.hidden = unstarted.hidden.saturating_sub(count);
         self.unstarted.insert(job, unstarted);
-        for &(shape, count) in &lost {
-            self.policy.arrived(shape, count);
-        }
+        self.arrived(job, &lost);
         match self.world.settings.gang {
             GangMode::Whole | GangMode::OneGroup => {
                 self.gang_arrived(self.workload.jobs[job].class);
@@ -447,9 +445,7 @@ impl<'a> Simulation<'a> {
         let class = self.workload.jobs[at].class;
         let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
         self.policy.due = true;
-        for &(shape, count) in &pods {
-            self.policy.arrived(shape, count);
-        }
+        self.arrived(at, &pods);
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
         let missing = pods.iter().map(|(_, count)| count).sum();
@@ -467,6 +463,15 @@ impl<'a> Simulation<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts pods of a job among the observations of the policy.
+    fn arrived(&mut self, job: usize, pods: &[(ShapeId, u64)]) {
+        let priority = self.workload.classes[self.workload.jobs[job].class].priority;
+        let tier = self.world.settings.tiers.of(priority).map(|tier| tier.name.as_str());
+        for &(shape, count) in pods {
+            self.policy.arrived(shape, count, tier);
         }
     }
 
@@ -545,7 +550,9 @@ impl<'a> Simulation<'a> {
             node.used = true;
             *starts.entry(node.bucket).or_default() += 1;
         }
-        for (bucket, pods) in starts {
+        let priority = self.workload.classes[self.workload.jobs[job].class].priority;
+        let counts = self.world.settings.tiers.count(priority);
+        for (bucket, pods) in starts.into_iter().filter(|_| counts) {
             let (hidden, waited) = if is_hidden { (pods, 0) } else { (0, pods) };
             self.policy.started(bucket, PodStarts { hidden, waited }, now);
         }
@@ -563,7 +570,8 @@ impl<'a> Simulation<'a> {
         let pods = self.workload.classes[entry.class].pod_count();
         let interrupted = self.interrupted.get(&job).copied().unwrap_or_default();
         let (index, submit) = (entry.index, entry.submit);
-        JobRecord { index, submit, ran, pods, pods_hidden, instances, interrupted }
+        let priority = self.workload.classes[entry.class].priority;
+        JobRecord { index, submit, ran, pods, pods_hidden, instances, priority, interrupted }
     }
 
     fn scan(&mut self, now: i64) {

@@ -74,7 +74,8 @@ async fn a_job_with_quota_has_nodes_before_its_release_and_a_job_without_quota_h
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
-        workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}}}}";
+        workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}},
+            tiers: [{name: production, priorityMin: 100, weight: 4}, {name: batch, priorityMin: 0, weight: 1}]}}";
     let world =
         Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
     let gated = |name: &str, gate: &str| {
@@ -102,6 +103,13 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
         status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1, "cannot_preempt": 3})
     };
     world.wait_for_status("batch", "the pods held back", held_back).await;
+    // The pods with an unknown gate wait, too. Those of suspended jobs do not exist.
+    let tiers = |status: &serde_json::Value| {
+        let tier =
+            |name: &str, waiting: u64| json!({"name": name, "waiting": waiting, "running": 0});
+        status["tiers"] == json!([tier("batch", 2), tier("production", 0)])
+    };
+    world.wait_for_status("batch", "the pods of each tier", tiers).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, UNLIMITED,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::{INSTANCE_TYPE_LABEL, spot_labels};
-use crate::observe::{Reading, Requirement, SpotFor};
+use crate::observe::{Announcement, Reading, Requirement, SpotFor};
 
 const TYPE: &str = "m5.xlarge";
 
@@ -110,7 +111,7 @@ fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
     let set = Key { namespace: "prophet".into(), name: "set".into() };
     let places = BTreeMap::from([(set, (0, 0))]);
     let index = index(nodes, pods);
-    View::default().gather(&index, offers, &workloads, &places, &|_, _| false, (0, 0))
+    View::default().gather(&index, offers, &workloads, &places, &|_, _| false, (0, &[]))
 }
 
 /// Checks whether a placeholder on a node counts.
@@ -250,14 +251,14 @@ fn check_cron(fired: Option<&str>, now: &str, expected: u64) {
     index.announce("cronjobs", key, announcement);
     let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
     let now = now.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp();
-    let lead_seconds = 180;
+    let lead_seconds = [180];
     let seen = View::default().gather(
         &index,
         &offers(),
         &workloads,
         &Places::new(),
         &|_, _| false,
-        (now, lead_seconds),
+        (now, &lead_seconds),
     );
     assert_eq!(seen.cluster.announced.iter().map(|pods| pods.count).sum::<u64>(), expected);
     // The watch of CronJobs has been failing for long.
@@ -276,6 +277,123 @@ fn a_firing_is_announced_until_its_job_exists() {
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:00Z", 0);
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:00:05Z", 0);
     check_cron(Some("2026-03-01T10:00:00Z"), "2026-03-01T10:57:00Z", 1);
+}
+
+/// Launches of the spot bucket take an hour, and those of the bucket on demand three minutes.
+#[test]
+fn a_cron_job_is_announced_within_the_lead_time_of_its_bucket() {
+    let offers = spot_offers();
+    let lead_seconds: Vec<i64> = offers
+        .catalog
+        .buckets()
+        .iter()
+        .map(|bucket| if bucket.capacity_type == CapacityType::Spot { 3_600 } else { 180 })
+        .collect();
+    let reading = Reading { priorities: &BTreeMap::new() };
+    let announcement = reading.cron_job(&serde_json::from_value(cron(None)).unwrap());
+    let mut index = Index::default();
+    index.announce(
+        "cronjobs",
+        Key { namespace: "jobs".into(), name: "hourly".into() },
+        announcement,
+    );
+    let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
+    let announced = |now: &str| {
+        let now = now.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp();
+        let none = |_: BucketId, _: usize| false;
+        let window = (now, lead_seconds.as_slice());
+        let seen =
+            View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
+        seen.cluster.announced.len()
+    };
+    assert_eq!((announced("2026-03-01T09:56:30Z"), announced("2026-03-01T09:57:00Z")), (0, 1));
+}
+
+/// A Workload of two pods with quota of these flavors.
+fn workload(flavors: &Value) -> Announcement {
+    let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
+    let set =
+        json!({"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}});
+    let assigned = json!({"podSetAssignments": [{"name": "main", "flavors": flavors, "count": 2}]});
+    let workload = json!({
+        "spec": {"podSets": [set]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True"}],
+            "admission": assigned,
+        },
+    });
+    let reading = Reading { priorities: &BTreeMap::new() };
+    let workload = serde_json::from_value(workload).unwrap();
+    reading.workload(&ObjectMeta::default(), &workload).unwrap()
+}
+
+/// The flavor `spot` selects spot nodes and tolerates their taint, as Kueue adds both to its pods.
+#[test]
+fn the_assigned_flavor_of_a_workload_decides_its_bucket() {
+    let offers = spot_offers();
+    let spot_for = SpotFor {
+        node_labels: vec![("karpenter.sh/capacity-type".into(), "spot".into())],
+        ..SpotFor::default()
+    };
+    let workloads = Workloads { priority_max: i32::MAX, spot_for, ..Workloads::default() };
+    let capacity = |flavors: Value| {
+        let mut index = Index::default();
+        let flavor = json!({
+            "nodeLabels": {"karpenter.sh/capacity-type": "spot"},
+            "tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}],
+        });
+        let key = Key { namespace: String::new(), name: "spot".into() };
+        index.flavors().insert(key, serde_json::from_value(flavor).unwrap());
+        index.announce("workloads", Key::default(), Some(workload(&flavors)));
+        let none = |_: BucketId, _: usize| false;
+        let window = (0, &[][..]);
+        let seen =
+            View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
+        assert_eq!(seen.cluster.announced[0].count, 2);
+        let fitting = offers.catalog.buckets_for(&seen.cluster.announced[0].shape).unwrap();
+        let fitting = (0..offers.catalog.len()).filter(|id| fitting.contains(*id));
+        fitting.map(|id| offers.catalog.buckets()[id].capacity_type).collect::<Vec<_>>()
+    };
+    assert_eq!(capacity(json!({"cpu": "default"})), [CapacityType::OnDemand]);
+    assert_eq!(capacity(json!({"cpu": "spot"})), [CapacityType::Spot]);
+}
+
+/// A suspended Job of four pods is a gang if its pods have indexes and the policy selects it.
+#[test]
+fn a_job_with_indexes_is_a_gang_where_the_policy_says_so() {
+    let gangs = |mode: &str, label: &str| {
+        let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
+        let job = json!({
+            "metadata": {"name": "mpi", "namespace": "jobs", "labels": {"kind": label}},
+            "spec": {
+                "suspend": true, "completionMode": mode, "parallelism": 4, "completions": 4,
+                "template": {"spec": {"containers": [container]}},
+            },
+        });
+        let reading = Reading { priorities: &BTreeMap::new() };
+        let announcement = reading.job(&serde_json::from_value(job).unwrap());
+        let mut index = Index::default();
+        index.announce("jobs", Key::default(), announcement);
+        let kind = |value: &str| Requirement {
+            key: "kind".into(),
+            operator: "In".into(),
+            values: vec![value.into()],
+        };
+        let workloads = Workloads {
+            priority_max: i32::MAX,
+            released_jobs: Some(vec![]),
+            gang_jobs: Some(vec![kind("mpi")]),
+            ..Workloads::default()
+        };
+        let none = |_: BucketId, _: usize| false;
+        let (offers, window) = (offers(), (0, &[][..]));
+        let seen =
+            View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
+        (seen.cluster.gangs.len(), seen.cluster.announced.len())
+    };
+    assert_eq!(gangs("Indexed", "mpi"), (1, 0));
+    assert_eq!(gangs("NonIndexed", "mpi"), (0, 1));
+    assert_eq!(gangs("Indexed", "other"), (0, 1));
 }
 
 /// The taint of the spot group in [`spot_offers`].
@@ -323,7 +441,8 @@ fn check_spot(spot_for: &SpotFor, labels: &Value, more: &Value, expected: Result
     index.apply_pod(&serde_json::from_value(pod).unwrap());
     let offers = spot_offers();
     let none = |_: BucketId, _: usize| false;
-    let seen = View::default().gather(&index, &offers, &workloads, &BTreeMap::new(), &none, (0, 0));
+    let seen =
+        View::default().gather(&index, &offers, &workloads, &BTreeMap::new(), &none, (0, &[]));
     let present = embedder::embed(&seen.cluster, &offers.catalog).present;
     let found =
         seen.unfit.first().map_or(Ok([present[1], present[0]]), |(.., why)| Err(why.label()));
@@ -401,7 +520,7 @@ fn a_node_of_a_spot_bucket_counts_as_occupied_by_any_batch_pod() {
         &workloads,
         &BTreeMap::new(),
         &none,
-        (0, 0),
+        (0, &[]),
     );
     assert_eq!(seen.cluster.occupied, [1, 0]);
 }

@@ -39,15 +39,17 @@ pub(super) struct Shadow {
     stock: Stock,
     /// Pods that wait for the missing nodes, now.
     waiting: f64,
+    /// The mean weight of these pods: the multiple of the price of waiting that one costs.
+    weight: f64,
     /// Days in which there was a forecast.
     days: f64,
-    /// Pending pod-hours.
+    /// Pending pod-hours, each multiplied by the weight of the pod.
     pending: f64,
     /// Dollars for idling.
     idled: f64,
-    /// Pods that arrived.
+    /// Pods that arrived, each multiplied by its weight.
     pods: f64,
-    /// Pods that arrived and waited for a node.
+    /// Pods that arrived and waited for a node, each multiplied by its weight.
     waited: f64,
 }
 
@@ -57,6 +59,8 @@ struct Arrived {
     pods: f64,
     /// The mean number of pods that share a node, at least 1: so many pods wait for a missing node.
     pods_per_node: f64,
+    /// The mean weight of the pods.
+    weight: f64,
 }
 
 impl Shadow {
@@ -64,6 +68,7 @@ impl Shadow {
         Self {
             stock: Stock::new(lead),
             waiting: 0.0,
+            weight: 1.0,
             days: 0.0,
             pending: 0.0,
             idled: 0.0,
@@ -83,8 +88,8 @@ impl Shadow {
         if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
     }
 
-    /// Advances by one tick, and returns the pending pod-hours and the dollars for idling of the
-    /// tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in nodes.
+    /// Advances by one tick, and returns the weighted pending pod-hours and the dollars for idling of
+    /// the tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in nodes.
     fn step(
         &mut self,
         demand: u64,
@@ -101,13 +106,18 @@ impl Shadow {
         // node, and at most as many pods as the missing nodes hold.
         let (missing, before) = (missing as f64, self.waiting);
         let most = arrived.pods_per_node * missing;
-        self.waiting = (before + arrived.pods).clamp(missing, most);
-        let (pending, idled) = (hours * self.waiting, hours * idle * idle_nodes as f64);
+        let joined = before + arrived.pods;
+        let weights = before * self.weight + arrived.pods * arrived.weight;
+        self.weight = if joined > 0.0 { weights / joined } else { 1.0 };
+        self.waiting = joined.clamp(missing, most);
+        let pending = hours * self.waiting * self.weight;
+        let idled = hours * idle * idle_nodes as f64;
         self.days = keep * self.days + hours / 24.0;
         self.pending = keep * self.pending + pending;
         self.idled = keep * self.idled + idled;
-        self.pods = keep * self.pods + arrived.pods;
-        self.waited = keep * self.waited + (self.waiting - before).max(0.0);
+        self.pods = keep * self.pods + arrived.pods * arrived.weight;
+        let waited = (self.waiting - before).max(0.0) * arrived.weight;
+        self.waited = keep * self.waited + waited;
         Some((pending, idled))
     }
 }
@@ -144,12 +154,19 @@ impl Judge {
     /// Learns from a tick.
     ///
     /// `wants` is the headroom of each expert from now on, in nodes, or `None` where the expert has
-    /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill.
-    pub(super) fn learn(&mut self, tick: BucketTick, wants: &[Option<u64>], pods: (f64, f64)) {
+    /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill, and
+    /// `weight` the mean weight of these pods.
+    pub(super) fn learn(
+        &mut self,
+        tick: BucketTick,
+        wants: &[Option<u64>],
+        pods: (f64, f64),
+        weight: f64,
+    ) {
         let keep = (-(self.lead.tick_seconds as f64) / HALF_LIFE_SECONDS).exp2();
         self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
         let pods_per_node = self.pods_per_node();
-        let arrived = Arrived { pods: pods.0, pods_per_node };
+        let arrived = Arrived { pods: pods.0, pods_per_node, weight };
         let of_bucket = (self.lead, self.idle);
         let experts = self.shadows.iter_mut().zip(wants);
         let costs: Vec<Option<(f64, f64)>> = experts
@@ -251,7 +268,7 @@ mod tests {
             let demand = 1 + u64::from(minute % 20 < 5);
             let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
             let pods = if minute % 20 == 0 { (1.0, 1.0) } else { (0.0, 0.0) };
-            judge.learn(tick, wants, pods);
+            judge.learn(tick, wants, pods, 1.0);
         }
         judge
     }
@@ -276,7 +293,7 @@ mod tests {
             let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
             let pods = if minute % 120 == 0 { (1.0, 1.0) } else { (0.0, 0.0) };
             let unused = if (40..60).contains(&(minute % 120)) { 5 } else { 0 };
-            judge.learn(tick, &[Some(0), Some(unused)], pods);
+            judge.learn(tick, &[Some(0), Some(unused)], pods, 1.0);
         }
         let levels: Vec<f64> = judge.shadows.iter().map(Shadow::level).collect();
         assert!(levels[0] < 0.01 && levels[1] <= levels[0], "{levels:?}");

@@ -4,7 +4,8 @@
 //! (`stock.rs`) counts in hindsight how many nodes would have been missing and how many would have
 //! been idle. A missing node makes as many pods wait as share a node. A waiting pod has the price
 //! of the objective, an idle node the price of the bucket's instances, and fixed share (`share.rs`)
-//! weights the experts by the sum of both costs.
+//! weights the experts by the sum of both costs. The price of a waiting pod is multiplied by the
+//! weight of its tier.
 //!
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
@@ -46,12 +47,15 @@ use crate::forecast::{
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
 use crate::record::History;
+use crate::tier::Tiers;
 
 /// Forecasts with the experts, per bucket, by their past costs.
 pub struct Ensemble {
     lead: Lead,
     objective: Objective,
     prices: Prices,
+    /// The cost of waiting of each tier.
+    tiers: Tiers,
     /// The methods with their names.
     methods: Vec<(&'static str, Box<dyn Forecaster>)>,
     experts: Vec<Expert>,
@@ -107,6 +111,7 @@ impl Ensemble {
             lead,
             objective,
             prices: Prices::new(objective, catalog),
+            tiers: Tiers::default(),
             methods: Vec::new(),
             experts: Vec::new(),
             judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
@@ -124,6 +129,13 @@ impl Ensemble {
     #[must_use]
     pub fn with_ladder_first(mut self) -> Self {
         self.ladder_first = true;
+        self
+    }
+
+    /// Weighs the waiting of pods by their tiers.
+    #[must_use]
+    pub fn with_tiers(mut self, tiers: Tiers) -> Self {
+        self.tiers = tiers;
         self
     }
 
@@ -255,10 +267,13 @@ impl Forecaster for Ensemble {
             }
             let wants = self.wants(&outlooks, bucket);
             let pods = history.shapes().pods(&tick.arrivals, bucket);
+            let tiers = tick.tiers.iter().filter(|arrivals| arrivals.bucket == bucket);
+            let tiers = tiers.map(|arrivals| (arrivals.tier.as_str(), arrivals.pods));
+            let weight = self.tiers.mean_weight(pods.0, tiers);
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
             let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
             let judge = self.judges[bucket].get_or_insert_with(fresh);
-            judge.learn(tick.buckets[bucket], &wants, pods);
+            judge.learn(tick.buckets[bucket], &wants, pods, weight);
         }
     }
 
@@ -296,7 +311,8 @@ mod tests {
     use super::*;
     use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
-    use crate::record::BucketTick;
+    use crate::record::{BucketTick, TierArrivals};
+    use crate::tier::Tier;
 
     fn ensemble(objective: Objective) -> Ensemble {
         Ensemble::new(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
@@ -319,6 +335,9 @@ mod tests {
             if pods > 0 {
                 tick.first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
                 tick.arrivals = if minute % 20 == 0 { vec![(0, pods)] } else { vec![] };
+                let tier = "production".to_owned();
+                let of_tier = TierArrivals { bucket: 0, tier, pods };
+                tick.tiers = if minute % 20 == 0 { vec![of_tier] } else { vec![] };
             }
             history.record(tick);
             ensemble.learn(&history);
@@ -378,6 +397,16 @@ mod tests {
         let dear = Objective::WaitCost(1_000.0);
         let cheap = Objective::WaitCost(0.001);
         assert_eq!((learnt(dear).headroom(0.5), learnt(cheap).headroom(0.5)), (1, 0));
+    }
+
+    #[test]
+    fn the_weight_of_a_tier_multiplies_the_price_of_waiting() {
+        let held = |weight| {
+            let tier = Tier { name: "production".into(), priority_min: 0, weight };
+            let mut ensemble = ensemble(Objective::WaitCost(0.01)).with_tiers(vec![tier].into());
+            taught(&mut ensemble, &sample::catalog(), 1)[0].headroom(0.5)
+        };
+        assert_eq!((held(1.0), held(1_000.0)), (0, 1));
     }
 
     #[test]

@@ -208,6 +208,7 @@ mod tests {
                 first_seen: vec![],
                 arrivals: vec![],
                 gangs: vec![],
+                tiers: vec![],
             });
             increments.learn(&history);
         }
@@ -253,6 +254,7 @@ mod tests {
                 first_seen: vec![],
                 arrivals: vec![],
                 gangs: vec![],
+                tiers: vec![],
             });
             increments.learn(&history);
         }

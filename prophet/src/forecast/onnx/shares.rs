@@ -80,6 +80,7 @@ mod tests {
             first_seen: vec![(0, shape(500, 1)), (1, shape(500, 4)), (2, shape(4_000, 4))],
             arrivals: vec![(0, 2), (2, 3), (9, 1)],
             gangs: vec![],
+            tiers: vec![],
         };
         history.record(tick.clone());
         assert_eq!(arrivals(&history, &tick), [0.5, 1.5]);

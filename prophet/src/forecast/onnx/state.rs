@@ -207,6 +207,7 @@ mod tests {
             first_seen: if at == 0 { vec![shape] } else { vec![] },
             arrivals: vec![(0, at % 3)],
             gangs: vec![],
+            tiers: vec![],
         }
     }
 

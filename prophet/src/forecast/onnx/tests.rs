@@ -34,6 +34,7 @@ fn learnt(source: ModelSource, catalog: &Catalog, tick_seconds: i64) -> (Onnx, O
             first_seen: vec![],
             arrivals: vec![],
             gangs: vec![],
+            tiers: vec![],
         });
         onnx.learn(&history);
     }
@@ -98,6 +99,7 @@ fn the_output_stays_in_use_while_nothing_changes() {
             first_seen: vec![],
             arrivals,
             gangs: vec![],
+            tiers: vec![],
         });
         onnx.learn(&history);
         assert_eq!(onnx.expected.get().is_none(), runs, "minute {minute}");
@@ -216,6 +218,7 @@ fn features_are_those_of_training() {
         first_seen: vec![],
         arrivals: vec![],
         gangs: vec![],
+        tiers: vec![],
     });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));

@@ -47,6 +47,7 @@ const SCHEMA: &str = "
         optional binary finished (STRING);
         optional binary offered (STRING);
         optional binary gangs (STRING);
+        optional binary tiers (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -57,8 +58,8 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 8] =
-    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered", "gangs"];
+const TEXTS: [&str; 9] =
+    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered", "gangs", "tiers"];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
 /// which are then empty.
@@ -103,7 +104,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     };
     let mut rows = Vec::with_capacity(line.buckets.len().max(1));
     for (name, bucket) in &line.buckets {
-        let BucketLine { room, arrivals, gangs, rest, .. } = bucket;
+        let BucketLine { room, arrivals, gangs, tiers, rest, .. } = bucket;
         rows.push(Row {
             bucket: Some(name.clone()),
             counts: bucket.counts().map(|count| i64::try_from(count).ok()),
@@ -116,6 +117,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 None,
                 text(gangs, gangs.is_empty())?,
+                text(tiers, tiers.is_empty())?,
             ],
             ..empty.clone()
         });
@@ -160,8 +162,9 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
             })?;
         }
         let (room, arrivals, rest) = (json(&row, 0)?, json(&row, 1)?, json(&row, 3)?);
-        let gangs = json(&row, 7)?;
-        let bucket = BucketLine { room, arrivals, gangs, rest, ..BucketLine::of_counts(counts) };
+        let (gangs, tiers) = (json(&row, 7)?, json(&row, 8)?);
+        let counts = BucketLine::of_counts(counts);
+        let bucket = BucketLine { room, arrivals, gangs, tiers, rest, ..counts };
         line.buckets.insert(name, bucket);
     }
     Ok(line)

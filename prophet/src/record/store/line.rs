@@ -15,7 +15,7 @@ use super::finished::{FinishedPods, Offered};
 use super::shape_key::{parse_shape_key, shape_key};
 use crate::record::shapes::Shapes;
 use crate::record::sum_by_key;
-use crate::record::tick::{BucketTick, ShapeId, Tick};
+use crate::record::tick::{BucketTick, ShapeId, Tick, TierArrivals};
 
 /// The version of the format that this build writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
@@ -85,6 +85,10 @@ pub struct BucketLine {
     /// instances that one needs. Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gangs: BTreeMap<String, u64>,
+    /// Of the pods submitted since the last tick, those that belong to a tier, by its name. They are
+    /// listed under the smallest bucket that they fit. Absent in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tiers: BTreeMap<String, u64>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -254,6 +258,11 @@ impl Line {
                 line.gangs.insert(instances.to_string(), *count);
             }
         }
+        for TierArrivals { bucket, tier, pods } in &tick.tiers {
+            if let Some(line) = lines.get_mut(*bucket) {
+                line.tiers.insert(tier.clone(), *pods);
+            }
+        }
         Self {
             v: VERSION,
             time: tick.time.trunc_subsecs(6),
@@ -319,6 +328,7 @@ impl Line {
                 first_seen: Vec::new(),
                 arrivals: Vec::new(),
                 gangs: Vec::new(),
+                tiers: Vec::new(),
             },
             launches: Vec::new(),
             left_out: 0,
@@ -326,6 +336,10 @@ impl Line {
         for (id, bucket) in catalog.buckets().iter().enumerate() {
             let line = self.buckets.get(&bucket.name);
             recalled.tick.gangs.extend(line.into_iter().flat_map(|line| gangs(id, line)));
+            let tiers = line.into_iter().flat_map(|line| &line.tiers);
+            let tiers = tiers.map(|(tier, &pods)| (tier.clone(), pods));
+            let tiers = tiers.map(|(tier, pods)| TierArrivals { bucket: id, tier, pods });
+            recalled.tick.tiers.extend(tiers);
             recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
                 demand: line.demand,
                 demand_max: line.demand_max,

@@ -63,6 +63,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         room: BTreeMap::from([(shape.clone(), u64::MAX)]),
         arrivals: BTreeMap::from([(shape, 5)]),
         gangs: BTreeMap::from([("4".to_owned(), 2)]),
+        tiers: BTreeMap::from([("production".to_owned(), 3)]),
         rest: Map::new(),
     };
     let launch = EndedLaunch {

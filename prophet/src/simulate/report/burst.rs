@@ -167,6 +167,7 @@ mod tests {
             ran: Some((start, start + 60)),
             pods: 1,
             pods_hidden: 0,
+            priority: 0,
             instances: 1,
             interrupted: Interrupted::default(),
         };

@@ -36,7 +36,16 @@ pub(super) fn jobs<'a>(
     ])?;
     for (policy, log) in logs {
         for job in &log.jobs {
-            let &JobRecord { index, submit, ran, pods, pods_hidden, instances, interrupted } = job;
+            let &JobRecord {
+                index,
+                submit,
+                ran,
+                pods,
+                pods_hidden,
+                instances,
+                interrupted,
+                priority: _,
+            } = job;
             let name = trace.jobs.get(index).map_or("", |job| &job.name);
             let (start, end) = ran.unwrap_or((-1, -1));
             let times = [submit, start, end, job.wait_seconds(log.window.1)];

@@ -30,8 +30,11 @@ pub(super) fn page(
     section(&mut body, "Waiting against cost", FRONTIER_NOTE, &frontier(comparison));
     write_burst(&mut body, comparison, catalog);
     section(&mut body, "All policies", &figures_note(comparison), &table(comparison));
-    if let Some(table) = super::spot::html(comparison) {
-        section(&mut body, "Spot and on demand", super::spot::NOTE, &table);
+    if let Some(spot) = super::spot::table(comparison) {
+        section(&mut body, spot.title, spot.note, &spot.html());
+    }
+    if let Some(tiers) = super::tiers::table(comparison) {
+        section(&mut body, tiers.title, tiers.note, &tiers.html());
     }
     let note = "The share of jobs that waited longer for a node than the minutes on the x axis.";
     section(&mut body, "Waits", note, &waits(comparison));

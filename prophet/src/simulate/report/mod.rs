@@ -8,17 +8,21 @@
 //! frontier.rs  its plot of waiting against idling
 //! burst.rs     its hour of the worst burst
 //! shown.rs     the policies that it shows, and their colours
+//! further.rs   a table beside that of all policies
 //! spot.rs      cost and waiting without spot instances and with them
+//! tiers.rs     the waiting of each tier
 //! ```
 
 mod burst;
 mod files;
 pub(crate) mod frontier;
+mod further;
 mod headline;
 pub(crate) mod html;
 mod shown;
 mod spot;
 mod table;
+mod tiers;
 
 use std::io;
 
@@ -109,6 +113,9 @@ impl Comparison {
             ) = (policy.named_policy, self.best_constant, object.as_object_mut())
             {
                 object.insert("constant".into(), json!(n));
+            }
+            if let (false, Some(object)) = (policy.tiers.is_empty(), object.as_object_mut()) {
+                object.insert("tiers".into(), json!(policy.tiers));
             }
             object
         });

@@ -1,8 +1,6 @@
 //! Cost and waiting without spot instances and with them.
 
-use std::fmt::Write as _;
-
-use crate::report::{TextTable, elements, escape};
+use super::further::{FurtherTable, cell};
 use crate::simulate::compare::{Comparison, SpotCase, SpotInstances};
 use crate::simulate::figures::Figures;
 
@@ -19,7 +17,7 @@ const COLUMNS: [Column; 6] = [
 ];
 
 /// The definitions of the columns.
-pub(super) const NOTE: &str = "Spot: the same jobs without spot instances, with spot instances that are never interrupted, and with interruptions. Lost pods were submitted again, and lost pod-hours are the time that they had run.";
+const NOTE: &str = "Spot: the same jobs without spot instances, with spot instances that are never interrupted, and with interruptions. Lost pods were submitted again, and lost pod-hours are the time that they had run.";
 
 impl SpotCase {
     /// The policy, and its instances.
@@ -33,41 +31,17 @@ impl SpotCase {
     }
 }
 
-fn rows(comparison: &Comparison) -> Vec<(String, Vec<String>)> {
+/// Returns the table, if any job uses spot instances.
+pub(super) fn table(comparison: &Comparison) -> Option<FurtherTable<6>> {
     let row = |case: &SpotCase| {
-        let cell = |(_, _, value, decimals): Column| {
-            let value = value(&case.figures);
-            if value.is_finite() { format!("{value:.decimals$}") } else { "-".into() }
-        };
-        (case.name(), COLUMNS.map(cell).into())
+        let cells = COLUMNS.map(|(_, _, value, decimals)| cell(value(&case.figures), decimals));
+        (case.name(), cells.into())
     };
-    comparison.spot.iter().map(row).collect()
-}
-
-/// Appends the table for a terminal, if any job uses spot instances.
-pub(super) fn write(text: &mut String, comparison: &Comparison) {
-    let rows = rows(comparison);
-    if rows.is_empty() {
-        return;
-    }
-    let heads = [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)];
-    TextTable::new(heads, &rows).write(text, &rows);
-    text.push('\n');
-}
-
-/// Returns the table for a page. `None` if no job uses spot instances.
-pub(super) fn html(comparison: &Comparison) -> Option<String> {
-    let rows = rows(comparison);
-    if rows.is_empty() {
-        return None;
-    }
-    let heads = COLUMNS.map(|(first, second, ..)| format!("{first}<br>{second}"));
-    let mut table = format!(
-        "<div class=\"wide\"><table><thead><tr><th>policy and instances</th>{}</tr></thead><tbody>",
-        elements("th", heads)
-    );
-    for (name, cells) in rows {
-        let _ = write!(table, "<tr><th>{}</th>{}</tr>", escape(&name), elements("td", cells));
-    }
-    Some(table + "</tbody></table></div>")
+    (!comparison.spot.is_empty()).then(|| FurtherTable {
+        title: "Spot and on demand",
+        note: NOTE,
+        names: "policy and instances",
+        heads: [COLUMNS.map(|column| column.0), COLUMNS.map(|column| column.1)],
+        rows: comparison.spot.iter().map(row).collect(),
+    })
 }

@@ -67,8 +67,18 @@ pub fn write_table(
     let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
     table.write(&mut text, &rows);
     text.push('\n');
-    super::spot::write(&mut text, comparison);
-    for note in notes(comparison, settings, catalog).into_iter().chain(table.left_out()) {
+    let (spot, tiers) = (super::spot::table(comparison), super::tiers::table(comparison));
+    if let Some(table) = &spot {
+        table.write(&mut text);
+    }
+    if let Some(table) = &tiers {
+        table.write(&mut text);
+    }
+    let further = spot.map(|table| table.note).into_iter().chain(tiers.map(|table| table.note));
+    let further = further.map(String::from);
+    for note in
+        notes(comparison, settings, catalog).into_iter().chain(further).chain(table.left_out())
+    {
         write_note(&mut text, &note);
     }
     text
@@ -144,9 +154,6 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
             "Means ± standard errors of {} replays, submissions moved by up to {} either way.",
             settings.replays, settings.jitter
         ));
-    }
-    if !comparison.spot.is_empty() {
-        notes.push(super::spot::NOTE.into());
     }
     if has(NamedPolicy::Paper) {
         notes.push(

@@ -36,6 +36,7 @@ fn a_line_has_the_documented_format() {
         first_seen: vec![],
         arrivals: vec![(0, 3), (1, 1), (2, 2), (3, 9)],
         gangs: vec![],
+        tiers: vec![TierArrivals { bucket: 0, tier: "production".into(), pods: 2 }],
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
     let launch = |end| EndedLaunch {
@@ -57,6 +58,7 @@ fn a_line_has_the_documented_format() {
                 "demand": 4, "demand_max": 5, "announced": 0, "headroom": 2, "placeholders": 1, "ready": 1, "pods_hidden": 0, "pods_waited": 0,
                 "room": { "cpu_millis=500,pods=1": 7 },
                 "arrivals": { "cpu_millis=500,pods=1": 3, "cpu_millis=99000,pods=1": 9 },
+                "tiers": { "production": 2 },
             },
             "m5.xlarge": {
                 "demand": 0, "demand_max": 1, "announced": 0, "headroom": 0, "placeholders": 0, "ready": 0, "pods_hidden": 0, "pods_waited": 0,
@@ -198,7 +200,9 @@ proptest! {
             let (room, arrivals) = (numbered(room), numbered(arrivals));
             let buckets = buckets.map(|[demand, demand_max, announced]| BucketTick { demand, demand_max, announced, ..BucketTick::default() });
             let time = at(0, u32::try_from(minute).unwrap());
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![] };
+            let tiers = arrivals.iter().take(1).map(|(_, pods)| TierArrivals { bucket: 1, tier: "batch".into(), pods: *pods });
+            let tiers = tiers.collect();
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();
