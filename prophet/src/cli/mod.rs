@@ -166,7 +166,9 @@ impl Command {
             #[cfg(feature = "kubernetes")]
             Self::History(args) => history::run(args),
             #[cfg(feature = "serve")]
-            Self::Reference(args) => reference::run(&args),
+            Self::Reference(args) => {
+                reference::run(&args, <Args as clap::CommandFactory>::command())
+            }
         }
         .map(|()| ExitCode::SUCCESS)
     }

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use clap::CommandFactory as _;
 use kube::CustomResourceExt as _;
 use placeholders::Reason;
 use serde_json::Value;
@@ -26,15 +25,16 @@ pub(super) struct Args {
 enum Page {
     /// All commands, with their options.
     Commands,
-    /// The fields of OverprovisioningPolicy.
+    /// The fields of `OverprovisioningPolicy`.
     Policy,
     /// The metrics, and the reasons that they, the status and the dashboard have.
     Metrics,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+/// Prints a page. `command` is the whole command line.
+pub(super) fn run(args: &Args, command: clap::Command) -> anyhow::Result<()> {
     let page = match args.page {
-        Page::Commands => commands(),
+        Page::Commands => commands(command),
         Page::Policy => policy(&serde_json::to_value(OverprovisioningPolicy::crd())?),
         Page::Metrics => metrics(&Metrics::described()),
     };
@@ -48,14 +48,13 @@ fn opening(title: &str, page: &str, text: &str) -> String {
     )
 }
 
-fn commands() -> String {
+fn commands(mut command: clap::Command) -> String {
     let mut page = opening(
         "Commands",
         "commands",
         "The help of each command, as `prophet COMMAND --help` prints it. A variable in brackets, such as\n\
          `[env: PROPHET_DATA]`, sets the option where the command line does not.",
     );
-    let mut command = super::Args::command();
     command.build();
     write_help(&mut page, command);
     page
