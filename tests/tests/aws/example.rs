@@ -1,4 +1,4 @@
-//! The CloudFormation example of the documentation, in the emulated AWS.
+//! `docs/examples/groups.yaml`, the example for `CloudFormation`, in the emulated AWS.
 
 use std::path::Path;
 use std::process::Command;
