@@ -10,8 +10,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 # Tools that are built from source, at pinned versions.
 CARGO_DENY_VERSION := 0.20.2
+MDBOOK_VERSION := 0.5.4
 TOOLS := target/tools
 DENY := $(TOOLS)/bin/cargo-deny
+# The version is part of the name, so that a new version is built.
+MDBOOK := $(TOOLS)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 # The folder of the cluster parts that the tests run, as seen from tests/control-plane. The tests
 # find the parts in the target folder, because their own binaries are there.
@@ -45,7 +48,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models chart-readme test-models fuzz bench train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -57,7 +60,7 @@ build: ## build the release binary, target/release/prophet
 test: ## run the checks, then all tests; prints the minutes of each part
 	@tests/run
 
-check: $(DENY) check-models ## check the format, clippy, the chart's README, and the licences, bans and sources of dependencies
+check: $(DENY) check-models book ## check the format, clippy, the book, the chart's README, and the licences, bans and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features --all-targets --locked -- --deny warnings
 	cargo clippy --package prophet --locked -- --deny warnings
@@ -67,9 +70,18 @@ check: $(DENY) check-models ## check the format, clippy, the chart's README, and
 	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
 check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/, evaluation/, charts/ and release/
-	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../release
-	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../release
-	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../release/*.py
+	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../release ../tests/*.py
+	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../release ../tests/*.py
+	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../release/*.py ../tests/*.py
+
+book: $(MDBOOK) ## build the book of docs/ into target/book, and check the links of all Markdown files
+	MDBOOK_LOG=warn $(MDBOOK) build --dest-dir "$(abspath $(TARGET)/book)"
+	python3 tests/links.py $(TARGET)/book
+
+reference: ## write docs/reference/ from the commands, the fields and the metrics of the program
+	cargo build --workspace --all-features --locked
+	@for page in commands policy metrics; do \
+	$(TARGET)/debug/prophet reference $$page >$(TARGET)/$$page.md && mv $(TARGET)/$$page.md docs/reference/$$page.md; done
 
 chart-readme: ## write charts/prophet/README.md from the chart's values.yaml
 	python3 charts/readme.py
@@ -108,7 +120,7 @@ reproducible: ## build the binary in two folders, and compare the two (hours on 
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)"
 
-tools: $(DENY)
+tools: $(DENY) $(MDBOOK)
 
 models-python: $(MODELS_PYTHON)
 
@@ -122,3 +134,7 @@ $(DENY):
 	@if command -v cargo-deny >/dev/null && [[ "$$(cargo-deny --version)" == "cargo-deny $(CARGO_DENY_VERSION)" ]]; then \
 	mkdir -p $(@D) && ln -sf "$$(command -v cargo-deny)" $@; \
 	else cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --root $(TOOLS); fi
+
+# Without optimisation, this build takes a minute of CPU time, and the book less than a second.
+$(MDBOOK):
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --root $(TOOLS)/mdbook-$(MDBOOK_VERSION)

@@ -24,7 +24,7 @@ INTRODUCTION = """\
     helm install prophet charts/prophet --namespace prophet --create-namespace --values values.yaml
 
 [Installing Prophet](../../docs/installing.md) describes an installation on EKS beside
-cluster-autoscaler, and the way from the mode `Observe` to `Act`. [The
+cluster-autoscaler, and [From Observe to Act](../../docs/observe-to-act.md) the next steps. [The
 runbook](../../docs/runbooks.md) describes the alerts. The chart needs Kubernetes 1.33, and is
 tested with Helm 4.
 

@@ -57,6 +57,29 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons, in their order.
+    pub const ALL: [Self; 19] = [
+        Self::Forecast,
+        Self::TooLittleHistory,
+        Self::Outdated,
+        Self::Announced,
+        Self::ScaleDownWindow,
+        Self::ScaleDownRate,
+        Self::ScaleUpWindow,
+        Self::ScaleUpRate,
+        Self::SmallChange,
+        Self::BucketLimit,
+        Self::TotalLimit,
+        Self::SpendCap,
+        Self::OperatorLimit,
+        Self::PriceUnknown,
+        Self::YieldsToRealPods,
+        Self::GroupsFull,
+        Self::GangFitsNoGroup,
+        Self::GroupBackoff,
+        Self::SpotBackoff,
+    ];
+
     /// The spelling of the reason.
     pub const fn label(self) -> &'static str {
         match self {

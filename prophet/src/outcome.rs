@@ -172,6 +172,22 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All causes, in their order.
+    pub const ALL: [Self; 12] = [
+        Self::InvalidPolicy,
+        Self::PriorityClass,
+        Self::WriteFailed,
+        Self::PlaceholdersRefused,
+        Self::WatchFailed,
+        Self::CatalogFailed,
+        Self::NoBuckets,
+        Self::NoCapacityBuffers,
+        Self::HistoryFailed,
+        Self::OverlappingBuckets,
+        Self::Groups,
+        Self::Network,
+    ];
+
     /// The cause's spelling in conditions, Events and metrics.
     pub const fn label(self) -> &'static str {
         match self {
@@ -189,6 +205,7 @@ impl Cause {
             Self::Network => "Network",
         }
     }
+
     /// Explains what to do about the problem.
     pub const fn remedy(self) -> &'static str {
         match self {

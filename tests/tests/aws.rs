@@ -20,6 +20,8 @@ use prophet::catalog::{NodeGroup, OtherTypes};
 use serde_json::json;
 use tests::moto::{Moto, REGION};
 
+#[path = "aws/example.rs"]
+mod example;
 #[path = "aws/proxy.rs"]
 mod proxy;
 #[path = "aws/setup.rs"]

@@ -27,6 +27,8 @@ mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
 mod progress;
+#[cfg(feature = "serve")]
+mod reference;
 #[cfg(feature = "kubernetes")]
 mod remove_placeholders;
 #[cfg(feature = "kubernetes")]
@@ -119,6 +121,10 @@ enum Command {
     /// List or export the recorded history.
     #[cfg(feature = "kubernetes")]
     History(history::Args),
+    /// Print a page of the reference in the documentation.
+    #[cfg(feature = "serve")]
+    #[command(hide = true)]
+    Reference(reference::Args),
 }
 
 impl Command {
@@ -159,6 +165,10 @@ impl Command {
             Self::Model(command) => return Ok(model::run(&command)),
             #[cfg(feature = "kubernetes")]
             Self::History(args) => history::run(args),
+            #[cfg(feature = "serve")]
+            Self::Reference(args) => {
+                reference::run(&args, <Args as clap::CommandFactory>::command())
+            }
         }
         .map(|()| ExitCode::SUCCESS)
     }
@@ -194,7 +204,8 @@ mod tests {
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
         let others = ["demo", "simulate", "backtest", "embed", "trace", "model"];
-        let names = command.get_subcommands().map(clap::Command::get_name);
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = shown.map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();
         assert_eq!(cluster, usage::CLUSTER_COMMANDS);
     }

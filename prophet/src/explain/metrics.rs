@@ -185,6 +185,42 @@ impl Metrics {
         text
     }
 
+    /// All metrics in the text format of OpenMetrics, with one series each, whose labels are empty.
+    pub fn described() -> String {
+        let metrics = Self::default();
+        let Self {
+            registry: _,
+            demand,
+            announced,
+            target,
+            placeholders,
+            ready,
+            held_back,
+            degraded,
+            unplaced,
+            launches,
+            pods_started,
+            taken,
+            launch_seconds: _,
+            reaction_seconds: _,
+            leader: _,
+            set: _,
+        } = &metrics;
+        let policy = String::new;
+        for family in [demand, announced, target, placeholders, ready] {
+            drop(family.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
+        }
+        for family in [held_back, degraded] {
+            drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
+        }
+        for family in [launches, pods_started] {
+            drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
+        }
+        drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
+        drop(taken.get_or_create(&OfPolicy { policy: policy() }));
+        metrics.text()
+    }
+
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }

@@ -86,6 +86,16 @@ pub enum HeldBack {
 }
 
 impl HeldBack {
+    /// All reasons, in their order.
+    pub const ALL: [Self; 6] = [
+        Self::UnknownGate,
+        Self::AdmissionCheck,
+        Self::NoQuota,
+        Self::Suspended,
+        Self::PartOfGang,
+        Self::CannotPreempt,
+    ];
+
     /// The spelling of the reason in metrics, events, status and messages.
     pub const fn label(self) -> &'static str {
         match self {
@@ -95,6 +105,24 @@ impl HeldBack {
             Self::Suspended => "suspended",
             Self::PartOfGang => "part_of_gang",
             Self::CannotPreempt => "cannot_preempt",
+        }
+    }
+
+    /// Explains the reason, as a sentence for people.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::UnknownGate => {
+                "A scheduling gate holds them that `workloads.releasedGates` does not name."
+            }
+            Self::AdmissionCheck => "An admission check of their queue is not ready.",
+            Self::NoQuota => "Their queue has no quota for them yet.",
+            Self::Suspended => {
+                "Their job is suspended, and `workloads.releasedJobs` does not select it."
+            }
+            Self::PartOfGang => "Their PodGroup has fewer pods than must start together.",
+            Self::CannotPreempt => {
+                "Their preemption policy, or their scheduler, does not preempt placeholders."
+            }
         }
     }
 }

@@ -136,7 +136,10 @@ impl Origin {
     /// The group counts in other units than instances, selects instances by attributes, or has no
     /// launch template or launch configuration.
     pub(super) fn of(group: &AutoScalingGroup) -> Result<Self, GroupFault> {
-        if let Some(policy) = group.mixed_instances_policy() {
+        // An empty policy is none: emulators of AWS describe groups so that have none.
+        let mixed =
+            group.mixed_instances_policy().filter(|mixed| mixed.launch_template().is_some());
+        if let Some(policy) = mixed {
             let in_instances = group.desired_capacity_type().is_none_or(|unit| unit == "units");
             return if in_instances {
                 Self::mixed(policy)
