@@ -196,6 +196,7 @@ impl Metrics {
             placeholders,
             ready,
             held_back,
+            tiers,
             degraded,
             unplaced,
             launches,
@@ -216,6 +217,7 @@ impl Metrics {
         for family in [launches, pods_started] {
             drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
         }
+        drop(tiers.get_or_create(&OfTier { policy: policy(), tier: String::new(), state: "" }));
         drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
         drop(taken.get_or_create(&OfPolicy { policy: policy() }));
         metrics.text()
