@@ -42,12 +42,14 @@ const SLACK: TimeDelta = TimeDelta::seconds(2);
 
 impl Launching {
     /// Returns the launches that ended since the last call. The launch of a placeholder that waits
-    /// for `give_up` or longer has failed.
+    /// for `give_up` or longer has failed. `scale_ups` has the beginning of the last scale-up of each
+    /// group, as far as it is known.
     pub fn ended(
         &mut self,
         index: &Index,
         places: &Places,
         (offers, workloads): (&Offers, &Workloads),
+        scale_ups: &BTreeMap<String, DateTime<Utc>>,
         give_up: TimeDelta,
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
@@ -68,7 +70,7 @@ impl Launching {
             launches.extend(end.map(|end| launch(offers, at, requested, end)));
         }
         self.reported = alive;
-        launches.extend(self.waited_for(index, offers, workloads, since));
+        launches.extend(self.waited_for(index, offers, workloads, scale_ups, since));
         launches
     }
 
@@ -79,6 +81,7 @@ impl Launching {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
+        scale_ups: &BTreeMap<String, DateTime<Utc>>,
         since: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let is_batch = |pods: &&OnNode| {
@@ -91,9 +94,14 @@ impl Launching {
             let is_known = slot.placeholders > 0 || self.nodes.contains(&slot.name);
             let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
             let waited = if is_known { None } else { oldest().filter(|oldest| *oldest <= ready) };
-            if let Some(requested) = waited
+            if let Some(oldest) = waited
                 && let Some(at) = place(facts, offers, &by_type(offers))
             {
+                // A pod may have waited long before its group could grow.
+                let began = offers.groups[at.0][at.1].members.iter();
+                let began = began.filter_map(|member| scale_ups.get(member).copied());
+                let requested = began.filter(|began| *began <= created + SLACK).max();
+                let requested = requested.map_or(oldest, |began| began.max(oldest).min(ready));
                 launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(ready)));
             }
             if is_known || waited.is_some() {
@@ -156,7 +164,7 @@ mod tests {
         };
         let offer = Offer {
             instance_types: ["one".to_owned()].into(),
-            members: vec![],
+            members: vec!["one-a".into()],
             labels: BTreeMap::new(),
             taints: vec![],
             described: true,
@@ -184,12 +192,17 @@ mod tests {
     struct World {
         index: Index,
         launching: Launching,
+        scale_ups: BTreeMap<String, DateTime<Utc>>,
     }
 
     impl World {
         /// A world whose first observation is at second 100.
         fn new() -> Self {
-            let mut world = Self { index: Index::default(), launching: Launching::default() };
+            let mut world = Self {
+                index: Index::default(),
+                launching: Launching::default(),
+                scale_ups: BTreeMap::new(),
+            };
             assert_eq!(world.observe(100), []);
             world
         }
@@ -225,6 +238,10 @@ mod tests {
         }
 
         fn observe(&mut self, now: i64) -> Vec<LaunchEnd> {
+            self.launches(now).into_iter().map(|launch| launch.end).collect()
+        }
+
+        fn launches(&mut self, now: i64) -> Vec<EndedLaunch> {
             let set = Key { namespace: "prophet".into(), name: "set".into() };
             let workloads = Workloads {
                 namespaces: vec!["jobs".into()],
@@ -234,14 +251,14 @@ mod tests {
             };
             let places = Places::from([(set, (0, 0))]);
             let give_up = TimeDelta::minutes(15);
-            let ended = self.launching.ended(
+            self.launching.ended(
                 &self.index,
                 &places,
                 (&offers(), &workloads),
+                &self.scale_ups,
                 give_up,
                 at(now),
-            );
-            ended.into_iter().map(|launch| launch.end).collect()
+            )
         }
     }
 
@@ -265,6 +282,23 @@ mod tests {
         check((150, 180), 170, true);
         check((150, 180), 190, false);
         check((90, 180), 80, false);
+    }
+
+    /// A pod waits from second 110 on, for a node that is created at 150 and ready at 180.
+    #[test]
+    fn a_launch_begins_at_the_scale_up_of_its_group() {
+        let requested = |group: &str, began: i64| {
+            let mut world = World::new();
+            world.scale_ups.insert(group.into(), at(began));
+            world.node(150, 180);
+            world.pod("jobs", 110);
+            world.launches(190)[0].requested
+        };
+        assert_eq!(requested("one-a", 140), at(140));
+        // Another scale-up, before the pod existed or after the node was created.
+        assert_eq!(requested("one-a", 50), at(110));
+        assert_eq!(requested("one-a", 170), at(110));
+        assert_eq!(requested("two-a", 140), at(110));
     }
 
     #[test]

@@ -338,7 +338,8 @@ impl PolicyController {
             Vec::new()
         } else {
             let (index, workloads) = (&world.index, &settings.workloads);
-            self.launching.ended(index, &places, (offers, workloads), GIVE_UP, now)
+            let scale_ups = &world.scale_ups;
+            self.launching.ended(index, &places, (offers, workloads), scale_ups, GIVE_UP, now)
         };
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // The nodes that CapacityBuffers launched in time are not reported, so the nodes that

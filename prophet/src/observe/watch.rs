@@ -20,7 +20,7 @@ use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
 use super::optional::{KARPENTER, optional_kinds};
-use super::world::{OwnedObject, World, backing_off};
+use super::world::{OwnedObject, World};
 use crate::crd::OverprovisioningPolicy;
 
 /// What the controller observes besides the objects that it needs in any cluster.
@@ -209,11 +209,11 @@ fn autoscaler_status() -> impl FnMut(&mut World, Event<ConfigMap>) {
         Event::InitApply(map) | Event::Apply(map) => {
             is_listed = true;
             let status = map.data.as_ref().and_then(|data| data.get("status"));
-            world.backoff = status.map(|status| backing_off(status)).unwrap_or_default();
+            world.read_autoscaler(status.map_or("", String::as_str));
         }
         // The status may have been deleted while the watch failed.
         Event::InitDone if is_listed => {}
-        Event::InitDone | Event::Delete(_) => world.backoff.clear(),
+        Event::InitDone | Event::Delete(_) => world.forget_autoscaler(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::core::DynamicObject;
 use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL};
@@ -33,6 +34,9 @@ pub struct World {
     pub priorities: BTreeMap<Key, Priority>,
     /// Names of the groups for which cluster-autoscaler backs off.
     pub backoff: BTreeSet<String>,
+    /// When the last scale-up of each group began that cluster-autoscaler reported, by the name of
+    /// the group.
+    pub scale_ups: BTreeMap<String, DateTime<Utc>>,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
     /// The names of the watches whose first list the controller awaits when it starts.
@@ -149,32 +153,72 @@ struct NodeGroupStatus {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ScaleUp {
     status: String,
+    /// When `status` changed last.
+    #[serde(default)]
+    last_transition_time: Option<String>,
 }
 
-/// Returns the groups for which cluster-autoscaler backs off, from its status. The set is empty if
-/// the status cannot be parsed.
-pub(super) fn backing_off(status: &str) -> BTreeSet<String> {
-    let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
-    let groups = parsed.map(|status| status.node_groups).unwrap_or_default();
-    groups
-        .into_iter()
-        .filter(|group| group.scale_up.status == "Backoff")
-        .map(|group| group.name)
-        .collect()
+impl World {
+    /// Takes over the status of cluster-autoscaler. A status that cannot be parsed has no groups.
+    pub(super) fn read_autoscaler(&mut self, status: &str) {
+        let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
+        self.backoff.clear();
+        let mut scale_ups = BTreeMap::new();
+        for NodeGroupStatus { name, scale_up } in
+            parsed.map(|status| status.node_groups).unwrap_or_default()
+        {
+            let began = scale_up.last_transition_time.as_deref().and_then(|time| time.parse().ok());
+            let began = began.filter(|_| scale_up.status == "InProgress");
+            // The status of a scale-up that has ended has the time of its end.
+            if let Some(began) = began.or_else(|| self.scale_ups.get(&name).copied()) {
+                scale_ups.insert(name.clone(), began);
+            }
+            if scale_up.status == "Backoff" {
+                self.backoff.insert(name);
+            }
+        }
+        self.scale_ups = scale_ups;
+    }
+
+    /// Forgets the status of cluster-autoscaler.
+    pub(super) fn forget_autoscaler(&mut self) {
+        self.backoff.clear();
+        self.scale_ups.clear();
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::backing_off;
+    use super::*;
 
     #[test]
     fn backoff_is_read_from_the_status_of_cluster_autoscaler() {
         let status = "time: 2026-08-01\nautoscalerStatus: Running\nclusterWide: {health: {status: Healthy}}\nnodeGroups:\n\
             - {name: a, health: {status: Healthy, minSize: 0}, scaleUp: {status: Backoff, backoffInfo: {errorCode: x}}}\n\
             - {name: b, scaleUp: {status: NoActivity}, scaleDown: {status: NoCandidates}}\n";
-        assert_eq!(backing_off(status).into_iter().collect::<Vec<_>>(), ["a"]);
-        assert!(backing_off("Cluster-autoscaler status at ...").is_empty());
+        let mut world = World::default();
+        world.read_autoscaler(status);
+        assert_eq!(world.backoff, ["a".to_owned()].into());
+        world.read_autoscaler("Cluster-autoscaler status at ...");
+        assert_eq!(world.backoff, BTreeSet::new());
+    }
+
+    #[test]
+    fn a_scale_up_is_remembered_until_the_next_one_of_its_group() {
+        let mut world = World::default();
+        let mut began = |status: &str, time: &str| {
+            world.read_autoscaler(&format!(
+                "nodeGroups: [{{name: a, scaleUp: {{status: {status}, lastTransitionTime: '{time}'}}}}]"
+            ));
+            world.scale_ups.get("a").map(|time| time.timestamp() % 60)
+        };
+        assert_eq!(began("NoActivity", "2026-08-01T10:00:01Z"), None);
+        assert_eq!(began("InProgress", "2026-08-01T10:00:02Z"), Some(2));
+        assert_eq!(began("NoActivity", "2026-08-01T10:00:03.123456Z"), Some(2));
+        assert_eq!(began("InProgress", "2026-08-01T10:00:04.123456Z"), Some(4));
+        assert_eq!(began("InProgress", "some day"), Some(4));
     }
 }
