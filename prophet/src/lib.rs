@@ -23,6 +23,7 @@
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
+//! advice.rs    instance types for a log
 //! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
 //! input/       files that users give: their kind, their text, errors in YAML
@@ -31,6 +32,7 @@
 
 #[cfg(feature = "kubernetes")]
 pub mod account;
+pub mod advice;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;
