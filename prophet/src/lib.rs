@@ -24,6 +24,7 @@
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
 //! advice.rs    instance types for a log
+//! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
 //! input/       files that users give: their kind, their text, errors in YAML
@@ -45,6 +46,7 @@ pub mod crd;
 pub mod dashboard;
 pub mod decide;
 pub mod demo;
+pub mod description_page;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
 mod fallback;

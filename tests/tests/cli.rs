@@ -382,6 +382,41 @@ fn advise_chooses_a_base_instance() {
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
 }
 
+/// "Borg: the Next Generation" isolates the few giant jobs (hogs) from the others (mice), because
+/// they delay them. Here, the headroom for the mice hardly changes after a hog.
+#[test]
+fn a_giant_job_hardly_changes_the_headroom_of_the_following_days() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mice = fs::read_to_string(log(folder.path())).expect("a log");
+    let mut lines: Vec<&str> = mice.lines().collect();
+    let column = |line: &str, at: usize| line.split(',').nth(at).map(str::to_owned);
+    let submit = |line: &str| column(line, 1).and_then(|text| text.parse::<i64>().ok());
+    let start = submit(lines[1]).expect("a time") + 3 * 86_400;
+    // A thousand nodes for a day.
+    let hog = format!("hog,{start},86400,1000,,,8,,8000,0,0,0,,");
+    let at = lines.iter().skip(1).position(|line| submit(line) > Some(start)).expect("a job");
+    lines.insert(at + 1, &hog);
+    fs::write(path("hog.csv"), lines.join("\n")).expect("a log with a hog");
+    let types = "catalog: {instanceTypes: [{name: eight, accelerators: 8, cpuMillis: 8000, pricePerHour: 1}]}\n";
+    fs::write(path("settings.yaml"), types).expect("settings");
+    let headroom = |log: &str| {
+        let out = path(&format!("{log}-out"));
+        let files = ["--trace", &path(log), "--settings", &path("settings.yaml"), "--out", &out];
+        let policy = ["simulate", "--from", "2d", "--policies", "ensemble"];
+        let (code, _, error) = run(&[&policy[..], &files].concat());
+        assert_eq!(code, 0, "{error}");
+        let ticks = fs::read_to_string(Path::new(&out).join("ticks.csv")).expect("ticks.csv");
+        let cells = ticks.lines().filter(|line| line.starts_with("ensemble,"));
+        let after = cells.filter(|line| submit(line) >= Some(start + 86_400));
+        let counts: Vec<f64> = after.filter_map(|line| column(line, 4)?.parse().ok()).collect();
+        assert!(counts.len() > 2 * 1_440, "{} ticks", counts.len());
+        counts.iter().sum::<f64>() / counts.len() as f64
+    };
+    let (without, with) = (headroom("jobs.csv"), headroom("hog.csv"));
+    assert!((with - without).abs() < 1.0, "{without} nodes, and {with} after a hog");
+}
+
 #[test]
 fn describe_prints_the_statistics_of_a_log() {
     let folder = folder();
@@ -394,6 +429,43 @@ fn describe_prints_the_statistics_of_a_log() {
         assert!(code == 0 && out.contains(part), "{part} is not in\n{out}");
     }
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+}
+
+/// Ten jobs of a core for an hour, ten minutes apart, and one of ten cores for ten hours.
+#[test]
+fn describe_prints_all_figures_of_a_small_log() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut lines = "submit,runtime,cpu_millis,memory_bytes,priority\n".to_owned();
+    for at in 0..10 {
+        lines += &format!("{},3600,1000,4294967296,0\n", 600 * at);
+    }
+    lines += "6000,36000,10000,42949672960,5\n";
+    fs::write(path("jobs.csv"), lines).expect("a log");
+    let out = path("out");
+    let (code, text, error) = run(&["trace", "describe", &path("jobs.csv"), "--out", &out]);
+    assert_eq!(code, 0, "{error}");
+    let (_, text) = text.split_once(": ").expect("the path of the log");
+    assert_eq!(text, include_str!("data/described.txt"));
+    let page = fs::read_to_string(path("out/description.html")).expect("description.html");
+    is_self_contained(&page, 4);
+    for part in ["<h2>Consumption</h2>", "<h2>Arrivals</h2>", "<h2>Tiers</h2>", "priority 5"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let file = fs::read_to_string(path("out/description.json")).expect("description.json");
+    let object = json(&["trace", "describe", &path("jobs.csv"), "--output", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&file).expect("JSON"), object);
+    let cores = &object["consumption"][0];
+    assert_eq!(cores["resource"], "core-hours");
+    // The variance is (10 × 9² + 90²) / 11 = 810, so C² is 8.1, and the delay (8.1 + 1) / 2.
+    let figures = [
+        (&cores["mean"], 10.0),
+        (&cores["tail"]["delay_at_half_load"], 4.55),
+        (&object["cpu_memory_correlation"], 1.0),
+    ];
+    for (got, expected) in figures {
+        assert!((got.as_f64().expect("a number") - expected).abs() < 1e-9, "{got} {expected}");
+    }
 }
 
 /// The `prophet` command with these arguments, after it has begun to handle Ctrl-C.

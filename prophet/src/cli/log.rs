@@ -283,6 +283,23 @@ fn pods_of(recorded: &Recorded, source: String) -> Trace {
     }
 }
 
+/// The pods of a history as a log, and its buckets.
+#[cfg(feature = "kubernetes")]
+pub(super) fn recorded_log(data: &str, policy: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+    let settings = SimulationSettings {
+        data: Some(data.into()),
+        data_policy: policy.map(Into::into),
+        ..SimulationSettings::default()
+    };
+    let recorded = read_recorded(&settings)?;
+    Ok((pods_of(&recorded, data.into()), recorded.catalog))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(super) fn recorded_log(_: &str, _: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+    Err(usage::conflict(NO_HISTORY))
+}
+
 #[cfg(feature = "kubernetes")]
 fn read_recorded(settings: &SimulationSettings) -> anyhow::Result<Recorded> {
     let data = settings.data.clone().unwrap_or_default();
