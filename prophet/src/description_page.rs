@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
-use crate::trace::{Consumption, Description, Tier};
+use crate::trace::{Consumption, Description, LogTier};
 
 /// Returns the page of a description.
 pub fn description_page(description: &Description) -> String {
@@ -107,7 +107,7 @@ fn arrivals(description: &Description, body: &mut String) {
     let gaps = line("", "c0", &description.inter_arrival.ccdf);
     let gaps = plot("seconds between submissions", "share above", Axis::Decades, vec![gaps]);
     let by_tier =
-        |(at, tier): (usize, &Tier)| line(&tier.tier, &format!("c{}", at % 8), &tier.ccdf);
+        |(at, tier): (usize, &LogTier)| line(&tier.tier, &format!("c{}", at % 8), &tier.ccdf);
     let rates = description.tiers.iter().enumerate().map(by_tier).collect();
     let rates = plot("jobs submitted in an hour", "share of hours above", Axis::Decades, rates);
     let content = format!(
@@ -120,11 +120,11 @@ fn arrivals(description: &Description, body: &mut String) {
 }
 
 fn tiers(description: &Description, body: &mut String) {
-    let layer = |(at, tier): (usize, &Tier)| {
+    let layer = |(at, tier): (usize, &LogTier)| {
         Layer::new(&tier.tier, &format!("c{}", at % 8), Mark::Steps(tier.usage.clone()))
     };
     let layers = description.tiers.iter().enumerate().map(layer).collect();
-    let row = |tier: &Tier| {
+    let row = |tier: &LogTier| {
         let cells = [
             tier.jobs.to_string(),
             number(100.0 * tier.share),

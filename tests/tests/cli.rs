@@ -339,13 +339,13 @@ fn advise_chooses_a_base_instance() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let log = path("jobs.csv").display().to_string();
-    // Every hour, four jobs that need half of the smallest type, and one that needs the largest.
-    let mut lines = "submit,runtime,pods,cpu_millis\n".to_owned();
+    // Every hour, four jobs that each fill the smallest type, and one that needs the largest.
+    let mut lines = vec!["submit,runtime,pods,cpu_millis".to_owned()];
     for hour in 0..72 {
-        lines += &"HOUR,3000,1,8000\n".replace("HOUR", &(hour * 3_600).to_string()).repeat(4);
-        lines += &format!("{},3000,1,90000\n", hour * 3_600 + 60);
+        lines.extend(vec![format!("{},3000,1,8000", hour * 3_600); 4]);
+        lines.push(format!("{},3000,1,90000", hour * 3_600 + 60));
     }
-    fs::write(&log, lines).expect("a log");
+    fs::write(&log, lines.join("\n")).expect("a log");
     let out = path("advice").display().to_string();
     let arguments = ["catalog", "advise", "--trace", &log, "--from", "1d", "--series", "r5,p3"];
     let object = json(&[&arguments[..], &["--output", "json", "--out", &out]].concat());
@@ -436,12 +436,10 @@ fn describe_prints_the_statistics_of_a_log() {
 fn describe_prints_all_figures_of_a_small_log() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let mut lines = "submit,runtime,cpu_millis,memory_bytes,priority\n".to_owned();
-    for at in 0..10 {
-        lines += &format!("{},3600,1000,4294967296,0\n", 600 * at);
-    }
-    lines += "6000,36000,10000,42949672960,5\n";
-    fs::write(path("jobs.csv"), lines).expect("a log");
+    let mut lines = vec!["submit,runtime,cpu_millis,memory_bytes,priority".to_owned()];
+    lines.extend((0..10).map(|at| format!("{},3600,1000,4294967296,0", 600 * at)));
+    lines.push("6000,36000,10000,42949672960,5".into());
+    fs::write(path("jobs.csv"), lines.join("\n")).expect("a log");
     let out = path("out");
     let (code, text, error) = run(&["trace", "describe", &path("jobs.csv"), "--out", &out]);
     assert_eq!(code, 0, "{error}");

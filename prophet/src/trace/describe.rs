@@ -42,7 +42,7 @@ pub struct Description {
     /// The times between two submissions.
     pub inter_arrival: InterArrival,
     /// Submissions by tier, the largest first. Empty for a log longer than ten years.
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<LogTier>,
 }
 
 /// The times between two submissions, in seconds.
@@ -59,7 +59,7 @@ pub struct InterArrival {
 
 /// The jobs of one tier: of a priority, or of a range of priorities of Borg.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tier {
+pub struct LogTier {
     /// The name of the tier.
     pub tier: String,
     /// The number of jobs.
@@ -254,7 +254,7 @@ fn tier(format: Format, priority: i32) -> String {
     .into()
 }
 
-fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -> Vec<Tier> {
+fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -> Vec<LogTier> {
     let hours = usize::try_from((last - first) / 3_600).unwrap_or(usize::MAX).saturating_add(1);
     if hours > HOURS_MAX {
         return Vec::new();
@@ -282,7 +282,7 @@ fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -
         counts.sort_by(f64::total_cmp);
         let used = usage(jobs.iter().copied(), &size, first, last, step);
         let times = ticks(first, last, step).map(|time| time as f64);
-        Tier {
+        LogTier {
             tier,
             jobs: jobs.len(),
             share: jobs.iter().copied().map(amount).sum::<f64>() / total,

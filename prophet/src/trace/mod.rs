@@ -30,7 +30,7 @@ mod swf;
 mod table;
 mod tail;
 
-pub use describe::{Description, InterArrival, Tier, describe};
+pub use describe::{Description, InterArrival, LogTier, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
