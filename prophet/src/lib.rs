@@ -24,6 +24,8 @@
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
+//! advice.rs    instance types for a log
+//! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
 //! input/       files that users give: their kind, their text, errors in YAML
@@ -32,6 +34,7 @@
 
 #[cfg(feature = "kubernetes")]
 pub mod account;
+pub mod advice;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;
@@ -44,6 +47,7 @@ pub mod crd;
 pub mod dashboard;
 pub mod decide;
 pub mod demo;
+pub mod description_page;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
 mod fallback;

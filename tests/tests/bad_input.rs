@@ -30,6 +30,7 @@ type Row = (&'static str, Content, &'static [&'static str], i32, &'static str);
 
 const LOG: &[&str] = &["trace", "describe", "FILE"];
 const REPLAY: &[&str] = &["simulate", "--policies", "reactive", "--trace", "FILE"];
+const ADVISE: &[&str] = &["catalog", "advise", "--trace", "FILE"];
 const SETTINGS: &[&str] = &["simulate", "--settings", "FILE"];
 const CATALOG: &[&str] = &["simulate", "--catalog", "FILE"];
 const PODS: &[&str] = &["embed", "--shapes", "FILE"];
@@ -132,6 +133,7 @@ static ROWS: &[Row] = &[
     ("an accelerator that no type has", Text("submit,runtime,accelerators,accelerator_kind\n0,60,1,amd.com/gpu\n5,60,2,amd.com/gpu\n"), REPLAY, 1, "note: 2 jobs are left out (the first is job 1): no instance type on offer has amd.com/gpu; give other types with --catalog\nprophet: no job is evaluated: from second 0 until second 6, no job is submitted that fits an instance type; the log covers second 0 to second 5"),
     ("more CPUs than the largest type has", Jobs("0,60,1,200000\n1,60,1,100000\n"), REPLAY, 1, "note: 2 jobs are left out (the first is job 1): a pod requests 200 CPUs, and the largest instance type on offer, m5.24xlarge, has 96 CPUs; give other types with --catalog\nprophet: no job is evaluated: from second 0 until second 2, no job is submitted that fits an instance type; the log covers second 0 to second 1"),
     ("more pods than are simulated", Jobs("0,60,1000000,1000\n"), REPLAY, 1, "note: job 1 is left out: more than 100000 pods, which are placed one by one\nprophet: no job is evaluated: from second 0 until second 1, no job is submitted that fits an instance type; the log covers second 0 to second 0"),
+    ("more GPUs than the largest type of a series has", Text("submit,runtime,accelerators\n0,60,16\n"), ADVISE, 1, "note: job 1 is left out: a pod requests 16 nvidia.com/gpu, and the largest instance type on offer, g4dn.metal, has 8 nvidia.com/gpu; give other types with --catalog\nprophet: no job is evaluated: from second 0 until second 1, no job is submitted that fits an instance type; the log covers second 0 to second 0"),
     // Settings.
     ("empty settings", Text(""), SETTINGS, 1, "prophet: FILE: the file is empty"),
     ("a list as settings", Text("- 1\n"), SETTINGS, 1, "prophet: FILE:1: expected a mapping of fields"),

@@ -11,7 +11,7 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 74] = [
+const ROWS: [(&str, i32, &str); 81] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -166,7 +166,14 @@ const ROWS: [(&str, i32, &str); 74] = [
     ("embed --shapes none.csv", 1, "failed to read none.csv: No such file"),
     ("embed --shapes log.csv", 1, "log.csv:1: the header lacks the columns name, count"),
     ("embed --shapes pods.csv --mode whole", 2, "possible values: bins, share"),
+    ("catalog advise --series g4", 2, "possible values: m5, c5, r5, g4dn, g5, p3"),
+    ("catalog advise --catalog c.yaml", 2, "leave out --catalog and --instance-type"),
+    ("catalog advise --trace none.csv", 1, "failed to read none.csv: No such file"),
+    ("catalog advise --out pods.csv", 1, "failed to write into pods.csv: it is a file"),
+    ("catalog --output table advise", 2, "cannot be used with"),
     ("trace describe", 2, "<FILE>"),
+    ("trace describe log.csv --data history", 2, "cannot be used with '--data <PLACE>'"),
+    ("trace describe --data none", 1, "none"),
     ("trace describe none.csv", 1, "failed to read none.csv: No such file"),
     ("trace ticks log.csv --tick 0", 2, "'--tick <TIME>': must be at least 1s"),
     (
@@ -237,6 +244,7 @@ fn every_help_has_examples() {
         "plan",
         "explain",
         "catalog",
+        "catalog advise",
         "crd",
         "health",
         "simulate",

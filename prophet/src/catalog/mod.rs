@@ -60,5 +60,5 @@ pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
 pub use live::live_groups;
 #[cfg(feature = "kubernetes")]
 pub use offers::{Offer, Offers, offers};
-pub use table::{default_types, instance_type, instance_types};
+pub use table::{default_types, families, family, instance_type, instance_types};
 pub use unfit::why_unfit;

@@ -56,6 +56,22 @@ pub fn instance_types() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, ..)| *name)
 }
 
+/// The families of the table's instance types, such as `g4dn`, in the table's order.
+pub fn families() -> Vec<&'static str> {
+    let mut families: Vec<&str> = instance_types()
+        .filter_map(|name| name.split_once('.'))
+        .map(|(family, _)| family)
+        .collect();
+    families.dedup();
+    families
+}
+
+/// The instance types of a family.
+pub fn family(name: &str) -> Vec<InstanceTypeEntry> {
+    let of_family = |full: &&str| full.split_once('.').is_some_and(|(family, _)| family == name);
+    instance_types().filter(of_family).filter_map(instance_type).collect()
+}
+
 /// An instance type of the table, with nothing reserved for the kubelet. `None` if it is not there.
 pub fn instance_type(name: &str) -> Option<InstanceTypeEntry> {
     let &(name, cpus, gib, gpus, price) = TYPES.iter().find(|(known, ..)| *known == name)?;

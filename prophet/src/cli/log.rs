@@ -21,7 +21,7 @@ use crate::simulate::{
 };
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Job, Trace};
+use crate::trace::{Admits, Job, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
@@ -32,7 +32,7 @@ pub(super) struct LogArgs {
     /// The location of a history that `prophet run --data` recorded: replay the pods that ended in
     /// your cluster, with its buckets, launch latencies and objective, pod by pod
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient"])]
-    data: Option<String>,
+    pub(super) data: Option<String>,
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
     #[arg(long, value_name = "POLICY", requires = "data")]
     data_policy: Option<String>,
@@ -40,6 +40,10 @@ pub(super) struct LogArgs {
     #[cfg(feature = "kubernetes")]
     #[arg(skip)]
     recorded: std::cell::OnceCell<Recorded>,
+    /// Whether the instance types on offer are others than those of the history. The buckets that
+    /// admit a recorded pod are assumed from its requests, then.
+    #[arg(skip)]
+    pub(super) other_types: bool,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
@@ -56,7 +60,7 @@ pub(super) struct LogArgs {
     pub(super) instance_type: Vec<String>,
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
-    catalog: Option<PathBuf>,
+    pub(super) catalog: Option<PathBuf>,
     /// Replaces the price of waiting: the fraction of pods that wait at most one scan with
     /// ensemble, and the quantile that other methods hold
     #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
@@ -193,6 +197,9 @@ impl LogArgs {
             Some(_) => self.recorded_trace(&settings)?,
             None => load(&mut settings)?,
         };
+        if self.other_types {
+            trace.jobs.iter_mut().for_each(|job| job.work.admits = Admits::Assumed);
+        }
         more(&mut settings, &trace);
         let window = window(&settings, &trace)?;
         // Runs end at most this long after the window, so later jobs have no effect.
@@ -250,24 +257,47 @@ impl LogArgs {
             read = read_recorded(settings)?;
             &read
         };
-        let RecordedWaiting { pods, earlier, hidden, seconds } = recorded.waiting;
-        if earlier > 0 {
-            eprintln!(
-                "note: {earlier} pods are left out, because they were created before the first line"
-            );
-        }
-        eprintln!(
-            "note: recorded: {pods} pods ended, {:.1} % of them waited at most one scan, {:.1} pending pod-hours",
-            100.0 * hidden as f64 / pods.max(1) as f64,
-            seconds as f64 / 3_600.0
-        );
-        Ok(Trace {
-            source: settings.data.clone().unwrap_or_default(),
-            format: trace::Format::History,
-            jobs: recorded.jobs.clone(),
-            notes: trace::Notes::default(),
-        })
+        Ok(pods_of(recorded, settings.data.clone().unwrap_or_default()))
     }
+}
+
+/// The pods of a history as a log. Prints how long they really waited.
+#[cfg(feature = "kubernetes")]
+fn pods_of(recorded: &Recorded, source: String) -> Trace {
+    let RecordedWaiting { pods, earlier, hidden, seconds } = recorded.waiting;
+    if earlier > 0 {
+        eprintln!(
+            "note: {earlier} pods are left out, because they were created before the first line"
+        );
+    }
+    eprintln!(
+        "note: recorded: {pods} pods ended, {:.1} % of them waited at most one scan, {:.1} pending pod-hours",
+        100.0 * hidden as f64 / pods.max(1) as f64,
+        seconds as f64 / 3_600.0
+    );
+    Trace {
+        source,
+        format: trace::Format::History,
+        jobs: recorded.jobs.clone(),
+        notes: trace::Notes::default(),
+    }
+}
+
+/// The pods of a history as a log, and its buckets.
+#[cfg(feature = "kubernetes")]
+pub(super) fn recorded_log(data: &str, policy: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+    let settings = SimulationSettings {
+        data: Some(data.into()),
+        data_policy: policy.map(Into::into),
+        ..SimulationSettings::default()
+    };
+    let recorded = read_recorded(&settings)?;
+    Ok((pods_of(&recorded, data.into()), recorded.catalog))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(super) fn recorded_log(_: &str, _: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+    Err(usage::conflict(NO_HISTORY))
 }
 
 #[cfg(feature = "kubernetes")]

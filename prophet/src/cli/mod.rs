@@ -4,8 +4,10 @@
 //! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
 //! its comparison.
 
+mod advise;
 mod backtest;
 #[cfg(feature = "kubernetes")]
+mod buckets;
 mod catalog;
 #[cfg(feature = "kubernetes")]
 mod cluster;
@@ -58,7 +60,7 @@ Examples:
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
 
-The commands for a cluster (run, plan, explain, catalog, crd, health, history, remove-placeholders) are not in this build. To build them:
+The commands for a cluster (run, plan, explain, crd, health, history, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
@@ -83,8 +85,7 @@ enum Command {
     /// Print the reasons for the number of placeholders of each bucket.
     #[cfg(feature = "kubernetes")]
     Explain(explain::Args),
-    /// List the buckets that a cluster offers.
-    #[cfg(feature = "kubernetes")]
+    /// List the buckets that a cluster offers, or choose instance types for a job log.
     Catalog(Box<catalog::Args>),
     /// Delete all placeholders, before an uninstallation.
     #[cfg(feature = "kubernetes")]
@@ -149,7 +150,6 @@ impl Command {
             Self::Plan(args) => plan::run(*args),
             #[cfg(feature = "kubernetes")]
             Self::Explain(args) => explain::run(&args),
-            #[cfg(feature = "kubernetes")]
             Self::Catalog(args) => catalog::run(*args),
             #[cfg(feature = "kubernetes")]
             Self::RemovePlaceholders(args) => remove_placeholders::run(args),
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
-        let others = ["demo", "simulate", "backtest", "embed", "trace", "model"];
+        let others = ["catalog", "demo", "simulate", "backtest", "embed", "trace", "model"];
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();

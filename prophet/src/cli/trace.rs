@@ -8,16 +8,19 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
-use super::log::{check_span, tick};
+use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
 use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
+use crate::description_page::{description_page, number};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, ticks};
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Description, JOBS_MAX, Recipe, Trace, describe};
+use crate::trace::{
+    Consumption, Description, InterArrival, JOBS_MAX, Percentiles, Recipe, Trace, describe,
+};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -32,11 +35,19 @@ pub(super) enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   prophet trace describe jobs.swf.gz --tick 5m
+  prophet trace describe jobs.csv.gz --out description/
+  prophet trace describe --data /var/lib/prophet
   zcat part-*.csv.gz | prophet trace describe - --output json")]
 pub(super) struct DescribeArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
-    #[arg(value_name = "FILE", value_parser = input::file())]
-    trace: PathBuf,
+    #[arg(value_name = "FILE", value_parser = input::file(), required_unless_present = "data")]
+    trace: Option<PathBuf>,
+    /// The location of a history that `prophet run --data` recorded: the pods that ended
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient", "catalog"])]
+    data: Option<String>,
+    /// The policy of this history, as NAMESPACE.NAME [default: the only one]
+    #[arg(long, value_name = "POLICY", requires = "data")]
+    data_policy: Option<String>,
     /// Skip bad lines, and report their number
     #[arg(long)]
     lenient: bool,
@@ -46,6 +57,9 @@ pub(super) struct DescribeArgs {
     /// The time between two samples of demand
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tick)]
     tick: Span,
+    /// Also write description.json, and description.html with plots, here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: OutputFormat,
@@ -191,9 +205,16 @@ fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
 }
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
-    let trace = read(&args.trace, args.lenient)?;
+    let staged = output::stage(args.out.as_deref())?;
+    let (trace, catalog) = match (&args.trace, &args.data) {
+        (None, Some(data)) => recorded_log(data, args.data_policy.as_deref())?,
+        (file, _) => {
+            let trace = read(file.as_deref().unwrap_or(Path::new("-")), args.lenient)?;
+            let catalog = catalog_for(&trace, args.catalog.as_deref())?;
+            (trace, catalog)
+        }
+    };
     check_span(&trace, None, args.tick)?;
-    let catalog = catalog_for(&trace, args.catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let description = progress::during("replaying the log", || {
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
@@ -201,6 +222,13 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
         let demand: Vec<_> = buckets.zip(series.buckets).collect();
         describe(&trace, &demand, args.tick.as_seconds())
     });
+    if let Some(staged) = staged {
+        staged
+            .write("description.json", |to| Ok(serde_json::to_writer_pretty(to, &description)?))?;
+        let page = description_page(&description);
+        staged.write("description.html", |to| to.write_all(page.as_bytes()))?;
+        eprintln!("wrote {}", staged.finish()?.join("description.html").display());
+    }
     match args.output {
         OutputFormat::Json => output::print_json(&description),
         OutputFormat::Table => {
@@ -223,8 +251,12 @@ fn table(description: &Description, tick: Span) -> String {
         demand,
         arrivals_by_hour,
         autocorrelation,
-        tail,
-        ..
+        consumption,
+        cpu_memory_correlation,
+        inter_arrival,
+        tiers,
+        first_submit: _,
+        accelerators_rounded_up: _,
     } = description;
     let mut text = format!("{trace}: {format}, {jobs} jobs in {days:.1} days; {notes}\n\n");
     let _ = writeln!(text, "{:<22} {:>10} {:>8} {:>8}", "offered demand", "mean", "p95", "peak");
@@ -244,28 +276,66 @@ fn table(description: &Description, tick: Span) -> String {
     let _ = writeln!(
         text,
         "autocorrelation       {} after {tick}, {} after 1h, {} after 1d",
-        known(autocorrelation.tick),
-        known(autocorrelation.hour),
-        known(autocorrelation.day)
+        number(autocorrelation.tick),
+        number(autocorrelation.hour),
+        number(autocorrelation.day)
     );
+    let InterArrival { mean, percentiles, ccdf: _ } = inter_arrival;
     let _ = writeln!(
         text,
-        "tail of resource-hours  squared coefficient of variation C² {}, the top 1 % of jobs take {} %,\n                      Pareto index {} from {} to {} resource-hours (R² {})",
-        known(tail.squared_coefficient_of_variation),
-        known(100.0 * tail.top_1_percent_share),
-        known(tail.pareto_index),
-        known(tail.pareto_from),
-        known(tail.pareto_to),
-        known(tail.pareto_r2)
+        "between submissions   {} s on average, median {}, 99 % {}, most {}",
+        number(*mean),
+        number(percentiles.p50),
+        number(percentiles.p99),
+        number(percentiles.max)
     );
-    text
-}
-
-/// Formats a figure, or a dash if it is not finite because the log is too short to compute it.
-fn known(value: f64) -> String {
-    match value.abs() {
-        _ if !value.is_finite() => "-".into(),
-        large if large >= 10.0 => format!("{value:.0}"),
-        _ => format!("{value:.3}"),
+    for one in consumption {
+        let Consumption { resource, jobs, percentiles, mean, variance, tail, ccdf: _ } = one;
+        let Percentiles { p50, p90, p99, p99_9, max } = percentiles;
+        let sizes = [*mean, *variance, *p50, *p90, *p99, *p99_9, *max].map(number);
+        let [mean, variance, p50, p90, p99, p99_9, max] = sizes;
+        let _ = write!(
+            text,
+            "\n{resource} of {jobs} jobs\n  {:<20}mean {mean}, variance {variance}\n  {:<20}50 % {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p99_9}, most {max}\n  {:<20}the top 1 % of jobs take {} %, the top 0.1 % {} %\n  {:<20}C² {}, Pareto index {} from {} to {} (R² {})\n  {:<20}{} mean sizes with one server that is half busy, 1 if exponential\n",
+            "size of a job",
+            "percentiles",
+            "tail",
+            number(100.0 * tail.top_1_percent_share),
+            number(100.0 * tail.top_0_1_percent_share),
+            "",
+            number(tail.squared_coefficient_of_variation),
+            number(tail.pareto_index),
+            number(tail.pareto_from),
+            number(tail.pareto_to),
+            number(tail.pareto_r2),
+            "queueing delay",
+            number(tail.delay_at_half_load),
+        );
     }
+    if cpu_memory_correlation.is_finite() {
+        let _ = writeln!(
+            text,
+            "\ncorrelation of core-hours and GiB-hours: {}",
+            number(*cpu_memory_correlation)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<22} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8}",
+        "jobs submitted by tier", "jobs", "% of hours", "mean/h", "median", "90 %", "most"
+    );
+    for one in tiers {
+        let _ = writeln!(
+            text,
+            "{:<22} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8}",
+            one.tier,
+            one.jobs,
+            number(100.0 * one.share),
+            number(one.mean_per_hour),
+            number(one.per_hour.p50),
+            number(one.per_hour.p90),
+            number(one.per_hour.max)
+        );
+    }
+    text
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands that only a build with the feature `kubernetes` has.
-pub(super) const CLUSTER_COMMANDS: [&str; 8] =
-    ["run", "plan", "explain", "catalog", "remove-placeholders", "crd", "health", "history"];
+pub(super) const CLUSTER_COMMANDS: [&str; 7] =
+    ["run", "plan", "explain", "remove-placeholders", "crd", "health", "history"];
 
 /// Prints an error of the command line, or the help that it stands for; returns its exit code.
 pub(super) fn print(error: &clap::Error) -> ExitCode {

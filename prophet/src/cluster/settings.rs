@@ -11,9 +11,9 @@ use placeholders::{
 
 use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
-    Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholdersSpec,
-    RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec,
-    WarmData, WorkloadsSpec,
+    Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholderKind,
+    PlaceholdersSpec, RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement,
+    SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
 };
 use crate::forecast::{Ladder, Method};
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
@@ -367,6 +367,13 @@ impl PlaceholdersSpec {
         if self.image.is_empty() {
             faults.push("spec.placeholders.image: is empty".into());
         }
+        let warmed =
+            [("Images", !self.warm_images.is_empty()), ("Data", !self.warm_data.is_empty())];
+        for (field, _) in warmed.iter().filter(|(_, given)| *given) {
+            if self.kind == PlaceholderKind::CapacityBuffer {
+                faults.push(format!("spec.placeholders.warm{field}: a CapacityBuffer has no pods that load anything onto a node: remove the field, or set spec.placeholders.kind to ReplicaSet"));
+            }
+        }
         for (at, WarmData { host_path, command, marker, .. }) in self.warm_data.iter().enumerate() {
             let path = format!("spec.placeholders.warmData[{at}]");
             let below = allowed.host_path_prefix.as_deref().is_some_and(|prefix| {
@@ -397,6 +404,28 @@ mod tests {
     #[track_caller]
     fn check(pattern: &str, name: &str, expected: bool) {
         assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+    }
+
+    /// A CapacityBuffer has virtual pods, which run no container.
+    #[test]
+    fn a_capacity_buffer_refuses_warming() {
+        let allowed = Allowed { host_path_prefix: Some("/data".into()), ..Allowed::default() };
+        let faults = |placeholders: serde_json::Value| {
+            let spec = serde_json::json!({"placeholders": placeholders});
+            let spec: OverprovisioningPolicySpec = serde_json::from_value(spec).unwrap();
+            spec.settings(&allowed).err().unwrap_or_default()
+        };
+        let images = serde_json::json!([{"image": "torch:2"}]);
+        let data = serde_json::json!([{"name": "d", "image": "busybox", "command": ["true"],
+            "hostPath": "/data/d", "marker": ".done"}]);
+        assert!(faults(serde_json::json!({"warmImages": images, "warmData": data})).is_empty());
+        let why = "a CapacityBuffer has no pods that load anything onto a node: remove the field, or set spec.placeholders.kind to ReplicaSet";
+        assert_eq!(
+            faults(serde_json::json!({
+                "kind": "CapacityBuffer", "warmImages": images, "warmData": data
+            })),
+            ["warmImages", "warmData"].map(|field| format!("spec.placeholders.{field}: {why}"))
+        );
     }
 
     #[test]

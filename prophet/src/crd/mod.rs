@@ -367,10 +367,12 @@ pub struct PlaceholdersSpec {
     /// The image of the placeholder's container, which does nothing.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,
-    /// Images that placeholders pull onto a node before its first job.
+    /// Images that placeholders pull onto a node before its first job. Not with the kind
+    /// CapacityBuffer, whose pods are virtual.
     #[schemars(length(max = 32))]
     pub warm_images: Vec<WarmImage>,
-    /// Commands that placeholders run to load data onto a node before its first job.
+    /// Commands that placeholders run to load data onto a node before its first job. Not with the
+    /// kind CapacityBuffer.
     #[schemars(length(max = 16))]
     pub warm_data: Vec<WarmData>,
 }

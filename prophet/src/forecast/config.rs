@@ -119,7 +119,7 @@ impl ForecasterConfig {
             Method::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
             Method::Onnx => Box::new(self.onnx(lead)),
             Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
-            Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len())),
+            Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len(), lead)),
             Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
             Method::Scheduled => Box::new(LastValue),
         }

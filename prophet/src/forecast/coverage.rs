@@ -110,6 +110,16 @@ fn every_week_stays_within_two_points_of_the_quantile() {
         check(Method::Increments, quantile);
         check(Method::Arima, quantile);
     }
+    for method in [
+        Method::Scenario,
+        Method::ScenarioArrivals,
+        Method::State,
+        Method::Seasonal,
+        Method::HoltWinters,
+        Method::Mstl,
+    ] {
+        check(method, 0.95);
+    }
 }
 
 /// Run it with:

@@ -11,6 +11,8 @@ pub(crate) enum Axis {
     Number,
     /// Seconds: Unix time, or time from the start of a log without dates.
     Time,
+    /// Decimal logarithms, on both axes. The labels are the numbers.
+    Decades,
 }
 
 /// The mapping from values to SVG coordinates.
@@ -46,25 +48,33 @@ impl Panel {
     /// Draws the grid and the ticks of both axes.
     pub(super) fn axes(&self, axis: Axis, svg: &mut String) {
         let Rect { left, right, bottom, .. } = self.area;
-        for y in ticks(self.y, room(self.area.height(), TICK.1)) {
+        let number = |value: f64| match axis {
+            Axis::Decades => decade(value),
+            Axis::Number | Axis::Time => text::short(value),
+        };
+        let round = |ticks: Vec<f64>| -> Vec<f64> {
+            let whole = |tick: &f64| axis != Axis::Decades || tick.fract() == 0.0;
+            ticks.into_iter().filter(whole).collect()
+        };
+        for y in round(ticks(self.y, room(self.area.height(), TICK.1))) {
             let (_, at) = self.at(self.x.0, y);
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 left - 6.0,
                 at + 4.0,
-                text::short(y)
+                number(y)
             );
         }
         let most = room(self.area.width(), TICK.0);
         let xs = match axis {
-            Axis::Number => ticks(self.x, most),
+            Axis::Number | Axis::Decades => round(ticks(self.x, most)),
             Axis::Time => time_ticks(self.x, most),
         };
         for x in xs {
             let (at, _) = self.at(x, self.y.0);
             let label = match axis {
-                Axis::Number => text::short(x),
+                Axis::Number | Axis::Decades => number(x),
                 Axis::Time => text::tick(x, self.x.1 - self.x.0 <= CLOCK_SECONDS),
             };
             let _ = write!(
@@ -75,6 +85,11 @@ impl Panel {
             );
         }
     }
+}
+
+/// Returns the number with this decimal logarithm, a whole number.
+fn decade(logarithm: f64) -> String {
+    if logarithm < -2.0 { format!("1e{logarithm:.0}") } else { text::short(10_f64.powf(logarithm)) }
 }
 
 /// Returns the number of ticks that an axis has room for, at least one.
@@ -126,6 +141,19 @@ fn time_ticks((low, high): (f64, f64), most: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_has_the_numbers_as_labels() {
+        let labels = [-3.0, -2.0, 0.0, 3.0, 6.0].map(decade);
+        assert_eq!(labels, ["1e-3", "0.01", "1", "1000", "1M"]);
+        let area = Rect { left: 0.0, top: 0.0, right: 500.0, bottom: 300.0 };
+        let mut svg = String::new();
+        Panel { area, x: (-1.0, 2.0), y: (-2.5, 0.0) }.axes(Axis::Decades, &mut svg);
+        for label in [">0.1<", ">1<", ">10<", ">100<", ">0.01<"] {
+            assert!(svg.contains(label), "{label} is not in {svg}");
+        }
+        assert_eq!(svg.matches("<text").count(), 4 + 3, "{svg}");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -196,7 +196,7 @@ impl Plot {
         }
         let x = match self.x {
             Axis::Number => (x_low.min(0.0), x_high + 0.04 * (x_high - x_low.min(0.0))),
-            Axis::Time => (x_low, x_high),
+            Axis::Time | Axis::Decades => (x_low, x_high),
         };
         let margin = 0.06 * (y_high - y_low);
         let y = if self.y_from_zero {

@@ -1,11 +1,15 @@
-//! Statistics of a log: demand, arrivals, autocorrelation, and the tail.
+//! Statistics of a log: demand, arrivals, autocorrelation, tiers and consumption.
 //!
-//! The tail is measured as in "Borg: the Next Generation".
+//! They are those of "Borg: the Next Generation", as far as a log of jobs has them.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::detect::Format;
 use super::job::Job;
 use super::read::Trace;
+use super::tail::{Consumption, Percentiles, ccdf, consumption, correlation};
 
 /// The statistics of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,8 +34,49 @@ pub struct Description {
     pub arrivals_by_hour: [u64; 24],
     /// The autocorrelation of offered demand in accelerators, or in cores if the log has none.
     pub autocorrelation: Autocorrelation,
-    /// The tail of the hours of the same resource over jobs.
-    pub tail: Tail,
+    /// The resource-hours that jobs request, by resource.
+    pub consumption: Vec<Consumption>,
+    /// Pearson's correlation of the core-hours and the GiB-hours of jobs, in [-1, 1]. NaN if the
+    /// log lacks one of them.
+    pub cpu_memory_correlation: f64,
+    /// The times between two submissions.
+    pub inter_arrival: InterArrival,
+    /// Submissions by tier, the largest first. Empty for a log longer than ten years.
+    pub tiers: Vec<LogTier>,
+}
+
+/// The times between two submissions, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InterArrival {
+    /// The mean.
+    pub mean: f64,
+    /// Percentiles, by the nearest rank.
+    pub percentiles: Percentiles,
+    /// The points (seconds, share of times above them) of the complementary distribution.
+    #[serde(skip)]
+    pub ccdf: Vec<(f64, f64)>,
+}
+
+/// The jobs of one tier: of a priority, or of a range of priorities of Borg.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogTier {
+    /// The name of the tier.
+    pub tier: String,
+    /// The number of jobs.
+    pub jobs: usize,
+    /// The share of the resource-hours of all jobs, in accelerators, or in cores if the log has no
+    /// accelerators.
+    pub share: f64,
+    /// The mean number of jobs submitted in an hour.
+    pub mean_per_hour: f64,
+    /// The number of jobs submitted in an hour: percentiles over the hours of the log.
+    pub per_hour: Percentiles,
+    /// The points (jobs per hour, share of hours above them) of the complementary distribution.
+    #[serde(skip)]
+    pub ccdf: Vec<(f64, f64)>,
+    /// The resource in use at ticks, as (second, amount), if jobs run from their submission.
+    #[serde(skip)]
+    pub usage: Vec<(f64, f64)>,
 }
 
 /// Offered demand of one bucket at ticks, in instances.
@@ -59,25 +104,6 @@ pub struct Autocorrelation {
     pub day: f64,
 }
 
-/// The tail of the distribution of resource-hours over jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Tail {
-    /// The variance divided by the squared mean.
-    pub squared_coefficient_of_variation: f64,
-    /// The share of all resource-hours that the largest 1 % of jobs take, in [0, 1].
-    pub top_1_percent_share: f64,
-    /// The index of the best-fitting Pareto distribution: the negative slope of log P(X > x) over
-    /// log x.
-    pub pareto_index: f64,
-    /// The lower end of the fitted range, in resource-hours: 1, as in the Borg paper.
-    pub pareto_from: f64,
-    /// The upper end of the fitted range, in resource-hours: the 99.99th percentile, as in the Borg
-    /// paper.
-    pub pareto_to: f64,
-    /// The coefficient of determination of the fit: the share of variance explained, in [0, 1].
-    pub pareto_r2: f64,
-}
-
 /// Computes the statistics of a log.
 ///
 /// `offered` is the offered demand per bucket (name, steps of (second, instances)). `tick_seconds`
@@ -103,7 +129,7 @@ pub fn describe(
         job.work.units as f64
             * if accelerators { unit.accelerators as f64 } else { unit.cpu_millis as f64 / 1_000.0 }
     };
-    let usage = usage(jobs, size, first, last, tick_seconds);
+    let usage = usage(jobs.iter(), size, first, last, tick_seconds);
     // The autocorrelation at a lag shorter than a tick is unknown.
     let lag = |seconds: i64| match usize::try_from(seconds / tick_seconds) {
         Ok(ticks) if ticks > 0 => autocorrelation(&usage, ticks),
@@ -124,12 +150,10 @@ pub fn describe(
             hour: lag(3_600),
             day: lag(86_400),
         },
-        tail: Tail::of(
-            jobs.iter()
-                .map(|job| size(job) * job.runtime as f64 / 3_600.0)
-                .filter(|x| *x > 0.0)
-                .collect(),
-        ),
+        consumption: consumption(jobs),
+        cpu_memory_correlation: correlation(jobs),
+        inter_arrival: InterArrival::of(jobs),
+        tiers: tiers(trace, size, (first, last)),
     }
 }
 
@@ -160,8 +184,14 @@ fn sample(steps: &[(i64, u64)], first: i64, last: i64, tick: i64) -> Vec<u64> {
 }
 
 /// The resource in use at each tick, if each job runs from its submission to submission + runtime.
-fn usage(jobs: &[Job], size: impl Fn(&Job) -> f64, first: i64, last: i64, tick: i64) -> Vec<f64> {
-    let mut steps: Vec<(i64, f64)> = Vec::with_capacity(2 * jobs.len());
+fn usage<'a>(
+    jobs: impl Iterator<Item = &'a Job>,
+    size: impl Fn(&Job) -> f64,
+    first: i64,
+    last: i64,
+    tick: i64,
+) -> Vec<f64> {
+    let mut steps: Vec<(i64, f64)> = Vec::new();
     for job in jobs {
         steps.push((job.submit, size(job)));
         steps.push((job.submit.saturating_add(job.runtime), -size(job)));
@@ -189,71 +219,96 @@ fn autocorrelation(series: &[f64], lag: usize) -> f64 {
     together / variance
 }
 
-impl Tail {
-    fn of(mut hours: Vec<f64>) -> Self {
-        hours.sort_by(f64::total_cmp);
-        let n = hours.len() as f64;
-        let sum: f64 = hours.iter().sum();
-        let mean = sum / n;
-        let variance = hours.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-        let top: f64 = hours.iter().rev().take(hours.len().div_ceil(100)).sum();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a length"
-        )]
-        let last = ((n * 0.999_9) as usize).min(hours.len().saturating_sub(1));
-        let (from, to) = (1.0, hours.get(last).copied().unwrap_or(f64::NAN));
-        let points: Vec<(f64, f64)> = hours
-            .iter()
-            .enumerate()
-            .take(last)
-            .filter(|(_, x)| **x >= from)
-            .map(|(i, x)| (x.ln(), (1.0 - (i as f64 + 1.0) / n).ln()))
-            .collect();
-        let (slope, r2) = fit(&points);
-        Self {
-            squared_coefficient_of_variation: variance / mean.powi(2),
-            top_1_percent_share: top / sum,
-            pareto_index: -slope,
-            pareto_from: from,
-            pareto_to: to,
-            pareto_r2: r2,
-        }
+impl InterArrival {
+    /// Of jobs in the order of submission.
+    fn of(jobs: &[Job]) -> Self {
+        let times = jobs.windows(2).map(|pair| (pair[1].submit - pair[0].submit) as f64);
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        Self { mean, percentiles: Percentiles::of(&times), ccdf: ccdf(&times) }
     }
 }
 
-/// Fits a line by least squares, and returns its slope and the share of variance explained.
-fn fit(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let (sx, sy) = points.iter().fold((0.0, 0.0), |(sx, sy), (x, y)| (sx + x, sy + y));
-    let (mx, my) = (sx / n, sy / n);
-    let (xx, xy, yy) = points.iter().fold((0.0, 0.0, 0.0), |(xx, xy, yy), (x, y)| {
-        (xx + (x - mx).powi(2), xy + (x - mx) * (y - my), yy + (y - my).powi(2))
-    });
-    (xy / xx, xy * xy / (xx * yy))
+/// The most tiers that are listed. The jobs of all others are one tier.
+const TIERS_MAX: usize = 7;
+
+/// The longest log whose hours are counted: ten years.
+const HOURS_MAX: usize = 10 * 366 * 24;
+
+/// The most points of a line of usage.
+const USAGE_POINTS: i64 = 300;
+
+/// The tier of a job. Borg's tiers are ranges of priorities; elsewhere each priority is a tier.
+fn tier(format: Format, priority: i32) -> String {
+    if format != Format::Borg {
+        return format!("priority {priority}");
+    }
+    match priority {
+        ..=99 => "free",
+        100..=115 => "best-effort batch",
+        116..=119 => "mid",
+        120..=359 => "production",
+        360.. => "monitoring",
+    }
+    .into()
+}
+
+fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -> Vec<LogTier> {
+    let hours = usize::try_from((last - first) / 3_600).unwrap_or(usize::MAX).saturating_add(1);
+    if hours > HOURS_MAX {
+        return Vec::new();
+    }
+    let mut by_tier: BTreeMap<String, Vec<&Job>> = BTreeMap::new();
+    for job in &trace.jobs {
+        by_tier.entry(tier(trace.format, job.priority)).or_default().push(job);
+    }
+    let mut all: Vec<(String, Vec<&Job>)> = by_tier.into_iter().collect();
+    all.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
+    if all.len() > TIERS_MAX {
+        let rest = all.split_off(TIERS_MAX - 1).into_iter().flat_map(|(_, jobs)| jobs);
+        all.push(("other priorities".into(), rest.collect()));
+    }
+    let amount = |job: &Job| size(job) * job.runtime as f64;
+    let total: f64 = trace.jobs.iter().map(amount).sum();
+    let step = ((last - first) / USAGE_POINTS).max(3_600);
+    let each = |(tier, mut jobs): (String, Vec<&Job>)| {
+        jobs.sort_by_key(|job| job.submit);
+        let mut counts = vec![0.0; hours];
+        for job in &jobs {
+            let hour = usize::try_from((job.submit - first) / 3_600).unwrap_or(0);
+            counts[hour.min(hours - 1)] += 1.0;
+        }
+        counts.sort_by(f64::total_cmp);
+        let used = usage(jobs.iter().copied(), &size, first, last, step);
+        let times = ticks(first, last, step).map(|time| time as f64);
+        LogTier {
+            tier,
+            jobs: jobs.len(),
+            share: jobs.iter().copied().map(amount).sum::<f64>() / total,
+            mean_per_hour: jobs.len() as f64 / hours as f64,
+            per_hour: Percentiles::of(&counts),
+            ccdf: ccdf(&counts),
+            usage: times.zip(used).collect(),
+        }
+    };
+    all.into_iter().map(each).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The sample consists of the quantiles of a Pareto distribution of index 1.5.
     #[test]
-    fn the_fit_recovers_the_index_of_a_pareto_distribution() {
-        let n = 200_000;
-        let hours =
-            (0..n).map(|i| (1.0 - (f64::from(i) + 0.5) / f64::from(n)).powf(-1.0 / 1.5)).collect();
-        let tail = Tail::of(hours);
-        assert!((tail.pareto_index - 1.5).abs() < 0.02, "{tail:?}");
-        assert!(tail.pareto_r2 > 0.999 && tail.top_1_percent_share > 0.2);
-    }
-
-    #[test]
-    fn equal_jobs_have_no_tail() {
-        let tail = Tail::of(vec![2.0; 1_000]);
-        assert!(tail.squared_coefficient_of_variation.abs() < 1e-12);
-        assert!((tail.top_1_percent_share - 0.01).abs() < 1e-12);
+    fn the_tiers_of_borg_are_ranges_of_priorities() {
+        let check = |priority, expected: &str| assert_eq!(tier(Format::Borg, priority), expected);
+        check(0, "free");
+        check(99, "free");
+        check(100, "best-effort batch");
+        check(116, "mid");
+        check(120, "production");
+        check(360, "monitoring");
+        assert_eq!(tier(Format::Table, 120), "priority 120");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! lines.rs      lines of a file, plain or gzip, of bounded length; fields.rs: fields of a line
 //! philly.rs  swf.rs  openb.rs  borg.rs  table.rs    one file per format
 //! generate.rs   a seeded synthetic log
-//! describe.rs   statistics: demand, arrivals, autocorrelation, tail
+//! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! ```
 
 mod borg;
@@ -28,11 +28,13 @@ mod read;
 mod reader;
 mod swf;
 mod table;
+mod tail;
 
-pub use describe::{Description, describe};
+pub use describe::{Description, InterArrival, LogTier, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;
+pub use tail::{Consumption, Percentiles, Tail};

@@ -1,0 +1,104 @@
+//! `prophet catalog advise`: chooses instance types for a job log.
+
+use std::fmt::Write as _;
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use serde_json::json;
+
+use super::log::{LoadedLog, LogArgs, warn_untrained};
+use super::output::OutputFormat;
+use super::{output, progress, usage};
+use crate::advice::{InstanceSeries, SeriesAdvice, advise};
+use crate::catalog::{CatalogFile, families, family};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet catalog advise                                     an example log, the series g4dn
+  prophet catalog advise --trace jobs.csv.gz --from 14d --series m5,g4dn
+  prophet catalog advise --data /var/lib/prophet --series m5  your own cluster, from the history that prophet run recorded
+  prophet catalog advise --trace log.swf --series m5 --launch-latency 3m --output json --out advice/
+
+A series is the instance types of one family, ascending. Its smallest type is removed one after the other. The base instance
+is the smallest type that remains once a further removal would raise the scale: the price of the nodes that the jobs occupy
+without launch latency. Dollars, waiting and hidden pods are those of prophet simulate, for the autoscaler alone and for Prophet.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    log: LogArgs,
+    /// The families of AWS instance types to choose from, each a series
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "g4dn",
+          value_parser = PossibleValuesParser::new(families()))]
+    series: Vec<String>,
+    /// Also write advice.json, a picture of each series, and the chosen types as catalog.yaml here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: OutputFormat,
+}
+
+pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
+    if args.log.catalog.is_some() || !args.log.instance_type.is_empty() {
+        return Err(usage::conflict(
+            "the instance types are those of --series: leave out --catalog and --instance-type",
+        ));
+    }
+    args.log.other_types = args.log.data.is_some();
+    let mut series: Vec<InstanceSeries> = Vec::new();
+    for name in &args.series {
+        if series.iter().all(|known| known.name != *name) {
+            series.push(InstanceSeries { name: name.clone(), types: family(name) });
+        }
+    }
+    let all: Vec<_> = series.iter().flat_map(|one| one.types.clone()).collect();
+    let settings = args.log.settings(|settings| {
+        settings.catalog = Some(CatalogFile { instance_types: all.clone() });
+    })?;
+    let staged = output::stage(args.out.as_deref())?;
+    let loaded = args.log.replay(settings, |_, _| ())?;
+    warn_untrained(&loaded);
+    let LoadedLog { settings, trace, window, .. } = loaded;
+    let advice =
+        progress::of_runs(|progress| advise(&trace.jobs, &series, &settings, window, progress))?;
+    let names: Vec<&str> = advice.iter().flat_map(SeriesAdvice::chosen).collect();
+    let chosen: Vec<_> =
+        all.iter().filter(|entry| names.contains(&entry.name.as_str())).cloned().collect();
+    let document = json!({
+        "trace": trace.source,
+        "window": {"from": window.0, "until": window.1},
+        "instance_types": names,
+        "series": advice,
+    });
+    if let Some(staged) = staged {
+        for one in &advice {
+            if let Some(picture) = one.picture() {
+                staged
+                    .write(&format!("{}.svg", one.series), |to| to.write_all(picture.as_bytes()))?;
+            }
+        }
+        staged.write("advice.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
+        let file = CatalogFile { instance_types: chosen };
+        staged.write("catalog.yaml", |to| Ok(serde_json::to_writer_pretty(to, &file)?))?;
+        eprintln!("wrote {}", staged.finish()?.join("advice.json").display());
+    }
+    match args.output {
+        OutputFormat::Json => output::print_json(&document),
+        OutputFormat::Table => {
+            let mut text = String::new();
+            for one in &advice {
+                text += &one.table();
+                text.push('\n');
+            }
+            if names.is_empty() {
+                text += "No series runs a job of the log.\n";
+            } else {
+                let _ = writeln!(text, "Chosen: --instance-type {}", names.join(","));
+            }
+            output::print(&text)
+        }
+    }
+}
