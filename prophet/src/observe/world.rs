@@ -155,7 +155,7 @@ struct ScaleUp {
 
 /// Returns the groups for which cluster-autoscaler backs off, from its status. The set is empty if
 /// the status cannot be parsed.
-pub(super) fn backing_off(status: &str) -> BTreeSet<String> {
+pub fn backing_off(status: &str) -> BTreeSet<String> {
     let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
     let groups = parsed.map(|status| status.node_groups).unwrap_or_default();
     groups
