@@ -150,6 +150,8 @@ pub enum Cause {
     NoBuckets,
     /// The cluster does not serve CapacityBuffers.
     NoCapacityBuffers,
+    /// The history is being read, so no decision is possible yet.
+    ReadingHistory,
     /// The history cannot be read or written.
     HistoryFailed,
     /// An older policy uses some of the policy's buckets.
@@ -172,6 +174,7 @@ impl Cause {
             Self::CatalogFailed => "CatalogFailed",
             Self::NoBuckets => "NoBuckets",
             Self::NoCapacityBuffers => "NoCapacityBuffers",
+            Self::ReadingHistory => "ReadingHistory",
             Self::HistoryFailed => "HistoryFailed",
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
@@ -204,6 +207,9 @@ impl Cause {
             }
             Self::NoCapacityBuffers => {
                 "Install the kind CapacityBuffer, or select ReplicaSets as placeholders."
+            }
+            Self::ReadingHistory => {
+                "Wait: the standing placeholders stay meanwhile. If it takes minutes, check the place that --data names."
             }
             Self::HistoryFailed => {
                 "Check the space and the permissions of the place that --data names. A damaged file can be moved away."
