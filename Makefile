@@ -34,6 +34,9 @@ SEEDS ?= 1
 # The number of replays of the decisions in `make evaluate`, with shifted submissions.
 REPLAYS ?= 10
 
+# The length of `make soak`.
+MINUTES ?= 10
+
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
@@ -48,7 +51,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -92,10 +95,14 @@ test-models: $(MODELS_PYTHON) ## run the tests of models/
 fuzz: ## run each property of damaged input for about a minute
 	PROPTEST_CASES=$(FUZZ_CASES) cargo test --workspace --all-features --locked --test fuzz
 
-bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time and models
+bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time, a crowd of pods and models
 	TRACES="$(abspath $(TRACES))" cargo bench --workspace --all-features --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_VENV)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
+
+soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
+	cargo build --workspace --all-features --locked
+	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
 
 train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
 	cargo build --release --locked

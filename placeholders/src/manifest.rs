@@ -128,7 +128,7 @@ impl Template {
     /// Returns the name of the ReplicaSet or CapacityBuffer.
     pub fn name(&self) -> String {
         // The name is also used in labels, whose values have at most 63 characters.
-        let policy: String = self.owner.name.chars().take(30).collect();
+        let policy = beginning(&self.owner.name, 30);
         format!("prophet-{policy}-{}-{}", self.group_digest(), self.digest())
     }
 
@@ -199,7 +199,7 @@ impl Template {
             ("app.kubernetes.io/managed-by", "prophet".into()),
             // The API server accepts label values of at most 63 characters, but names of policies
             // may be longer.
-            (POLICY_LABEL, self.owner.name.chars().take(63).collect()),
+            (POLICY_LABEL, beginning(&self.owner.name, 63).into()),
             (GROUP_LABEL, self.group_digest()),
             (TEMPLATE_LABEL, self.digest()),
         ]
@@ -316,6 +316,13 @@ impl Template {
             spec["containers"][0]["volumeMounts"] = json!(mounts);
         }
     }
+}
+
+/// Returns the first characters of the name of an object, at most `most`, so that a name or a label
+/// can begin or end with them: none of these may have a dot before a dash or at its end.
+fn beginning(name: &str, most: usize) -> &str {
+    let end = name.char_indices().nth(most).map_or(name.len(), |(at, _)| at);
+    name[..end].trim_end_matches(['.', '-'])
 }
 
 fn harmless() -> Value {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use embedder::{Resources, UNLIMITED};
 use placeholders::{Owner, Template, Warm};
+use proptest::prelude::*;
 
 fn template() -> Template {
     Template {
@@ -106,4 +107,43 @@ fn the_name_depends_on_the_pods_and_the_group() {
     assert_ne!(other(|template| template.group = "gpu-b".into()), template().name());
     assert_ne!(other(|template| template.requests.cpu_millis -= 1), template().name());
     assert!(other(|template| template.owner.name = "x".repeat(200)).len() <= 63);
+}
+
+/// Whether the API server accepts this name of an object: labels of letters, digits and dashes,
+/// separated by dots, none of which begins or ends with a dash.
+fn is_name(name: &str) -> bool {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let part = |part: &str| {
+        part.starts_with(fine) && part.ends_with(fine) && part.chars().all(|c| fine(c) || c == '-')
+    };
+    name.len() <= 253 && name.split('.').all(part)
+}
+
+/// Whether the API server accepts this value of a label.
+fn is_label_value(value: &str) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric();
+    value.len() <= 63
+        && value.starts_with(fine)
+        && value.ends_with(fine)
+        && value.chars().all(|c| fine(c) || "-_.".contains(c))
+}
+
+proptest! {
+    /// A name may end in a dot or a dash where it is cut.
+    #[test]
+    fn any_name_of_a_policy_leads_to_valid_names_and_labels(
+        name in "[a-z0-9]([-a-z0-9]{0,2}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,2}[a-z0-9])?){0,40}",
+    ) {
+        prop_assume!(is_name(&name));
+        let owner = Owner { name, ..template().owner };
+        let set = Template { owner, ..template() }.replica_set(2, None);
+        let name = set["metadata"]["name"].as_str().unwrap();
+        // The names of its pods have six characters more.
+        prop_assert!(is_name(name) && is_label_value(name), "{name}");
+        for labels in [&set["metadata"]["labels"], &set["spec"]["template"]["metadata"]["labels"]] {
+            for (key, value) in labels.as_object().unwrap() {
+                prop_assert!(is_label_value(value.as_str().unwrap()), "{key}: {value}");
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/    the methods, the ensemble and the trained models
 //! outcome.rs   the result of a turn on a cluster
+//! writes.rs    which writes to the API server may be sent now
 //! account.rs   the launches that placeholders hid, and what they cost
 //! explain/     status, events, metrics
 //! crd/         OverprovisioningPolicy
@@ -67,3 +68,5 @@ pub mod simulate;
 pub mod span;
 pub mod tier;
 pub mod trace;
+#[cfg(feature = "kubernetes")]
+mod writes;

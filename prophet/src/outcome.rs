@@ -161,6 +161,8 @@ pub enum Cause {
     NoBuckets,
     /// The cluster does not serve CapacityBuffers.
     NoCapacityBuffers,
+    /// The history is being read, so no decision is possible yet.
+    ReadingHistory,
     /// The history cannot be read or written.
     HistoryFailed,
     /// An older policy uses some of the policy's buckets.
@@ -173,7 +175,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::InvalidPolicy,
         Self::PriorityClass,
         Self::WriteFailed,
@@ -182,6 +184,7 @@ impl Cause {
         Self::CatalogFailed,
         Self::NoBuckets,
         Self::NoCapacityBuffers,
+        Self::ReadingHistory,
         Self::HistoryFailed,
         Self::OverlappingBuckets,
         Self::Groups,
@@ -199,6 +202,7 @@ impl Cause {
             Self::CatalogFailed => "CatalogFailed",
             Self::NoBuckets => "NoBuckets",
             Self::NoCapacityBuffers => "NoCapacityBuffers",
+            Self::ReadingHistory => "ReadingHistory",
             Self::HistoryFailed => "HistoryFailed",
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
@@ -232,6 +236,9 @@ impl Cause {
             }
             Self::NoCapacityBuffers => {
                 "Install the kind CapacityBuffer, or select ReplicaSets as placeholders."
+            }
+            Self::ReadingHistory => {
+                "Wait: the standing placeholders stay meanwhile. If it takes minutes, check the place that --data names."
             }
             Self::HistoryFailed => {
                 "Check the space and the permissions of the place that --data names. A damaged file can be moved away."

@@ -12,7 +12,8 @@ use chrono::{DateTime, TimeDelta};
 use prophet::catalog::{CatalogFile, Comparison, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;
-use prophet::observe::{Index, millis, units};
+use prophet::forecast::onnx::Spec;
+use prophet::observe::{Index, World, millis, units};
 use prophet::record::store::{Journal, Line, Place as Folder, parse_shape_key};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
@@ -109,8 +110,32 @@ const LINE: &str = r#"{"v": 1, "time": "2026-07-01T12:00:00Z", "policy": "batch.
   "arrivals": {"accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=a|b": 12}}},
   "launches": [{"bucket": "m5.large", "group": "asg-1", "requested": "2026-07-01T11:58:10Z", "ready": "2026-07-01T11:59:40Z"}]}"#;
 
+const STATUS: &str = "time: 2026-08-01 12:00:00\nautoscalerStatus: Running
+clusterWide: {health: {status: Healthy, nodeCounts: {registered: {total: 5, ready: 5}}}}
+nodeGroups:
+- {name: a, health: {status: Healthy, minSize: 0}, scaleUp: {status: Backoff, backoffInfo: {errorCode: x}}}
+- {name: b, scaleUp: {status: InProgress, lastTransitionTime: '2026-08-01T11:59:00Z'}, scaleDown: {status: NoCandidates}}
+";
+
+/// The description of a model, as in the metadata of its file.
+const SPEC: &str = r#"{"version": 1, "window": 2, "horizon": 1, "tick_seconds": 300, "levels": [0.5, 0.9], "buckets": ["a"],
+  "covariates": [], "state": [], "lead_seconds": [60, 3600], "training": {"seed": 1},
+  "golden": {"buckets": 1, "target": [1, 2], "time": [0, 300], "state": [], "quantiles": [1, 2], "headroom": [1, 2]}}"#;
+
 fn a_catalog() -> embedder::Catalog {
     CatalogFile::parse(CATALOG, "f").unwrap().catalog().unwrap()
+}
+
+#[test]
+fn a_description_of_a_model_with_huge_numbers_has_faults() {
+    let most = usize::MAX.to_string();
+    let huge = SPEC
+        .replace("\"window\": 2", &format!("\"window\": {most}"))
+        .replace("\"horizon\": 1", &format!("\"horizon\": {most}"))
+        .replace("\"buckets\": 1", &format!("\"buckets\": {most}"));
+    for headroom in [false, true] {
+        assert!(Spec::parse(&huge).unwrap().faults(headroom).len() >= 3);
+    }
 }
 
 /// Changes of an invalid text would show nothing.
@@ -131,6 +156,10 @@ fn the_undamaged_texts_are_valid() {
     index.apply_pod(&serde_json::from_str(POD).unwrap());
     assert_eq!(index.pods(), 1);
     Line::parse(LINE.as_bytes()).unwrap();
+    let mut world = World::default();
+    world.read_autoscaler(STATUS);
+    assert_eq!(world.backoff, ["a".to_owned()].into());
+    assert_eq!(Spec::parse(SPEC).unwrap().faults(true), []);
 }
 
 proptest! {
@@ -179,6 +208,28 @@ proptest! {
         let comparison = Comparison::by_taints("pg");
         let groups = live_groups(index.nodes(), &[], &comparison);
         let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
+    }
+
+    #[test]
+    fn a_damaged_status_of_cluster_autoscaler_names_groups_or_nothing(changes in changes()) {
+        let damaged = damaged(STATUS, &changes);
+        let mut world = World::default();
+        world.read_autoscaler(&damaged);
+        for group in world.backoff.iter().chain(world.scale_ups.keys()) {
+            prop_assert!(group.len() <= damaged.len());
+        }
+    }
+
+    #[test]
+    fn a_damaged_description_of_a_model_is_used_or_has_faults(changes in changes(), headroom: bool) {
+        match Spec::parse(&damaged(SPEC, &changes)) {
+            Ok(spec) => {
+                for fault in spec.faults(headroom) {
+                    prop_assert!(!fault.to_string().is_empty());
+                }
+            }
+            Err(fault) => prop_assert!(!fault.to_string().is_empty()),
+        }
     }
 
     #[test]

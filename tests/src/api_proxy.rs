@@ -16,8 +16,19 @@ use crate::ports::Port;
 #[derive(Debug)]
 pub struct ApiProxy {
     port: Port,
-    open: watch::Sender<bool>,
+    mode: watch::Sender<Mode>,
     _work: Background,
+}
+
+/// What the proxy does with connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Forwards them.
+    Open,
+    /// Drops and refuses them.
+    Closed,
+    /// Accepts and keeps them, and forwards nothing.
+    Silent,
 }
 
 /// The pause after a failure to listen or to accept a connection.
@@ -30,10 +41,10 @@ impl ApiProxy {
     /// The URL is not an https URL, or no port is free.
     pub fn start(server: &str) -> Result<Self> {
         let upstream = server.strip_prefix("https://").context("not an https URL")?.to_owned();
-        let (port, (open, opened)) = (Port::free()?, watch::channel(true));
+        let (port, (mode, modes)) = (Port::free()?, watch::channel(Mode::Open));
         let number = port.number();
-        let work = Background::start("api-proxy", move || serve(number, upstream, opened))?;
-        Ok(Self { port, open, _work: work })
+        let work = Background::start("api-proxy", move || serve(number, upstream, modes))?;
+        Ok(Self { port, mode, _work: work })
     }
 
     /// The URL of the proxy. The API server's certificate is valid for it, because it names the
@@ -44,40 +55,57 @@ impl ApiProxy {
 
     /// Drops all connections, and refuses new ones until [`ApiProxy::open`].
     pub fn close(&self) {
-        self.open.send_replace(false);
+        self.mode.send_replace(Mode::Closed);
     }
 
-    /// Accepts connections again.
+    /// Keeps all connections, and accepts new ones, but forwards nothing on them, also after
+    /// [`ApiProxy::open`]: to the controller, they are half open.
+    pub fn silence(&self) {
+        self.mode.send_replace(Mode::Silent);
+    }
+
+    /// Accepts and forwards new connections again.
     pub fn open(&self) {
-        self.open.send_replace(true);
+        self.mode.send_replace(Mode::Open);
     }
 }
 
-async fn serve(port: u16, upstream: String, mut open: watch::Receiver<bool>) {
+async fn serve(port: u16, upstream: String, mut mode: watch::Receiver<Mode>) {
     // An error means that the proxy was dropped.
-    while open.wait_for(|open| *open).await.is_ok() {
+    while mode.wait_for(|mode| *mode != Mode::Closed).await.is_ok() {
         let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         // Connections end when the set is dropped.
         let mut connections = JoinSet::new();
+        let modes = mode.clone();
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((client, _)) => {
-                        connections.spawn(forward(client, upstream.clone()));
+                        connections.spawn(forward(client, upstream.clone(), modes.clone()));
                     }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
-                _ = open.wait_for(|open| !*open) => break,
+                _ = mode.wait_for(|mode| *mode == Mode::Closed) => break,
             }
         }
     }
 }
 
-async fn forward(mut client: TcpStream, upstream: String) {
-    let Ok(mut server) = TcpStream::connect(upstream).await else { return };
-    // An error means that one side has closed its connection, which ends the other one too.
-    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+async fn forward(mut client: TcpStream, upstream: String, mut mode: watch::Receiver<Mode>) {
+    let forwarded = async {
+        let Ok(mut server) = TcpStream::connect(upstream).await else { return };
+        // An error means that one side has closed its connection, which ends the other one too.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    };
+    let silent = tokio::select! {
+        silent = mode.wait_for(|mode| *mode == Mode::Silent) => silent.is_ok(),
+        () = forwarded => false,
+    };
+    if silent {
+        // The connection to the client stays open until the proxy is closed or dropped.
+        std::future::pending::<()>().await;
+    }
 }

@@ -179,7 +179,9 @@ impl ControlPlane {
         account: &str,
     ) -> Result<PathBuf> {
         let token = self.token(namespace, account).await?;
-        write_kubeconfig(self.folder(), server, &format!("{namespace}-{account}-proxied"), &token)
+        let port = server.rsplit(':').next().unwrap_or_default();
+        let name = format!("{namespace}-{account}-{port}");
+        write_kubeconfig(self.folder(), server, &name, &token)
     }
 
     /// A client with the permissions of a service account.

@@ -151,6 +151,14 @@ impl Prophet {
         Ok(kilobytes.parse::<u64>()? * 1024)
     }
 
+    /// The number of files and connections that the process has open.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn open_files(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.process.id()))?.count())
+    }
+
     /// The address that it serves on.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port.number())

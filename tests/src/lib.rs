@@ -32,6 +32,7 @@ pub mod ports;
 pub mod process;
 mod programs;
 mod quantity;
+pub mod stepped_clock;
 pub mod wait;
 
 use std::path::PathBuf;

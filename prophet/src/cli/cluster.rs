@@ -13,7 +13,7 @@ use super::input;
 use crate::cluster::Allowed;
 use crate::cluster::{Config, GroupSource, RemoteModel};
 use crate::forecast::onnx;
-use crate::observe::Scope;
+use crate::observe::{Scope, WATCH_SECONDS};
 use crate::record::store::Place;
 use crate::span::Span;
 
@@ -151,7 +151,18 @@ pub(super) struct ClusterArgs {
         allow_negative_numbers = true
     )]
     max_placeholder_priority: i32,
-    /// The node folder below which policies may warm data [default: policies may not warm data]
+    /// The most writes of placeholders a minute; the others wait. Statuses and Events of policies
+    /// have a limit of their own: 300 a minute
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "PROPHET_MAX_WRITES_PER_MINUTE",
+        default_value_t = 1_200,
+        value_parser = clap::value_parser!(u32).range(10..)
+    )]
+    max_writes_per_minute: u32,
+    /// The node folder in whose direct subfolders policies may warm data [default: policies may not
+    /// warm data]
     #[arg(long, value_name = "FOLDER", env = "PROPHET_WARM_HOST_PATH_PREFIX")]
     warm_host_path_prefix: Option<String>,
 }
@@ -180,6 +191,7 @@ impl ClusterArgs {
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
+            writes_per_minute: self.max_writes_per_minute,
             allowed: Allowed {
                 host_path_prefix: self.warm_host_path_prefix,
                 preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
@@ -236,6 +248,10 @@ async fn model_source(address: Option<&str>) -> anyhow::Result<onnx::ModelSource
 /// How long `plan` and `catalog` wait until all watches of the cluster have synced.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How much longer than a watch a connection to the API server may be silent, in seconds. A watch
+/// may have no event from its start to its end.
+const SILENCE_SECONDS: u32 = 15;
+
 /// A client of the cluster that the environment selects.
 ///
 /// # Errors
@@ -244,7 +260,12 @@ pub(super) async fn connect() -> anyhow::Result<Client> {
     // The message of the error contains its causes, so they are not added.
     let none =
         |error| anyhow!("failed to find a cluster: set KUBECONFIG, or run in a pod: {error}");
-    Client::try_default().await.map_err(none)
+    let inferred = kube::Config::infer().await.map_err(kube::Error::InferConfig);
+    let mut config = inferred.map_err(none)?;
+    config.read_timeout = Some(Duration::from_secs((WATCH_SECONDS + SILENCE_SECONDS).into()));
+    // Otherwise the time for which a connection was idle before a request counts, too.
+    config.reset_reader_on_write = true;
+    Client::try_from(config).map_err(none)
 }
 
 fn dollars(text: &str) -> Result<MicroDollars, String> {
@@ -258,5 +279,8 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
         .enable_all()
         .build()
         .context("failed to start")?;
-    runtime.block_on(work)
+    let done = runtime.block_on(work);
+    // A read of the history that hangs must not keep the process from ending.
+    runtime.shutdown_background();
+    done
 }

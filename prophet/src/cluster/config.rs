@@ -29,6 +29,8 @@ pub struct Config {
     pub launch_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
     pub priority_cutoff: i32,
+    /// The most write requests of placeholders a minute.
+    pub writes_per_minute: u32,
     /// The operator's settings for the specifications of policies.
     pub allowed: Allowed,
     /// The source of the ONNX model that forecasts use.

@@ -2,6 +2,8 @@
 //! control, and a line is appended at each tick.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,16 +13,19 @@ use embedder::Catalog;
 use super::closing::Closing;
 use super::config::Config;
 use super::finished::Finished;
-use super::health::Health;
+use super::reading::Reading;
 use super::retry::Retry;
 use super::unwritten::Unwritten;
 use crate::account::Account;
 use crate::catalog::named_parts;
 use crate::control::Control;
 use crate::dashboard::Dashboard;
-use crate::observe::Key;
+use crate::forecast::ForecasterConfig;
+use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{BucketExtras, EndedLaunch, HistoryFaultKind, Journal, Line};
+use crate::record::store::{
+    BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place,
+};
 
 /// The history of one policy, and what is not in it yet.
 #[derive(Default)]
@@ -29,6 +34,10 @@ pub(super) struct PolicyHistory {
     journal: Option<Journal>,
     /// The parts in the names of the history's buckets. `None` until the history is read.
     parts: Option<BTreeSet<String>>,
+    /// The first read, while it goes on.
+    first: Option<Reading<First>>,
+    /// The control that is being built from the history.
+    rebuild: Option<Rebuild>,
     /// When the history is read again after a failure.
     retry: Retry,
     /// The damaged files of the history, which the last replay skipped.
@@ -54,24 +63,45 @@ impl PolicyHistory {
         self.parts.iter().flatten()
     }
 
-    /// Opens the history and reads what later steps need before the first turn: the names of
-    /// buckets, the launches, and the account of the dashboard. Returns the launches and the
-    /// account; `None` once they are read, and after a failure.
-    pub(super) async fn read(
+    /// Starts to open the history and to read what later steps need before the first turn: the
+    /// names of buckets, the launches, and the account of the dashboard. Does nothing once that is
+    /// done or in progress, and after a failure until the next attempt is due.
+    pub(super) fn begin(
         &mut self,
         key: &Key,
         config: &Config,
-        health: &Health,
-        dashboard: &Dashboard,
+        shared: &Arc<Shared>,
+        dashboard: &Arc<Dashboard>,
+        now: DateTime<Utc>,
+    ) {
+        if self.parts.is_some() || self.first.is_some() || !self.is_due(now) {
+            return;
+        }
+        let Some(place) = config.data.clone() else {
+            self.parts = Some(BTreeSet::new());
+            return;
+        };
+        let (name, shown) = (history_name(key), key.to_string());
+        let dashboard = Arc::clone(dashboard);
+        self.first = Some(Reading::start(shared, async move |cancelled| {
+            first(place, &name, &shown, &dashboard, now, &cancelled).await
+        }));
+    }
+
+    /// Waits for the end of what [`PolicyHistory::begin`] started, until `limit` after its start.
+    /// Returns the launches and the account once, when they have been read.
+    pub(super) async fn read(
+        &mut self,
+        limit: Duration,
         now: DateTime<Utc>,
     ) -> Option<(Vec<EndedLaunch>, Account)> {
-        if self.parts.is_some() || !self.is_due(now) {
-            return None;
-        }
-        match self.read_lines(key, config, health, dashboard, now).await {
-            Ok(read) => {
+        let ended = self.first.as_mut()?.ended(limit).await?;
+        self.first = None;
+        match ended {
+            Ok(First { journal, parts, launches, account }) => {
+                (self.journal, self.parts) = (Some(journal), Some(parts));
                 self.note(Ok(()), now);
-                Some(read)
+                Some((launches, account))
             }
             Err(error) => {
                 self.note(Err(error), now);
@@ -80,34 +110,14 @@ impl PolicyHistory {
         }
     }
 
-    async fn read_lines(
-        &mut self,
-        key: &Key,
-        config: &Config,
-        health: &Health,
-        dashboard: &Dashboard,
-        now: DateTime<Utc>,
-    ) -> anyhow::Result<(Vec<EndedLaunch>, Account)> {
-        let (mut launches, mut account) = (Vec::new(), Account::default());
-        let mut parts = BTreeSet::new();
-        if let Some(place) = &config.data {
-            if self.journal.is_none() {
-                let opened = Journal::open(place.clone(), &history_name(key)).await;
-                self.journal = Some(opened.context("failed to open the history")?);
-            }
-            let Some(journal) = &self.journal else { return Ok((launches, account)) };
-            let name = key.to_string();
-            let mut replay = journal.replay(Some(now - RECALLED)).await?;
-            while let Some(line) = replay.next().await? {
-                health.beat();
-                account.recall(&line);
-                dashboard.recall(&name, line.time.timestamp(), &counts(&line));
-                parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
-                launches.extend(line.launches);
-            }
-        }
-        self.parts = Some(parts);
-        Ok((launches, account))
+    /// Whether the first read goes on.
+    pub(super) fn is_reading(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Whether any read of the history goes on.
+    pub(super) fn is_busy(&self) -> bool {
+        self.first.is_some() || self.rebuild.is_some()
     }
 
     /// Whether the history may be read at `now`. After a failure, the next attempt is later.
@@ -126,33 +136,49 @@ impl PolicyHistory {
         failed.into_iter().chain(self.damaged.iter().cloned())
     }
 
-    /// Replays the history into a control of the buckets of `catalog`.
-    pub(super) async fn replay(
+    /// A control of this configuration that has learnt from the history. The first call starts its
+    /// replay, and each call waits for the replay until `limit` after its start; `None` while it
+    /// goes on.
+    pub(super) async fn rebuilt(
         &mut self,
-        control: &mut Control,
-        catalog: &Catalog,
-        health: &Health,
+        config: &ForecasterConfig,
+        tick_seconds: i64,
+        shared: &Arc<Shared>,
+        limit: Duration,
         now: DateTime<Utc>,
-    ) -> anyhow::Result<()> {
-        let mut recalled = 0_u64;
-        if let Some(journal) = &self.journal {
-            let mut replay = journal.replay(Some(now - RECALLED)).await?;
-            while let Some(line) = replay.next().await? {
-                health.beat();
-                let tick = line.recall(catalog, control.shapes_mut()).tick;
-                control.recall(tick, &line.targets(catalog));
-                recalled += 1;
+    ) -> anyhow::Result<Option<Control>> {
+        let Some(journal) = &self.journal else {
+            return Ok(Some(Control::new(config.forecaster(now), &config.catalog, tick_seconds)));
+        };
+        let wanted =
+            |rebuild: &Rebuild| rebuild.config == *config && rebuild.tick_seconds == tick_seconds;
+        if let Some(outdated) = self.rebuild.as_ref().filter(|rebuild| !wanted(rebuild)) {
+            outdated.reading.cancel();
+            // One replay at a time: a place that hangs must not collect threads.
+            if !outdated.reading.is_over() {
+                return Ok(None);
             }
-            let faults = &replay.report().faults;
-            for fault in faults {
-                tracing::warn!(%fault, "part of the history skipped");
-            }
-            let damaged =
-                faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
-            self.damaged = damaged.map(ToString::to_string).collect();
+            self.rebuild = None;
         }
+        let rebuild = self.rebuild.get_or_insert_with(|| {
+            let (place, policy) = (journal.place.clone(), journal.policy.clone());
+            let of = config.clone();
+            let reading = Reading::start(shared, async move |cancelled| {
+                replayed(&place, &policy, &of, tick_seconds, now, &cancelled).await
+            });
+            Rebuild { config: config.clone(), tick_seconds, reading, meanwhile: Vec::new() }
+        });
+        let Some(ended) = rebuild.reading.ended(limit).await else { return Ok(None) };
+        let meanwhile = std::mem::take(&mut rebuild.meanwhile);
+        self.rebuild = None;
+        let Replayed { mut control, mut recalled, last, damaged } = ended?;
+        for line in meanwhile.iter().filter(|line| last.is_none_or(|last| line.time > last)) {
+            recall(&mut control, line, &config.catalog);
+            recalled += 1;
+        }
+        self.damaged = damaged;
         tracing::info!(recalled, "history recalled");
-        Ok(())
+        Ok(Some(control))
     }
 
     /// Adds launches that ended to the next line.
@@ -212,10 +238,94 @@ impl PolicyHistory {
             Line::new(&history_name(key), tick, &extras, launches, catalog, control.shapes());
         line.finished = self.finished.take();
         line.offered = self.finished.offered(tick.time, catalog, outcome.objective);
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.meanwhile.push(line.clone());
+        }
         self.unwritten.push(line);
         self.unwritten.write(journal).await.context("failed to write the history")?;
         Ok(())
     }
+}
+
+/// What is read of a history before the first turn.
+struct First {
+    journal: Journal,
+    parts: BTreeSet<String>,
+    launches: Vec<EndedLaunch>,
+    account: Account,
+}
+
+async fn first(
+    place: Place,
+    name: &str,
+    shown: &str,
+    dashboard: &Dashboard,
+    now: DateTime<Utc>,
+    cancelled: &AtomicBool,
+) -> anyhow::Result<First> {
+    let journal = Journal::open(place, name).await.context("failed to open the history")?;
+    let (mut launches, mut account) = (Vec::new(), Account::default());
+    let mut parts = BTreeSet::new();
+    let mut replay = journal.replay(Some(now - RECALLED)).await?;
+    while let Some(line) = replay.next().await? {
+        anyhow::ensure!(!cancelled.load(Ordering::Relaxed), "no longer needed");
+        account.recall(&line);
+        dashboard.recall(shown, line.time.timestamp(), &counts(&line));
+        parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
+        launches.extend(line.launches);
+    }
+    Ok(First { journal, parts, launches, account })
+}
+
+/// A control that is being built from the history.
+struct Rebuild {
+    config: ForecasterConfig,
+    tick_seconds: i64,
+    reading: Reading<Replayed>,
+    /// The lines that were recorded since its start.
+    meanwhile: Vec<Line>,
+}
+
+/// A control that has learnt from the history.
+struct Replayed {
+    control: Control,
+    /// The number of lines.
+    recalled: u64,
+    /// The time of the last line.
+    last: Option<DateTime<Utc>>,
+    /// The damaged files, which were skipped.
+    damaged: Vec<String>,
+}
+
+async fn replayed(
+    place: &Place,
+    policy: &str,
+    config: &ForecasterConfig,
+    tick_seconds: i64,
+    now: DateTime<Utc>,
+    cancelled: &AtomicBool,
+) -> anyhow::Result<Replayed> {
+    let mut control = Control::new(config.forecaster(now), &config.catalog, tick_seconds);
+    let (mut recalled, mut last) = (0, None);
+    let mut replay = HistoryReplay::open(place, policy, Some(now - RECALLED)).await?;
+    while let Some(line) = replay.next().await? {
+        anyhow::ensure!(!cancelled.load(Ordering::Relaxed), "no longer needed");
+        recall(&mut control, &line, &config.catalog);
+        (recalled, last) = (recalled + 1, Some(line.time));
+    }
+    let faults = &replay.report().faults;
+    for fault in faults {
+        tracing::warn!(%fault, "part of the history skipped");
+    }
+    let damaged = faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
+    let damaged = damaged.map(ToString::to_string).collect();
+    Ok(Replayed { control, recalled, last, damaged })
+}
+
+/// Learns from a line of the history.
+fn recall(control: &mut Control, line: &Line, catalog: &Catalog) {
+    let tick = line.recall(catalog, control.shapes_mut()).tick;
+    control.recall(tick, &line.targets(catalog));
 }
 
 /// By bucket of a line: its demand, target and placeholders.

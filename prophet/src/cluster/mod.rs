@@ -21,6 +21,7 @@
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
 //! yielding.rs      whether placeholders yield to pods that wait for nodes
+//! reading.rs       a read of the history on a thread of its own
 //! retry.rs         when the history is read again after a failure
 //! finished.rs      pods that ended and are not in the history yet
 //! unwritten.rs     lines of the history that could not be written yet
@@ -42,6 +43,7 @@ mod health;
 mod history;
 mod launches;
 mod launching;
+mod reading;
 mod remote_model;
 mod retry;
 mod run;
@@ -86,6 +88,7 @@ use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
 use crate::outcome::{Cause, Outcome};
+use crate::writes::Writes;
 
 /// The result of one turn of one policy.
 pub struct Looked {
@@ -102,8 +105,13 @@ pub struct Looked {
 /// How long changes are collected before a turn, so that a burst of changes causes one turn.
 const COALESCE: Duration = Duration::from_millis(250);
 
-/// The time limit for writing the status and the Events of a policy.
-const REPORT: Duration = Duration::from_secs(20);
+/// How long all turns wait for the first reads of histories. The names of the buckets of each
+/// history decide which labels of nodes tell buckets apart, for all policies.
+const FIRST_READ: Duration = Duration::from_secs(20);
+
+/// How long a turn waits for a replay of a history that begins. A longer one goes on while other
+/// policies have their turns.
+const REPLAY: Duration = Duration::from_secs(2);
 
 /// The controller.
 pub struct Operator {
@@ -121,6 +129,9 @@ pub struct Operator {
     yielding: Yielding,
     stale: Stale,
     health: Arc<Health>,
+    /// How long a turn waits for a replay of the history that begins.
+    patience: Duration,
+    writes: Writes,
     explain: Explain,
 }
 
@@ -138,6 +149,7 @@ impl Operator {
         let label = config.placement_group_label.clone();
         let groups = follow_groups(source, label, Arc::clone(&shared));
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
+        let writes = Writes::new(config.writes_per_minute);
         Self {
             client,
             leadership,
@@ -151,6 +163,8 @@ impl Operator {
             yielding: Yielding::default(),
             stale: Stale::default(),
             health: Arc::default(),
+            patience: REPLAY,
+            writes,
             explain,
         }
     }
@@ -165,7 +179,8 @@ impl Operator {
         let mut stop = std::pin::pin!(stop);
         let mut changed_at = None;
         loop {
-            let wait = self.until_tick();
+            let due = self.writes.until_due();
+            let wait = due.map_or_else(|| self.until_tick(), |due| due.min(self.until_tick()));
             tokio::select! {
                 () = &mut stop => return,
                 () = tokio::time::sleep(wait) => {}
@@ -180,6 +195,7 @@ impl Operator {
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
+                self.explain.wrote(&self.writes.take_counts());
                 if let Some(at) = changed_at.take() {
                     self.explain.reacted(Reaction { seconds: at.elapsed().as_secs_f64() });
                 }
@@ -190,6 +206,7 @@ impl Operator {
     /// Runs one turn of every policy without writing anything (a dry run). Waits until all watches
     /// have listed their objects.
     pub async fn look(&mut self) -> Vec<Looked> {
+        self.patience = Duration::MAX;
         self.wait().await;
         if self.read_labels() {
             self.wait().await;
@@ -252,7 +269,11 @@ impl Operator {
         for (key, policy) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
             run.recall_nodes(policy);
-            run.recall(key, &self.config, &self.health, &dashboard, now).await;
+            run.begin_recall(key, &self.config, &self.shared, &dashboard, now);
+        }
+        for run in self.runs.values_mut() {
+            run.recall(FIRST_READ.max(self.patience), now).await;
+            self.health.beat();
         }
         self.read_selected_labels(&policies, &groups);
         {
@@ -279,7 +300,8 @@ impl Operator {
                 config: &self.config,
                 shared: &self.shared,
                 groups: &groups,
-                health: &self.health,
+                patience: self.patience,
+                writes: &self.writes,
                 selected_labels: &self.selected_labels,
                 named_parts: &self.named_parts,
                 taken: &taken,
@@ -304,10 +326,8 @@ impl Operator {
             }
             self.explain.show(&key, &outcome, now);
             if writes && self.leadership.leads() {
-                let reported = self.explain.turn(&key, &policy, &outcome, now).instrument(span);
-                if tokio::time::timeout(REPORT, reported).await.is_err() {
-                    tracing::warn!(policy = %key, "status and Events not written in time");
-                }
+                let reported = self.explain.turn(&key, &policy, &outcome, &self.writes, now);
+                reported.instrument(span).await;
             }
             outcomes.push(Looked { key, policy, outcome, time: now });
         }

@@ -1,6 +1,7 @@
 //! One policy's turn: gather the policy's view of the cluster, decide, record, write.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use embedder::{
@@ -14,12 +15,11 @@ use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
-use super::health::Health;
 use super::history::PolicyHistory;
 use super::launches::Launches;
 use super::launching::Launching;
 use super::settings::PolicySettings;
-use super::standing::Stands;
+use super::standing::{Stands, Writer};
 use super::surroundings::Surroundings;
 use super::templates::templates;
 use super::yielding::Yield;
@@ -30,7 +30,7 @@ use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
 use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
-use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS};
+use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS, Shared};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
 use crate::record::store::LaunchEnd;
@@ -57,7 +57,7 @@ pub struct PolicyController {
     account: Account,
 }
 
-/// The most refusals of placeholder pods that a status lists.
+/// The most refusals of placeholder pods, and the most failed writes, that a status lists.
 const REFUSALS_MAX: usize = 5;
 
 impl PolicyController {
@@ -85,17 +85,22 @@ impl PolicyController {
         self.history.parts()
     }
 
-    /// Reads from the history what later steps need before the first turn: the names of buckets,
-    /// and launch latencies. Does nothing once that is done.
-    pub(super) async fn recall(
+    /// Starts to read from the history what later steps need before the first turn: the names of
+    /// buckets, and launch latencies. Does nothing once that is done or in progress.
+    pub(super) fn begin_recall(
         &mut self,
         key: &Key,
         config: &Config,
-        health: &Health,
-        dashboard: &Dashboard,
+        shared: &Arc<Shared>,
+        dashboard: &Arc<Dashboard>,
         now: DateTime<Utc>,
     ) {
-        let read = self.history.read(key, config, health, dashboard, now).await;
+        self.history.begin(key, config, shared, dashboard, now);
+    }
+
+    /// Waits for what [`PolicyController::begin_recall`] started, until `limit` after its start.
+    pub(super) async fn recall(&mut self, limit: Duration, now: DateTime<Utc>) {
+        let read = self.history.read(limit, now).await;
         if let Some((launches, account)) = read {
             for launch in &launches {
                 self.launches.learn(launch);
@@ -138,22 +143,27 @@ impl PolicyController {
         let leadership = Arc::clone(around.leadership);
         let may_write = Arc::new(move || leadership.leads());
         let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
+        let sender = Writer { actuator, namespace: &key.namespace, writes: around.writes };
         self.refresh_offers(&settings, around, &mut outcome);
         let Some(offers) = self.offers.clone() else {
             let all_taken = outcome.has(Cause::OverlappingBuckets);
             let stands = stands();
             outcome.stands = stands.replicas();
             if (settings.mode == Mode::Observe || all_taken) && writes {
-                refused(stands.remove(&actuator, now).await, &mut outcome);
+                refused(stands.remove(&sender, now).await, &mut outcome);
             }
             return outcome;
         };
         outcome.offers = Some(Arc::clone(&offers));
         outcome.known = self.sizes.clone().unwrap_or_default();
 
-        if self.history.is_due(now) {
+        if !self.history.is_reading() && self.history.is_due(now) {
             let prepared = self.prepare(&settings, &offers, around, now).await;
             self.history.note(prepared, now);
+        }
+        let of_offers = |(of, _): &(ForecasterConfig, Control)| of.catalog == offers.catalog;
+        if self.history.is_busy() && !self.control.as_ref().is_some_and(of_offers) {
+            outcome.fault(Cause::ReadingHistory, "the history is being read");
         }
         for fault in self.history.faults(now) {
             outcome.fault(Cause::HistoryFailed, fault);
@@ -174,7 +184,7 @@ impl PolicyController {
         self.run_control(&settings, around.config, &mut outcome);
         if writes {
             let made = templates(&owner, &offers, &settings.placeholders);
-            actuate(&stands, &actuator, &settings, &made, now, &mut outcome).await;
+            actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
         }
         // A slow history must not delay the placeholders.
         if (writes && around.leadership.leads()) || around.config.own_history {
@@ -262,7 +272,8 @@ impl PolicyController {
         }
     }
 
-    /// Rebuilds the control from the history if its configuration changed.
+    /// Rebuilds the control from the history if its configuration changed. Until that is done, the
+    /// present control stays.
     async fn prepare(
         &mut self,
         settings: &PolicySettings,
@@ -274,9 +285,11 @@ impl PolicyController {
         if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
             return Ok(());
         }
-        let mut control =
-            Control::new(config.forecaster(now), &config.catalog, settings.tick_seconds);
-        self.history.replay(&mut control, &config.catalog, around.health, now).await?;
+        let rebuilt = self
+            .history
+            .rebuilt(&config, settings.tick_seconds, around.shared, around.patience, now)
+            .await?;
+        let Some(mut control) = rebuilt else { return Ok(()) };
         if let Some((_, predecessor)) = &self.control {
             control.succeed(predecessor);
         }
@@ -557,7 +570,7 @@ fn owner(key: &Key, policy: &OverprovisioningPolicy) -> Owner {
 
 async fn actuate(
     stands: &Stands,
-    actuator: &Actuator,
+    sender: &Writer<'_>,
     settings: &PolicySettings,
     templates: &[Vec<Template>],
     now: DateTime<Utc>,
@@ -565,7 +578,7 @@ async fn actuate(
 ) {
     if settings.mode == Mode::Observe {
         if !stands.is_empty() {
-            refused(stands.remove(actuator, now).await, outcome);
+            refused(stands.remove(sender, now).await, outcome);
         }
         return;
     }
@@ -575,12 +588,20 @@ async fn actuate(
         .iter()
         .any(|fault| matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers));
     let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit) else { return };
-    let failed = stands.lead(actuator, &turn.plan, templates, kind, outcome.blind, now).await;
+    let failed = stands.lead(sender, &turn.plan, templates, kind, outcome.blind, now).await;
     refused(failed, outcome);
 }
 
-fn refused(failed: Vec<String>, outcome: &mut Outcome) {
+/// Adds failed writes to the faults: the first ones by name, so that the status stays small and
+/// does not change with the order of responses.
+fn refused(mut failed: Vec<String>, outcome: &mut Outcome) {
+    failed.sort_unstable();
+    let more = failed.len().saturating_sub(REFUSALS_MAX);
+    failed.truncate(REFUSALS_MAX);
     for error in failed {
         outcome.fault(Cause::WriteFailed, error);
+    }
+    if more > 0 {
+        outcome.fault(Cause::WriteFailed, format!("{more} more writes failed"));
     }
 }

@@ -376,16 +376,13 @@ impl PlaceholdersSpec {
         }
         for (at, WarmData { host_path, command, marker, .. }) in self.warm_data.iter().enumerate() {
             let path = format!("spec.placeholders.warmData[{at}]");
-            let below = allowed.host_path_prefix.as_deref().is_some_and(|prefix| {
-                let rest = host_path.strip_prefix(prefix.trim_end_matches('/'));
-                rest.is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
-            });
-            if !below || host_path.split('/').any(|part| part == "..") {
-                let allowed = allowed
-                    .host_path_prefix
-                    .as_deref()
-                    .unwrap_or("any allowed prefix, because the operator set none");
-                faults.push(format!("{path}.hostPath: {host_path} is not below {allowed}"));
+            let prefix = allowed.host_path_prefix.as_deref();
+            if !prefix.is_some_and(|prefix| is_folder_in(host_path, prefix)) {
+                let allowed = prefix
+                    .map_or("one that the operator allows: there is none".into(), |prefix| {
+                        format!("a folder directly in {prefix}")
+                    });
+                faults.push(format!("{path}.hostPath: {host_path} is not {allowed}"));
             }
             if command.is_empty() {
                 faults.push(format!("{path}.command: is empty"));
@@ -395,6 +392,15 @@ impl PlaceholdersSpec {
             }
         }
     }
+}
+
+/// Whether a path is that of a folder directly in `prefix`. A command that warms data may replace
+/// what is in its own folder by symbolic links to any other. So no path leads through a folder of
+/// another command, and none is the prefix, where those folders themselves are.
+fn is_folder_in(path: &str, prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+    let name = rest.and_then(|rest| rest.strip_prefix('/'));
+    name.is_some_and(|name| !matches!(name, "" | "." | "..") && !name.contains('/'))
 }
 
 #[cfg(test)]

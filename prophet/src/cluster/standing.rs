@@ -1,18 +1,20 @@
 //! The standing placeholders of a policy, and the writes that change them to the policy's plan.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::BucketId;
 use futures::StreamExt as _;
-use placeholders::{Actuator, Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
+use placeholders::{
+    ActuateError, Actuator, Binding, Change, Plan, StandingPod, StandingSet, Template, changes,
+};
 
 use super::gather::Places;
 use super::sources::chain;
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, OwnedObject, World};
+use crate::writes::{Admission, REQUEST, WriteKind, Writes, Written};
 
 /// The standing placeholders of one policy.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +111,7 @@ impl Stands {
     /// in an outdated state the group may only seem to be gone.
     pub(super) async fn lead(
         &self,
-        actuator: &Actuator,
+        sender: &Writer<'_>,
         plan: &Plan,
         templates: &[Vec<Template>],
         kind: PlaceholderKind,
@@ -136,14 +138,14 @@ impl Stands {
         if !outdated {
             writes.extend(self.leftovers(&known, kind));
         }
-        write(actuator, writes, now).await
+        sender.write(writes, now).await
     }
 
     /// Deletes all placeholders of the policy. Returns a message for each write that failed.
-    pub(super) async fn remove(&self, actuator: &Actuator, now: DateTime<Utc>) -> Vec<String> {
+    pub(super) async fn remove(&self, sender: &Writer<'_>, now: DateTime<Utc>) -> Vec<String> {
         let sets = self.sets.values().map(|(_, set)| Write::Change(delete(set), ""));
         let buffers = self.buffers.iter().map(|(name, object)| delete_buffer(name, object));
-        write(actuator, sets.chain(buffers).collect(), now).await
+        sender.write(sets.chain(buffers).collect(), now).await
     }
 
     fn of_group(&self, template: &Template) -> Vec<StandingSet> {
@@ -197,34 +199,86 @@ enum Write<'a> {
     DeleteBuffer { name: String, resource_version: String },
 }
 
-/// The time limit of one write.
-const WRITE: Duration = Duration::from_secs(10);
+impl Write<'_> {
+    /// The kind and the name of the object.
+    fn object(&self) -> (&'static str, String) {
+        match self {
+            Self::Change(
+                Change::Apply { set, .. } | Change::Scale { set, .. } | Change::Delete { set, .. },
+                _,
+            ) => ("ReplicaSet", set.clone()),
+            Self::Change(Change::Lift { pod, .. }, _) => ("Pod", pod.clone()),
+            Self::Buffer { template, .. } => ("CapacityBuffer", template.name()),
+            Self::DeleteBuffer { name, .. } => ("CapacityBuffer", name.clone()),
+        }
+    }
 
-async fn write(actuator: &Actuator, writes: Vec<Write<'_>>, now: DateTime<Utc>) -> Vec<String> {
-    let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let failures = futures::stream::iter(writes.iter().map(|write| async {
-        let written = async {
-            match write {
-                Write::Change(change, why) => actuator.change(change, &now, why).await,
-                Write::Buffer { template, replicas, resource_version } => {
-                    actuator.buffer(template, *replicas, resource_version.as_deref()).await
-                }
-                Write::DeleteBuffer { name, resource_version } => {
-                    actuator.delete_buffer(name, resource_version).await
-                }
+    /// The number of requests. A CapacityBuffer has a PodTemplate.
+    fn requests(&self) -> u32 {
+        match self {
+            Self::Change(..) => 1,
+            Self::Buffer { .. } | Self::DeleteBuffer { .. } => 2,
+        }
+    }
+}
+
+/// What the placeholders of one namespace are written with.
+pub(super) struct Writer<'a> {
+    pub(super) actuator: Actuator,
+    pub(super) namespace: &'a str,
+    pub(super) writes: &'a Writes,
+}
+
+impl Writer<'_> {
+    /// Sends the writes that may be sent now. Returns a message for each write that failed, also
+    /// for those that are not repeated yet.
+    async fn write(&self, writes: Vec<Write<'_>>, now: DateTime<Utc>) -> Vec<String> {
+        let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let failures = futures::stream::iter(writes.iter().map(|write| self.one(write, &now)));
+        let failed = failures.buffer_unordered(WRITES_AT_ONCE).filter_map(std::future::ready);
+        failed.collect().await
+    }
+
+    async fn one(&self, write: &Write<'_>, now: &str) -> Option<String> {
+        let (kind, name) = write.object();
+        let object = format!("{kind} {}/{name}", self.namespace);
+        match self.writes.admit(WriteKind::Placeholders, &object, write.requests()) {
+            Admission::Granted => {}
+            Admission::BackedOff(error) => return error,
+            Admission::Spent => {
+                tracing::debug!(object, "write deferred, because the budget is used up");
+                return None;
             }
-        };
-        match tokio::time::timeout(WRITE, written).await {
-            Ok(Ok(())) => None,
+        }
+        let written = match tokio::time::timeout(REQUEST, self.send(write, now)).await {
+            Ok(Ok(())) => Written::Accepted,
             Ok(Err(error)) => {
                 tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
-                (!error.is_stale()).then(|| chain(&error))
+                if error.is_stale() { Written::Outdated } else { Written::Refused(chain(&error)) }
             }
-            Err(_) => Some(format!("no response to a write within {}s", WRITE.as_secs())),
+            Err(_) => Written::Refused(format!(
+                "no response to a write of {object} within {}s",
+                REQUEST.as_secs()
+            )),
+        };
+        self.writes.note(WriteKind::Placeholders, &object, written.clone());
+        match written {
+            Written::Refused(error) => Some(error),
+            Written::Accepted | Written::Outdated => None,
         }
-    }));
-    let failed = failures.buffer_unordered(WRITES_AT_ONCE).filter_map(std::future::ready);
-    failed.collect().await
+    }
+
+    async fn send(&self, write: &Write<'_>, now: &str) -> Result<(), ActuateError> {
+        match write {
+            Write::Change(change, why) => self.actuator.change(change, now, why).await,
+            Write::Buffer { template, replicas, resource_version } => {
+                self.actuator.buffer(template, *replicas, resource_version.as_deref()).await
+            }
+            Write::DeleteBuffer { name, resource_version } => {
+                self.actuator.delete_buffer(name, resource_version).await
+            }
+        }
+    }
 }
 
 fn standing_set(name: &str, object: &OwnedObject) -> StandingSet {

@@ -2,26 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use placeholders::Ceiling;
 
 use super::config::Config;
 use super::election::Leadership;
-use super::health::Health;
 use super::sources::Groups;
 use super::yielding::Yield;
 use crate::observe::{FinishedPod, PodClass, Preempted, Shared};
 use crate::record::PodStarts;
+use crate::writes::Writes;
 
 /// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {
     pub(super) client: &'a Client,
     pub(super) leadership: &'a Arc<Leadership>,
     pub(super) config: &'a Config,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a Arc<Shared>,
     pub(super) groups: &'a Groups,
-    pub(super) health: &'a Health,
+    /// How long the turn waits for a replay of the history that begins.
+    pub(super) patience: Duration,
+    /// Which writes may be sent now.
+    pub(super) writes: &'a Writes,
     /// The keys of the labels by which batch pods select nodes.
     pub(super) selected_labels: &'a BTreeSet<String>,
     /// The parts that names of buckets had before.

@@ -435,7 +435,7 @@ pub struct WarmData {
     #[schemars(length(min = 1, max = 64))]
     pub command: Vec<String>,
     /// The folder on the node, which is mounted into the init container at the same path. It must
-    /// be below the prefix that the operator of Prophet allows.
+    /// be directly in the folder that the operator of Prophet allows.
     #[schemars(length(min = 2, max = 512))]
     pub host_path: String,
     /// The name of a file in `hostPath` that marks complete data. It is created after the command

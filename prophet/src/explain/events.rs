@@ -6,7 +6,9 @@ use kube::{Client, Resource as _};
 use placeholders::Reason;
 
 use crate::crd::{BucketStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use crate::observe::Key;
 use crate::outcome::{Outcome, failure};
+use crate::writes::{Admission, REQUEST, WriteKind, Writes, Written};
 
 /// Publishes Events.
 pub(super) struct Events {
@@ -26,54 +28,90 @@ impl Events {
         }
     }
 
-    /// Publishes the news of a turn: conditions that changed, launches that failed, and nodes that
-    /// other workloads took.
-    pub(super) async fn turn(
+    /// Publishes the news of a turn, at most ten. News that cannot be published now is dropped.
+    pub(super) async fn publish(
         &self,
+        key: &Key,
         policy: &OverprovisioningPolicy,
-        outcome: &Outcome,
-        before: &OverprovisioningPolicyStatus,
-        status: &OverprovisioningPolicyStatus,
+        news: Vec<News>,
+        writes: &Writes,
     ) {
-        let mut events = Vec::new();
-        for condition in &status.conditions {
-            let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
-            let same = known.is_some_and(|known| {
-                (&known.status, &known.reason) == (&condition.status, &condition.reason)
-            });
-            let good = (condition.status == "True") == (condition.type_ == "Ready");
-            // A new policy without problems is no news.
-            if !(same || good && known.is_none()) {
-                let type_ = if good { EventType::Normal } else { EventType::Warning };
-                events.push((type_, condition.reason.clone(), condition.message.clone()));
+        let object = format!("Event of {key}");
+        for News { type_, reason, mut note } in news.into_iter().take(EVENTS_MAX) {
+            if writes.admit(WriteKind::Reports, &object, 1) != Admission::Granted {
+                tracing::debug!(policy = %key, reason, note, "event dropped");
+                continue;
             }
-        }
-        for bucket in &status.buckets {
-            let old = before.buckets.iter().find(|old| old.name == bucket.name);
-            let began = |of: &BucketStatus| of.steps.first().map(|step| step.reason.clone());
-            let cold = old.and_then(began).as_deref() == Some(Reason::TooLittleHistory.label());
-            if cold && began(bucket).as_deref() == Some(Reason::Forecast.label()) {
-                let note = format!("the history of {} suffices for a forecast", bucket.name);
-                events.push((EventType::Normal, "HistorySuffices".into(), note));
-            }
-        }
-        let failures = outcome.launches.iter().filter_map(failure);
-        events.extend(failures.map(|note| (EventType::Warning, "LaunchFailed".into(), note)));
-        let taken = outcome.taken_by_other_workload.iter();
-        events.extend(taken.map(|node| {
-            let note = format!("pods outside batch demand took node {node} from a placeholder");
-            (EventType::Normal, "taken_by_other_workload".into(), note)
-        }));
-        for (type_, reason, mut note) in events.into_iter().take(EVENTS_MAX) {
             // The API server accepts at most 1024 bytes.
             if let Some((cut, _)) = note.char_indices().find(|(at, _)| *at > 1_000) {
                 note.truncate(cut);
             }
             let event =
                 Event { type_, reason, note: Some(note), action: "Turn".into(), secondary: None };
-            if let Err(error) = self.recorder.publish(&event, &policy.object_ref(&())).await {
-                tracing::warn!(%error, "event not published");
+            let about = policy.object_ref(&());
+            let published = self.recorder.publish(&event, &about);
+            let written = match tokio::time::timeout(REQUEST, published).await {
+                Ok(Ok(())) => Written::Accepted,
+                Ok(Err(error)) => Written::Refused(error.to_string()),
+                Err(_) => Written::Refused(format!("no response within {}s", REQUEST.as_secs())),
+            };
+            if let Written::Refused(error) = &written {
+                tracing::warn!(policy = %key, error, "event not published");
             }
+            writes.note(WriteKind::Reports, &object, written);
         }
     }
+}
+
+/// What an Event reports.
+pub(super) struct News {
+    type_: EventType,
+    reason: String,
+    note: String,
+}
+
+/// The news that a new status has: conditions that changed, and histories that suffice.
+pub(super) fn changed(
+    before: &OverprovisioningPolicyStatus,
+    status: &OverprovisioningPolicyStatus,
+) -> Vec<News> {
+    let mut news = Vec::new();
+    for condition in &status.conditions {
+        let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
+        let same = known.is_some_and(|known| {
+            (&known.status, &known.reason) == (&condition.status, &condition.reason)
+        });
+        let good = (condition.status == "True") == (condition.type_ == "Ready");
+        // A new policy without problems is no news.
+        if !(same || good && known.is_none()) {
+            let type_ = if good { EventType::Normal } else { EventType::Warning };
+            let (reason, note) = (condition.reason.clone(), condition.message.clone());
+            news.push(News { type_, reason, note });
+        }
+    }
+    for bucket in &status.buckets {
+        let old = before.buckets.iter().find(|old| old.name == bucket.name);
+        let began = |of: &BucketStatus| of.steps.first().map(|step| step.reason.clone());
+        let cold = old.and_then(began).as_deref() == Some(Reason::TooLittleHistory.label());
+        if cold && began(bucket).as_deref() == Some(Reason::Forecast.label()) {
+            let note = format!("the history of {} suffices for a forecast", bucket.name);
+            news.push(News { type_: EventType::Normal, reason: "HistorySuffices".into(), note });
+        }
+    }
+    news
+}
+
+/// The news of what happened in a turn: launches that failed, and nodes that other workloads took.
+pub(super) fn happened(outcome: &Outcome) -> Vec<News> {
+    let failures = outcome.launches.iter().filter_map(failure).map(|note| News {
+        type_: EventType::Warning,
+        reason: "LaunchFailed".into(),
+        note,
+    });
+    let taken = outcome.taken_by_other_workload.iter().map(|node| News {
+        type_: EventType::Normal,
+        reason: "taken_by_other_workload".into(),
+        note: format!("pods outside batch demand took node {node} from a placeholder"),
+    });
+    failures.chain(taken).collect()
 }

@@ -17,6 +17,7 @@ use crate::observe::Key;
 use crate::outcome::Outcome;
 use crate::record::PodStarts;
 use crate::record::store::LaunchEnd;
+use crate::writes::WriteCounts;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfPolicy {
@@ -42,6 +43,18 @@ struct OfTier {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfWrites {
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfDeferral {
+    kind: &'static str,
+    reason: &'static str,
+}
+
 /// The metrics, and the registry that encodes them.
 pub struct Metrics {
     registry: Registry,
@@ -57,6 +70,8 @@ pub struct Metrics {
     launches: Family<OfReason, Counter>,
     pods_started: Family<OfReason, Counter>,
     taken: Family<OfPolicy, Counter>,
+    writes: Family<OfWrites, Counter>,
+    deferred: Family<OfDeferral, Counter>,
     launch_seconds: Histogram,
     reaction_seconds: Histogram,
     leader: Gauge,
@@ -101,6 +116,8 @@ impl Default for Metrics {
             launches: Family::default(),
             pods_started: Family::default(),
             taken: Family::default(),
+            writes: Family::default(),
+            deferred: Family::default(),
             launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
             reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
             leader: Gauge::default(),
@@ -155,6 +172,16 @@ impl Default for Metrics {
             metrics.taken.clone(),
         );
         registry.register(
+            "writes",
+            "Writes to the API server, by kind and result: written, refused, or outdated if the object had changed",
+            metrics.writes.clone(),
+        );
+        registry.register(
+            "writes_deferred",
+            "Turns that left out a write, by kind and reason: backoff of an object whose last write failed, or budget",
+            metrics.deferred.clone(),
+        );
+        registry.register(
             "leader",
             "1 on the replica that writes, 0 on the others",
             metrics.leader.clone(),
@@ -202,6 +229,8 @@ impl Metrics {
             launches,
             pods_started,
             taken,
+            writes,
+            deferred,
             launch_seconds: _,
             reaction_seconds: _,
             leader: _,
@@ -218,6 +247,8 @@ impl Metrics {
             drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
         }
         drop(tiers.get_or_create(&OfTier { policy: policy(), tier: String::new(), state: "" }));
+        drop(writes.get_or_create(&OfWrites { kind: "", result: "" }));
+        drop(deferred.get_or_create(&OfDeferral { kind: "", reason: "" }));
         drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
         drop(taken.get_or_create(&OfPolicy { policy: policy() }));
         metrics.text()
@@ -225,6 +256,21 @@ impl Metrics {
 
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    pub(super) fn wrote(&self, counts: &WriteCounts) {
+        for ((kind, what), count) in counts {
+            let (kind, result) = (kind.label(), *what);
+            match result {
+                "backoff" | "budget" => {
+                    let of = OfDeferral { kind, reason: result };
+                    self.deferred.get_or_create(&of).inc_by(*count);
+                }
+                _ => {
+                    self.writes.get_or_create(&OfWrites { kind, result }).inc_by(*count);
+                }
+            }
+        }
     }
 
     pub(super) fn reacted(&self, reaction: Reaction) {

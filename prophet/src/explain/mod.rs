@@ -27,7 +27,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use self::events::Events;
+use self::events::{Events, changed, happened};
 #[cfg(feature = "serve")]
 pub use self::metrics::Metrics;
 pub use self::nodes::recalled;
@@ -37,6 +37,7 @@ use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::dashboard::Dashboard;
 use crate::observe::Key;
 use crate::outcome::Outcome;
+use crate::writes::{Admission, REQUEST, WriteCounts, WriteKind, Writes, Written};
 
 /// Reports the outcomes of turns.
 pub struct Explain {
@@ -105,6 +106,17 @@ impl Explain {
         tracing::debug!(seconds = reaction.seconds, "turn after a change finished");
     }
 
+    /// Adds to the counts of writes.
+    pub(crate) fn wrote(&self, counts: &WriteCounts) {
+        #[cfg(feature = "serve")]
+        self.metrics.wrote(counts);
+        let deferred = |kind| counts.get(&(kind, "budget")).copied().unwrap_or(0);
+        let writes = deferred(WriteKind::Placeholders);
+        if writes > 0 {
+            tracing::warn!(writes, "writes of placeholders deferred: the budget is used up");
+        }
+    }
+
     /// Removes the state of policies that are not in `keys`.
     pub fn keep(&mut self, keys: &BTreeSet<Key>) {
         self.written.retain(|key, _| keys.contains(key));
@@ -113,11 +125,12 @@ impl Explain {
     }
 
     /// Reports the outcome of a policy's turn in the log, the metrics, Events and the status.
-    pub async fn turn(
+    pub(crate) async fn turn(
         &mut self,
         key: &Key,
         policy: &OverprovisioningPolicy,
         outcome: &Outcome,
+        writes: &Writes,
         now: DateTime<Utc>,
     ) {
         let before =
@@ -126,14 +139,30 @@ impl Explain {
         log(&before, &status);
         #[cfg(feature = "serve")]
         self.metrics.turn(key, outcome, &status);
-        self.events.turn(policy, outcome, &before, &status).await;
-        if self.written.get(key) == Some(&status) {
+        let mut news = happened(outcome);
+        let object = format!("OverprovisioningPolicy {key}");
+        let writes_status = self.written.get(key) != Some(&status)
+            && writes.admit(WriteKind::Reports, &object, 1) == Admission::Granted;
+        if writes_status {
+            // While the status is not written, the same conditions would be news at each turn.
+            news.extend(changed(&before, &status));
+        }
+        self.events.publish(key, policy, news, writes).await;
+        if !writes_status {
             return;
         }
-        match self.write(key, &status).await {
-            Ok(()) => drop(self.written.insert(key.clone(), status)),
-            Err(error) => tracing::warn!(policy = %key, %error, "status not written"),
+        let written = tokio::time::timeout(REQUEST, self.write(key, &status)).await;
+        let written = match written {
+            Ok(Ok(())) => Written::Accepted,
+            Ok(Err(error)) => Written::Refused(error.to_string()),
+            Err(_) => Written::Refused(format!("no response within {}s", REQUEST.as_secs())),
+        };
+        if let Written::Refused(error) = &written {
+            tracing::warn!(policy = %key, error, "status not written");
+        } else {
+            self.written.insert(key.clone(), status);
         }
+        writes.note(WriteKind::Reports, &object, written);
     }
 
     async fn write(&self, key: &Key, status: &OverprovisioningPolicyStatus) -> kube::Result<()> {

@@ -50,6 +50,11 @@ pub(super) const OURS: &str = "app.kubernetes.io/managed-by=prophet";
 /// within a minute after the API server returns from a long outage.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
+/// The length of a watch request in seconds. The API server ends it then, and the next one resumes
+/// where it ended, without a list. If the end does not arrive within five more seconds, the
+/// connection is half open, and the watch is resumed on another one.
+pub const WATCH_SECONDS: u32 = 60;
+
 /// Applies the events of one watch, until its task is aborted.
 ///
 /// After an error, all objects are listed again. A watch that resumes instead has no event until an
@@ -63,6 +68,7 @@ pub(super) async fn follow<K>(
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    config.timeout = Some(WATCH_SECONDS);
     let mut pauses = DefaultBackoff::default();
     loop {
         let events = std::pin::pin!(watcher(api.clone(), config.clone()));

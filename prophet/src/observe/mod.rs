@@ -47,7 +47,7 @@ pub use constraints::Constraints;
 pub use devices::Device;
 pub(crate) use devices::others;
 pub use finished::FinishedPod;
-pub use follow::Shared;
+pub use follow::{Shared, WATCH_SECONDS};
 pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};
 pub use nodes::{NodeFacts, NodeId, NodeSlot, Nodes};

@@ -163,7 +163,7 @@ struct ScaleUp {
 
 impl World {
     /// Takes over the status of cluster-autoscaler. A status that cannot be parsed has no groups.
-    pub(super) fn read_autoscaler(&mut self, status: &str) {
+    pub fn read_autoscaler(&mut self, status: &str) {
         let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
         self.backoff.clear();
         let mut scale_ups = BTreeMap::new();

@@ -27,6 +27,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     (r#"ceilings.placeholders="many""#, "/ceilings/placeholders", "want integer"),
     ("ceilings.placeholders=-1", "/ceilings/placeholders", "minimum"),
     ("ceilings.dollarsPerHour=-1", "/ceilings/dollarsPerHour", "minimum"),
+    ("ceilings.writesPerMinute=9", "/ceilings/writesPerMinute", "minimum"),
     ("ceilings.nodes=1", "/ceilings", "additional properties 'nodes' not allowed"),
     (r#"warmHostPathPrefix="data""#, "/warmHostPathPrefix", "does not match pattern"),
     (r#"policies=[{"name":"a"}]"#, "/policies/0", "missing property 'spec'"),

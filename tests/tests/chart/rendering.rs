@@ -76,6 +76,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"ceilings={"dollarsPerHour":12.5}"#, "StatefulSet prophet", "@/args", r#"has "--max-dollars-per-hour=12.5""#),
     (r#"ceilings={"instanceTypes":["m5.*"]}"#, "StatefulSet prophet", "@/args", r#"has "--allowed-instance-type=m5.*""#),
     (r#"ceilings={"placeholderPriority":-3}"#, "StatefulSet prophet", "@/args", r#"has "--max-placeholder-priority=-3""#),
+    (r#"ceilings={"writesPerMinute":60}"#, "StatefulSet prophet", "@/args", r#"has "--max-writes-per-minute=60""#),
     ("expendablePodsPriorityCutoff=-2000000", "StatefulSet prophet", "@/args", r#"has "--expendable-pods-priority-cutoff=-2000000""#),
     (r#"startupTaints=["a/b"]"#, "StatefulSet prophet", "@/args", r#"has "--startup-taint=a/b""#),
     (r#"preemptingSchedulers=["volcano"]"#, "StatefulSet prophet", "@/args", r#"has "--preempting-scheduler=volcano""#),

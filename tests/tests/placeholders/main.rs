@@ -5,11 +5,13 @@
 mod announced;
 mod buffers;
 mod chart;
+mod faults;
 mod forecasts;
 mod groups;
 mod policies;
 mod preemption;
 mod replicas;
+mod soak;
 mod spot;
 mod templates;
 mod warming;

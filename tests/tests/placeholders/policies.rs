@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -27,14 +28,20 @@ fn two(mode: &str) -> String {
     )
 }
 
+/// The controller's write requests.
+pub(crate) fn all_writes(world: &World) -> Vec<Entry> {
+    let mut log = world.plane.audit_log().unwrap_or_else(|error| panic!("{error:#}"));
+    let ours = "system:serviceaccount:prophet:prophet";
+    log.retain(|entry| entry.user == ours && entry.writes());
+    log
+}
+
 /// The controller's write requests, except those of status and Events.
 fn writes(world: &World) -> Vec<Entry> {
-    let log = world.plane.audit_log().unwrap_or_else(|error| panic!("{error:#}"));
     let reports = ["overprovisioningpolicies/status", "events"];
-    log.into_iter()
-        .filter(|entry| entry.user == "system:serviceaccount:prophet:prophet" && entry.writes())
-        .filter(|entry| !reports.contains(&entry.resource.as_str()))
-        .collect()
+    let mut writes = all_writes(world);
+    writes.retain(|entry| !reports.contains(&entry.resource.as_str()));
+    writes
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,9 +204,13 @@ async fn a_policy_whose_buckets_are_all_taken_removes_its_placeholders() {
 async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = vec![format!("--data={}", folder.path().display())];
-    let plan =
-        Plan { arguments: arguments.clone(), ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
-    let mut world = plan.start(&policy("batch", &two("Act"))).await;
+    let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
+    let plan = Plan { arguments: arguments.clone(), ..Plan::of(groups) };
+    let of = |instance_type: &str| {
+        let buckets = format!("buckets: {{instanceTypes: [{instance_type}]}}, mode:");
+        two("Act").replace("mode:", &buckets)
+    };
+    let mut world = plan.start(&policy("batch", &of("m5.xlarge"))).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     // After one more tick the history has a line to recall.
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -223,6 +234,33 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
         recorded(&folder.path().join("policy=prophet.batch"))
             .contains(r#""launches":[{"bucket":"m5.xlarge","group":"small""#)
     );
+
+    // The history of another, older policy cannot be read to its end: a pipe gives no data.
+    world.prophet.take().unwrap().stop().await.unwrap();
+    let day = today(&folder.path().join("policy=prophet.batch"));
+    let stuck = folder.path().join("policy=prophet.stuck").join(day);
+    fs::create_dir_all(&stuck).unwrap();
+    let pipe = stuck.join("ticks-00000.jsonl");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    world.apply(&policy("stuck", &of("m5.2xlarge"))).await;
+    world.apply(&job("second", 1)).await;
+    world.wait_for_job("second", 1).await;
+    world.wait_for_placeholders([1, 0, 1]).await;
+    world.start_controller(&arguments).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let reading = |status: &serde_json::Value| {
+        status["conditions"][0]["reason"] == "ReadingHistory"
+            && status["conditions"][0]["status"] == "False"
+    };
+    world.wait_for_status("stuck", "the read of the history", reading).await;
+    // The controller ends in spite of the read.
+    world.prophet.take().unwrap().stop().await.unwrap();
+}
+
+/// The name of the folder of the last day of a policy.
+fn today(policy: &Path) -> std::ffi::OsString {
+    let days = fs::read_dir(policy).unwrap().flatten();
+    days.map(|day| day.file_name()).max().unwrap()
 }
 
 /// All recorded lines of a policy, from the files of all days.

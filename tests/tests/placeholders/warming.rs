@@ -69,5 +69,17 @@ async fn a_folder_outside_the_operators_prefix_is_refused() {
     let world = plan.start(&policy("batch", &warming(Path::new("/etc/kubernetes")))).await;
     let refused = |status: &Value| status["conditions"][0]["reason"] == "InvalidPolicy";
     world.wait_for_status("batch", "the folder to be refused", refused).await;
+    // A command that may write into the prefix itself, or into a parent of another folder, could
+    // replace that folder by a symbolic link to any folder of the node.
+    for folder in
+        ["/var/warm", "/var/warm/", "/var/warm/.", "/var/warm/a/b", "/var/warm//", "/var/warmer/a"]
+    {
+        world.apply(&policy("batch", &warming(Path::new(folder)))).await;
+        let named = |status: &Value| {
+            let message = status["conditions"][0]["message"].as_str().unwrap_or_default();
+            refused(status) && message.contains(&format!("hostPath: {folder} "))
+        };
+        world.wait_for_status("batch", folder, named).await;
+    }
     assert!(world.sets().await.unwrap().is_empty());
 }

@@ -42,19 +42,19 @@ async fn refuse_connections(world: &World, duration: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headroom_is_renewed_within_a_minute_after_connections_were_refused() {
+async fn headroom_is_renewed_after_connections_were_refused_and_after_they_hung() {
     let plan = Plan { proxied: true, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", TWO)).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world.wait_for_status("batch", "a ready policy", is_ready).await;
 
     let refused = refuse_connections(&world, Duration::from_secs(8));
-    let job = async {
+    let arrives = async {
         world.apply(&job("first", 1)).await;
         world.wait_for_job("first", 1).await;
         world.wait_for_placeholders([1, 0, 1]).await;
     };
-    tokio::join!(refused, job);
+    tokio::join!(refused, arrives);
     let returned = Instant::now();
     let log = world.prophet.as_ref().unwrap().log().unwrap();
     let failed = |watch: &str| {
@@ -70,7 +70,27 @@ async fn headroom_is_renewed_within_a_minute_after_connections_were_refused() {
     let waited = returned.elapsed();
     println!("headroom is renewed {:.1} s after the return", waited.as_secs_f64());
     assert!(waited < RENEWAL_MAX, "{waited:?}\n{}", world.details());
+
+    // Connections that are half open: the API server accepts them, and never answers.
+    let proxy = world.proxy.as_ref().unwrap();
+    proxy.silence();
+    world.apply(&job("second", 1)).await;
+    world.wait_for_job("second", 1).await;
+    world.wait_for_placeholders([1, 0, 1]).await;
+    // Requests to write that are in progress hang now.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    proxy.open();
+    let returned = Instant::now();
+    world.wait_for_placeholders([2, 0, 0]).await;
+    world.wait_for_status("batch", "a ready policy", is_ready).await;
+    let waited = returned.elapsed();
+    println!("headroom is renewed {:.1} s after silence ended", waited.as_secs_f64());
+    assert!(waited < SILENCE_MAX, "{waited:?}\n{}", world.details());
 }
+
+/// The longest time until the headroom is renewed, if connections of before stay half open: watches
+/// end after 65 s without an event.
+const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// The role of the chart for the whole cluster without the permission to watch DaemonSets.
 const WITHOUT_DAEMONSETS: &str =

@@ -77,14 +77,17 @@ const LEVELS_MAX: usize = 100;
 
 impl Spec {
     /// Parses the JSON text of the spec.
-    pub(super) fn parse(text: &str) -> Result<Self, ModelFault> {
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field is missing, unknown or of another type.
+    pub fn parse(text: &str) -> Result<Self, ModelFault> {
         serde_json::from_str(text)
             .map_err(|error| ModelFault::new(FIELD, format!("invalid JSON: {error}")))
     }
 
     /// Returns all faults of the spec by itself. `gives_headroom` is whether the graph has the
     /// output `headroom`.
-    pub(super) fn faults(&self, gives_headroom: bool) -> Vec<ModelFault> {
+    pub fn faults(&self, gives_headroom: bool) -> Vec<ModelFault> {
         let mut faults = Faults::default();
         faults.unless(self.version == VERSION, "version", || {
             format!("expected {VERSION}, got {}", self.version)
@@ -141,12 +144,14 @@ impl Spec {
     fn golden_sizes(&self, gives_headroom: bool, faults: &mut Faults) {
         let Golden { buckets, target, time, state, quantiles, headroom } = &self.golden;
         let levels = self.levels.len();
-        let given = if gives_headroom { buckets * levels } else { 0 };
+        // A description can have any numbers.
+        let numbers = |sizes: &[usize]| sizes.iter().fold(1, |a: usize, b| a.saturating_mul(*b));
+        let given = if gives_headroom { numbers(&[*buckets, levels]) } else { 0 };
         let sizes = [
-            ("golden.target", target.len(), self.window * buckets),
+            ("golden.target", target.len(), numbers(&[self.window, *buckets])),
             ("golden.time", time.len(), self.window),
-            ("golden.state", state.len(), buckets * self.state.len()),
-            ("golden.quantiles", quantiles.len(), buckets * self.horizon * levels),
+            ("golden.state", state.len(), numbers(&[*buckets, self.state.len()])),
+            ("golden.quantiles", quantiles.len(), numbers(&[*buckets, self.horizon, levels])),
             ("golden.headroom", headroom.len(), given),
         ];
         for (field, have, want) in sizes {
