@@ -87,8 +87,8 @@ impl Tiers {
         self.weight_at(priority) > 0.0
     }
 
-    /// The tiers for a service level, which is a share of pods: a pod counts once, or not at all if the
-    /// weight of its tier is 0.
+    /// The tiers for a service level, which is a share of pods: a pod counts once, or not at all if
+    /// the weight of its tier is 0.
     #[must_use]
     pub fn for_level(&self) -> Self {
         let once = |tier: &Tier| Tier { weight: f64::from(tier.weight > 0.0), ..tier.clone() };

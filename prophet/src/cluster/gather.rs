@@ -213,8 +213,8 @@ impl View {
             }
         }
         self.gangs(gangs, seen);
-        // Classes that differ only in what the scheduler does not read, such as the namespace, have one
-        // shape.
+        // Classes that differ only in what the scheduler does not read, such as the namespace, have
+        // one shape.
         let pending = &mut seen.cluster.pending;
         pending.sort_by(|a, b| a.shape.cmp(&b.shape));
         pending.dedup_by(|next, sum| {

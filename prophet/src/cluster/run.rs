@@ -539,8 +539,8 @@ fn keep_groups(stands: &Stands, around: &Surroundings<'_>, outcome: &mut Outcome
     }
 }
 
-/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets, and
-/// those of a tier with the weight 0, are left out.
+/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets,
+/// and those of a tier with the weight 0, are left out.
 fn starts(
     index: &Index,
     offers: &Offers,

@@ -114,10 +114,10 @@ pub struct WorkloadsSpec {
     /// The range of the pods' priorities. 0 and above when absent, because pods of these priorities
     /// preempt placeholders, whose priorities are negative by default.
     pub priority: PriorityRange,
-    /// Bands of priority whose pods share the nodes, each with its own cost of waiting. A pod belongs
-    /// to the tier with the highest `priorityMin` that it reaches; pods below the lowest tier have the
-    /// weight 1. The method `ensemble` holds as many placeholders as are worth their cost at these
-    /// weights. Other methods ignore the weights.
+    /// Bands of priority whose pods share the nodes, each with its own cost of waiting. A pod
+    /// belongs to the tier with the highest `priorityMin` that it reaches; pods below the lowest
+    /// tier have the weight 1. The method `ensemble` holds as many placeholders as are worth their
+    /// cost at these weights. Other methods ignore the weights.
     #[schemars(length(max = 8))]
     pub tiers: Vec<TierSpec>,
     /// Names of scheduling gates that are lifted within the launch latency of a node. A gated pod
@@ -129,8 +129,8 @@ pub struct WorkloadsSpec {
     /// of a node. Their pods count as announced demand, for which placeholders are held. No
     /// suspended job counts when absent.
     pub released_jobs: Option<Selector>,
-    /// The label selector of Jobs with `completionMode: Indexed` whose pods start together. While such
-    /// a Job, or the next Job of such a CronJob, is announced, its pods are a gang, and the
+    /// The label selector of Jobs with `completionMode: Indexed` whose pods start together. While
+    /// such a Job, or the next Job of such a CronJob, is announced, its pods are a gang, and the
     /// placeholders for them are in one placement group. No Job is a gang when absent.
     pub gang_jobs: Option<Selector>,
 }
@@ -144,9 +144,9 @@ pub struct TierSpec {
     pub name: String,
     /// The lowest priority of the tier's pods.
     pub priority_min: i32,
-    /// The cost of a waiting pod of the tier, as a multiple of the cost in `objective`. With the weight
-    /// 0, no placeholder is held for the tier alone. Of a `serviceLevel`, a pod counts once, or not at
-    /// all if the weight is 0.
+    /// The cost of a waiting pod of the tier, as a multiple of the cost in `objective`. With the
+    /// weight 0, no placeholder is held for the tier alone. Of a `serviceLevel`, a pod counts once,
+    /// or not at all if the weight is 0.
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub weight: f64,
 }

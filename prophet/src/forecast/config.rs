@@ -38,8 +38,8 @@ pub struct ForecasterConfig {
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
-    /// The tiers, by whose weights the ensemble multiplies the cost of waiting. Other methods forecast
-    /// all arrivals alike.
+    /// The tiers, by whose weights the ensemble multiplies the cost of waiting. Other methods
+    /// forecast all arrivals alike.
     pub tiers: Tiers,
     /// The model of the method `onnx`, which is also a method of the ensemble.
     pub model: ModelSource,

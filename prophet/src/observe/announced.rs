@@ -59,7 +59,8 @@ pub struct Announcement {
     pub labels: BTreeMap<String, String>,
     /// The pods, as (class, number of pods).
     pub pods: Vec<(PodClass, u64)>,
-    /// For each of `pods`, the names of the flavors that Kueue has assigned. Empty for other objects.
+    /// For each of `pods`, the names of the flavors that Kueue has assigned. Empty for other
+    /// objects.
     pub flavors: Vec<BTreeSet<String>>,
     /// Whether all pods start at once or not at all.
     pub gang: bool,

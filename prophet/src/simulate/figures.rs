@@ -64,9 +64,9 @@ pub struct Figures {
     /// lower.
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
-    /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than with
-    /// `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN where
-    /// no waiting is removed.
+    /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than
+    /// with `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN
+    /// where no waiting is removed.
     #[serde(serialize_with = "plain")]
     pub break_even_dollars: f64,
     /// The price of all nodes from request to gone, in dollars.

@@ -88,8 +88,9 @@ impl Shadow {
         if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
     }
 
-    /// Advances by one tick, and returns the weighted pending pod-hours and the dollars for idling of
-    /// the tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in nodes.
+    /// Advances by one tick, and returns the weighted pending pod-hours and the dollars for idling
+    /// of the tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in
+    /// nodes.
     fn step(
         &mut self,
         demand: u64,
@@ -154,8 +155,8 @@ impl Judge {
     /// Learns from a tick.
     ///
     /// `wants` is the headroom of each expert from now on, in nodes, or `None` where the expert has
-    /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill, and
-    /// `weight` the mean weight of these pods.
+    /// no forecast. `pods` is the number of pods that arrived and the nodes that these pods fill,
+    /// and `weight` the mean weight of these pods.
     pub(super) fn learn(
         &mut self,
         tick: BucketTick,

@@ -85,8 +85,8 @@ pub struct BucketLine {
     /// instances that one needs. Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gangs: BTreeMap<String, u64>,
-    /// Of the pods submitted since the last tick, those that belong to a tier, by its name. They are
-    /// listed under the smallest bucket that they fit. Absent in lines of earlier builds.
+    /// Of the pods submitted since the last tick, those that belong to a tier, by its name. They
+    /// are listed under the smallest bucket that they fit. Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tiers: BTreeMap<String, u64>,
     /// Unknown fields.
