@@ -21,6 +21,9 @@ pub(crate) enum WriteKind {
 }
 
 impl WriteKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 2] = [Self::Placeholders, Self::Reports];
+
     /// The kind's spelling in metrics.
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -53,8 +56,13 @@ pub(crate) enum Written {
     Refused(String),
 }
 
-/// How often each event occurred, by the kind of the writes: `written`, `outdated` or `refused` for
-/// writes that were sent, and `backoff` or `budget` for those that were deferred.
+/// The events of a write that was sent.
+pub(crate) const SENT: [&str; 3] = ["written", "outdated", "refused"];
+
+/// The events of a write that was deferred.
+pub(crate) const DEFERRED: [&str; 2] = ["backoff", "budget"];
+
+/// How often each event of [`SENT`] and [`DEFERRED`] occurred, by the kind of the writes.
 pub(crate) type WriteCounts = BTreeMap<(WriteKind, &'static str), u64>;
 
 /// The writes of status and Events a minute: five a second, so that the status of a policy follows

@@ -66,12 +66,14 @@ fn damaged(text: &str, changes: &[Change]) -> String {
     text
 }
 
-const LOGS: [&str; 5] = [
+const LOGS: [&str; 7] = [
     "job,submit,runtime,cpu_millis,memory_bytes,accelerators,units\na,0,60,1000,1073741824,0,1\nb,5,60,4000,1073741824,1,3\n",
     "; UnixStartTime: 1000000000\n1 0 10 100 4 -1 1024 4 200 -1 1 3 1 -1 1 -1 -1 -1\n2 5 10 100 8 -1 -1 8 200 -1 1 3 1 -1 1 -1 -1 -1\n",
     "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-01 00:00:05,120,8,960,a\n2017-10-01 00:01:05,60,1,60,b\n",
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\np,1000,1024,1,500,,LS,Succeeded,0,100,5\n",
     "{\"time\":\"1000000\",\"type\":\"0\",\"collection_id\":\"1\",\"priority\":\"200\",\"instance_index\":\"0\",\"resource_request\":{\"cpus\":0.1,\"memory\":0.2}}\n{\"time\":\"9000000\",\"type\":\"6\",\"collection_id\":\"1\",\"instance_index\":\"0\"}\n",
+    "100,200,3,4,5,Terminated,50,0.0078125\n-60,110,6168,1,103,Terminated,100,0.5\n",
+    "M1,5.0,j_1,1,Terminated,87076,87086,50.0,0.5\n",
 ];
 
 const CATALOG: &str = "instanceTypes:

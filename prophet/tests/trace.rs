@@ -93,6 +93,34 @@ fn a_share_of_a_gpu_counts_as_a_whole_one() {
     assert!(trace.notes.to_string().contains("1 shares of an accelerator counted as whole ones"));
 }
 
+const TASKS_2017: &str = "task_create_time, task_end_time, job_id, task_id,number_of_instances, status, number_of_cpus_requested_per_instance_in_the_task,normalized_memory_requested_per_instance_in_the_task
+6459,6524,3,4,15740,Terminated,50,0.0078125
+6036,6046,4,7,393,Waiting,,
+-60,110,6168,37200,103,Terminated,100,0.0078125
+-60,-55,6168,37197,1,Terminated,50,0.0078125
+7000,7010,5,1,2,Terminated,,
+7000,7010,5,2,2,Terminated,100,
+";
+
+#[test]
+fn tasks_of_alibaba_are_read_with_or_without_a_header() {
+    let memory = 3 << 30;
+    let jobs = [
+        ("6168/37200", 0, 110, 103, 0, 1_000, memory, 0),
+        ("3/4", 6_459, 65, 15_740, 0, 500, memory, 0),
+        ("5/2", 7_000, 10, 2, 0, 1_000, 0, 0),
+    ];
+    let trace = check(TASKS_2017, Format::AlibabaTasks, &jobs);
+    assert_eq!((trace.notes.never_ran, trace.notes.no_size), (2, 1));
+    assert_eq!(trace.jobs[1].user.as_ref(), "3");
+    let (_, rows) = TASKS_2017.split_once('\n').unwrap();
+    check(rows, Format::AlibabaTasks, &jobs);
+    let rows =
+        "M1,5.0,j_1,1,Terminated,87076,87086,50.0,0.5\nR2_1,1,j_1,1,Running,87086,0,50.0,0.5\n";
+    let jobs = [("j_1/M1", 87_076, 10, 5, 0, 500, 2_061_584_303, 0)];
+    check(rows, Format::AlibabaTasks, &jobs);
+}
+
 const BORG: &str = r#"{"time":"0","type":0,"collection_id":"7","collection_type":0,"priority":200,"scheduler":null}
 {"time":"1000000","type":"SUBMIT","collection_id":"7","instance_index":"0","priority":"200","resource_request":{"cpus":0.5,"memory":0.25}}
 {"time":"2000000","type":"ENABLE","collection_id":"7","instance_index":"0","priority":"200"}
@@ -179,6 +207,14 @@ fn a_bad_line_names_file_line_column_and_value() {
     check_bad(
         &OPENB.replace("12000", "-"),
         "FILE:2: column cpu_milli: expected a number, got \"-\"",
+    );
+    check_bad(
+        &TASKS_2017.replace(",50,0.0078125", ",50,2"),
+        "FILE:2: column plan_mem: expected at most 1, got \"2\"",
+    );
+    check_bad(
+        &TASKS_2017.replace("15740", "many"),
+        "FILE:2: column instance_num: expected a number, got \"many\"",
     );
     check_bad(
         &BORG.replace("\"type\":3", "\"type\":33"),

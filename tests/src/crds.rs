@@ -14,8 +14,12 @@ pub const JOB_SET: &str = include_str!("../crds/jobsets.jobset.x-k8s.io.yaml");
 /// `Workload` of Kueue, `kueue.x-k8s.io/v1beta1` and `v1beta2`.
 pub const WORKLOAD: &str = include_str!("../crds/workloads.kueue.x-k8s.io.yaml");
 
+/// `ResourceFlavor` of Kueue, `kueue.x-k8s.io/v1beta1` and `v1beta2`.
+pub const RESOURCE_FLAVOR: &str = include_str!("../crds/resourceflavors.kueue.x-k8s.io.yaml");
+
 /// `CapacityBuffer`, `autoscaling.x-k8s.io/v1beta1` and `v1alpha1`.
 pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscaling.x-k8s.io.yaml");
 
 /// All definitions of this module.
-pub const ALL: [&str; 5] = [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, CAPACITY_BUFFER];
+pub const ALL: [&str; 6] =
+    [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, RESOURCE_FLAVOR, CAPACITY_BUFFER];

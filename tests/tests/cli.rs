@@ -572,3 +572,110 @@ fn a_closed_output_pipe_is_no_failure() {
     drop(child.stdout.take());
     assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(0));
 }
+
+/// A log of Borg: for a day, a task of each of these priorities every 20 minutes.
+fn borg(folder: &Path, priorities: &[u32]) -> String {
+    let path = folder.join("borg.json").display().to_string();
+    let mut events = Vec::new();
+    for at in (0..72_u64).map(|number| number * 1_200) {
+        for (task, priority) in priorities.iter().enumerate() {
+            let event = |seconds: u64, kind: &str, request: Value| {
+                let event = serde_json::json!({
+                    "time": (seconds * 1_000_000).to_string(), "type": kind,
+                    "collection_id": at.to_string(), "instance_index": task.to_string(),
+                    "priority": priority.to_string(), "resource_request": request,
+                });
+                (seconds, event.to_string())
+            };
+            let request = serde_json::json!({"cpus": 0.5, "memory": 0.1});
+            events.push(event(600 + at, "SUBMIT", request));
+            events.push(event(601 + at, "SCHEDULE", Value::Null));
+            events.push(event(900 + at, "FINISH", Value::Null));
+        }
+    }
+    events.sort();
+    let lines: Vec<String> = events.into_iter().map(|(_, line)| line).collect();
+    fs::write(&path, lines.join("\n")).expect("a log");
+    path
+}
+
+#[test]
+fn tiers_of_a_borg_log_have_their_own_waiting() {
+    let folder = folder();
+    let log = borg(folder.path(), &[25, 110, 110, 200]);
+    let arguments = [
+        "simulate",
+        "--trace",
+        &log,
+        "--from",
+        "2h",
+        "--policies",
+        "reactive,constant:2",
+        "--tier",
+        "production=200:4",
+        "--tier",
+        "batch=100:1",
+    ];
+    let object = json(&[&arguments[..], &["--output", "json"]].concat());
+    for policy in object["policies"].as_array().expect("policies") {
+        let tiers = policy["tiers"].as_array().expect("tiers");
+        let of = |field: &str| -> Vec<f64> {
+            tiers.iter().map(|tier| tier[field].as_f64().unwrap_or(f64::NAN)).collect()
+        };
+        let names: Vec<Option<&str>> = tiers.iter().map(|tier| tier["tier"].as_str()).collect();
+        assert_eq!(names, [Some("production"), Some("batch"), None], "{policy}");
+        assert_eq!(of("jobs"), [66.0, 132.0, 66.0], "{policy}");
+        let all = policy["pending_pod_hours"].as_f64().expect("pod-hours");
+        assert!((of("pending_pod_hours").iter().sum::<f64>() - all).abs() < 1e-6, "{policy}");
+    }
+    let (code, out, error) = run(&arguments);
+    assert_eq!(code, 0, "{error}");
+    for row in ["reactive, production", "reactive, batch", "constant:2, no tier"] {
+        assert!(out.lines().any(|line| line.starts_with(row)), "{row} is not in\n{out}");
+    }
+}
+
+#[test]
+fn spot_instances_are_compared_with_instances_on_demand() {
+    let folder = folder();
+    let log = log(folder.path());
+    let catalog = folder.path().join("types.yaml");
+    let size = "name: m5.4xlarge, cpuMillis: 16000, memoryBytes: 68719476736";
+    let types = format!(
+        "instanceTypes:\n- {{{size}, pricePerHour: 1}}\n- {{{size}, pricePerHour: 0.25, capacityType: spot}}\n"
+    );
+    fs::write(&catalog, types).expect("a catalog");
+    let catalog = catalog.display().to_string();
+    let arguments = [
+        "simulate",
+        "--trace",
+        &log,
+        "--from",
+        "2d",
+        "--policies",
+        "reactive",
+        "--catalog",
+        &catalog,
+        "--spot-for",
+        "all",
+        "--interruptions-per-hour",
+        "0.5",
+    ];
+    let object = json(&[&arguments[..], &["--output", "json"]].concat());
+    let cases = object["spot"].as_array().expect("cases");
+    let of = |field: &str| -> Vec<f64> {
+        cases.iter().map(|case| case[field].as_f64().unwrap_or(f64::NAN)).collect()
+    };
+    let kinds: Vec<&str> =
+        cases.iter().filter_map(|case| case["spot_instances"].as_str()).collect();
+    assert_eq!(kinds, ["on_demand", "uninterrupted", "as_set"]);
+    let [dollars, lost] = ["dollars", "interrupted_pods"].map(of);
+    assert!((dollars[1] - dollars[0] / 4.0).abs() < 1e-6, "{dollars:?}");
+    assert!(dollars[2] > dollars[1] && dollars[2] < dollars[0], "{dollars:?}");
+    assert!(lost[0] == 0.0 && lost[1] == 0.0 && lost[2] > 0.0, "{lost:?}");
+    let (code, out, error) = run(&arguments);
+    assert_eq!(code, 0, "{error}");
+    for row in ["reactive, on demand", "reactive, spot, uninterrupted", "reactive, spot "] {
+        assert!(out.lines().any(|line| line.starts_with(row)), "{row} is not in\n{out}");
+    }
+}

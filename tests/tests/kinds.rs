@@ -3,7 +3,7 @@
 use tests::control_plane::{ControlPlane, Options};
 use tests::crds;
 
-const TAKEN: [&str; 8] = [
+const TAKEN: [&str; 10] = [
     "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 3}}",
     "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 3}}",
     "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a}, spec: {suspend: true, replicatedJobs: [
@@ -11,6 +11,9 @@ const TAKEN: [&str; 8] = [
     "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Workload, metadata: {name: a}, spec: {podSets: [
        {name: main, count: 4, template: {spec: {containers: []}}}]}}",
     "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: b}, spec: {queueName: q, podSets: []}}",
+    "{apiVersion: kueue.x-k8s.io/v1beta1, kind: ResourceFlavor, metadata: {name: a}}",
+    "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: b},
+       spec: {nodeLabels: {team: red}, tolerations: [{operator: Exists}]}}",
     "{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: a},
        spec: {podTemplateRef: {name: t}, replicas: 0}}",
     "{apiVersion: autoscaling.x-k8s.io/v1alpha1, kind: CapacityBuffer, metadata: {name: b},

@@ -124,6 +124,7 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
         announced,
         outlook,
         lead_seconds,
+        forecast_since: _,
         expert,
         target,
         placeholders,

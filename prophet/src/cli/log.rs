@@ -25,8 +25,9 @@ use crate::trace::{Admits, Job, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
-    /// The job log: Philly CSV, SWF, openb, Borg 2019 or Prophet's own table, gzipped or plain
-    /// [default: an example, four weeks of Microsoft's Philly cluster]; `-` is standard input
+    /// The job log: Philly CSV, SWF, openb, Alibaba batch tasks, Borg 2019 or Prophet's own table,
+    /// gzipped or plain [default: an example, four weeks of Microsoft's Philly cluster]; `-` is
+    /// standard input
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
     /// The location of a history that `prophet run --data` recorded: replay the pods that ended in

@@ -68,3 +68,91 @@ async fn run(place: Place, policy: String, today: NaiveDate, retention_days: u32
     let done = journal.compact(today).await?;
     Ok(done.kept.iter().map(|(day, error)| format!("{day} stays JSON: {error}")).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use chrono::TimeZone as _;
+
+    use super::*;
+    use crate::record::store::Line;
+
+    const POLICY: &str = "batch.night";
+
+    /// A moment of a day in July 2026.
+    fn at(day: u32, hour: u32) -> DateTime<Utc> {
+        Utc.with_ymd_and_hms(2026, 7, day, hour, 0, 0).unwrap()
+    }
+
+    /// Closes days until an attempt ends. Returns its problems.
+    async fn closed(closing: &mut Closing, place: &Place, now: DateTime<Utc>) -> Vec<String> {
+        closing.close(place, POLICY, now, 2).await;
+        for _ in 0..1_000 {
+            if closing.task.is_none() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            closing.close(place, POLICY, now, 2).await;
+        }
+        assert!(closing.task.is_none(), "the attempt does not end");
+        closing.faults.clone()
+    }
+
+    /// The files of all days, as DAY/FILE.
+    fn files(folder: &Path) -> Vec<String> {
+        let names = |folder: &Path| -> Vec<String> {
+            let entries = fs::read_dir(folder).unwrap().flatten();
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        };
+        let policy = folder.join(format!("policy={POLICY}"));
+        let days = names(&policy).into_iter();
+        let files = days.flat_map(|day| {
+            let of_day = names(&policy.join(&day)).into_iter();
+            of_day.map(|file| format!("{day}/{file}")).collect::<Vec<_>>()
+        });
+        let mut files: Vec<String> = files.collect();
+        files.sort();
+        files
+    }
+
+    #[tokio::test]
+    async fn days_are_closed_once_a_day_and_old_ones_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::open(&folder.path().display().to_string()).unwrap();
+        let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
+        for day in 1..=5 {
+            let line = format!(
+                r#"{{"v": 1, "time": "2026-07-0{day}T12:00:00Z", "policy": "{POLICY}", "buckets": {{}}}}"#
+            );
+            journal.append(&Line::parse(line.as_bytes()).unwrap()).await.unwrap();
+        }
+        let malformed =
+            folder.path().join(format!("policy={POLICY}/day=2026-07-03/ticks-00000.jsonl"));
+        let good = fs::read_to_string(&malformed).unwrap();
+        fs::write(&malformed, format!("not JSON\n{good}")).unwrap();
+
+        let mut closing = Closing::default();
+        let faults = closed(&mut closing, &place, at(5, 13)).await;
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].starts_with("2026-07-03 stays JSON: "), "{faults:?}");
+        let expected = [
+            "day=2026-07-03/ticks-00000.jsonl",
+            "day=2026-07-04/ticks.parquet",
+            "day=2026-07-05/ticks-00000.jsonl",
+        ];
+        assert_eq!(files(folder.path()), expected);
+
+        // The days before this one are closed, so the next attempt is due tomorrow.
+        fs::write(&malformed, good).unwrap();
+        assert_eq!(closed(&mut closing, &place, at(5, 20)).await, faults);
+        assert_eq!(files(folder.path()), expected);
+        assert_eq!(closed(&mut closing, &place, at(6, 0)).await, [""; 0]);
+        assert_eq!(
+            files(folder.path()),
+            ["day=2026-07-04/ticks.parquet", "day=2026-07-05/ticks.parquet"]
+        );
+    }
+}

@@ -133,3 +133,41 @@ fn alike(a: &FinishedPods, b: &FinishedPods) -> bool {
     let one = |pods: &FinishedPods| FinishedPods { pods: 1, ..pods.clone() };
     one(a) == one(b)
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_record_has_a_name_only_where_names_are_recorded() {
+        let pod = json!({
+            "metadata": {"name": "train-0", "namespace": "team-a", "labels": {"user": "ann"}},
+        });
+        let class = crate::observe::PodClass::of(
+            &serde_json::from_value(pod).unwrap(),
+            &["user".to_owned()].into(),
+        );
+        let now = DateTime::UNIX_EPOCH + TimeDelta::hours(1);
+        let pod = FinishedPod {
+            class,
+            node: "ip-10-0-0-1".into(),
+            job: "0e1f4a52".into(),
+            owner_kind: "Job".into(),
+            owner_name: "train".into(),
+            submitted: now - TimeDelta::seconds(100),
+            started: now - TimeDelta::seconds(60),
+            ended: None,
+        };
+        let with_names =
+            |names| record(&pod, "pods=1".into(), Some("m5.xlarge".into()), names, now);
+        assert_eq!(with_names(true).name.as_deref(), Some("team-a/train"));
+        let text = serde_json::to_string(&with_names(false)).unwrap();
+        for name in ["train", "team-a", "ann", "ip-10-0-0-1"] {
+            assert!(!text.contains(name), "{name} in {text}");
+        }
+        assert!(text.contains(r#""job":"0e1f4a52""#), "{text}");
+    }
+}

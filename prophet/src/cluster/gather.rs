@@ -21,7 +21,7 @@ use crate::outcome::{NoBucket, TierPods};
 pub struct Seen {
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
-    /// The gangs that are announced for the first time.
+    /// The gangs that are announced for the first time, or whose job runs without an announcement.
     pub announced_first: Vec<Gang>,
     /// The standing placeholders.
     pub standing: PlaceholdersStanding,
@@ -49,7 +49,8 @@ pub struct View {
     /// Waiting PodGroups that once had all pods that start together. They count even when only some
     /// of their pods still wait.
     whole: BTreeSet<Key>,
-    /// The gangs that are announced. `None` before the first turn, in which no gang is new.
+    /// The gangs that are announced, or whose job runs. `None` before the first turn, in which no
+    /// gang is new.
     announced: Option<BTreeSet<Key>>,
 }
 
@@ -182,10 +183,13 @@ impl View {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
-            if pending + gated > 0 && workloads.miss(class) {
-                *seen.held_back.entry(HeldBack::CannotPreempt).or_default() += pending + gated;
+            if pending + gated == 0 {
+                continue;
             }
-            if pending + gated == 0 || !batch[id as usize] {
+            if let Some(reason) = workloads.missed(class) {
+                *seen.held_back.entry(reason).or_default() += pending + gated;
+            }
+            if !batch[id as usize] {
                 continue;
             }
             if pending > 0 {
@@ -263,9 +267,21 @@ impl View {
             if within > lead_seconds.iter().copied().max().unwrap_or(0).max(0) {
                 continue;
             }
+            let state = workloads.announced(announcement);
+            let is_gang = announcement.gang || workloads.is_gang_of_job(announcement);
+            // The pods of a running job are present demand. Their job matters only as a gang.
+            if state == WaitingState::Pending && !is_gang {
+                continue;
+            }
             let pods: Vec<_> = index.announced_pods(announcement).collect();
-            let missed = pods.iter().filter(|(class, _)| workloads.miss(class));
-            let missed: u64 = missed.fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            if state != WaitingState::Pending {
+                for (class, count) in &pods {
+                    if let Some(reason) = workloads.missed(class) {
+                        let held_back = seen.held_back.entry(reason).or_default();
+                        *held_back = held_back.saturating_add(*count);
+                    }
+                }
+            }
             let ours = pods.iter().filter(|(class, _)| workloads.select(class));
             let ours = ours.map(|(class, count)| PodRequest {
                 shape: self.shape(class, offers, workloads),
@@ -278,20 +294,23 @@ impl View {
             let ours: Vec<PodRequest> =
                 ours.filter(|request| within <= lead(request).unwrap_or(0).max(0)).collect();
             let count: u64 = ours.iter().fold(0, |sum, pods| sum.saturating_add(pods.count));
-            if missed > 0 {
-                *seen.held_back.entry(HeldBack::CannotPreempt).or_default() += missed;
-            }
             if count == 0 {
                 continue;
             }
-            if let WaitingState::HeldBack(reason) = workloads.announced(announcement) {
-                *seen.held_back.entry(reason).or_default() += count;
-            } else if announcement.gang || workloads.is_gang_of_job(announcement) {
-                if is_new(key) {
-                    seen.announced_first.push(Gang { requests: ours.clone() });
+            if let WaitingState::HeldBack(reason) = state {
+                let held_back = seen.held_back.entry(reason).or_default();
+                *held_back = held_back.saturating_add(count);
+            } else if is_gang {
+                // The next job of a CronJob is counted when it exists.
+                if announcement.schedule.is_none() {
+                    if is_new(key) {
+                        seen.announced_first.push(Gang { requests: ours.clone() });
+                    }
+                    gangs.insert(key.clone());
                 }
-                gangs.insert(key.clone());
-                seen.cluster.gangs.push(Gang { requests: ours });
+                if state == WaitingState::Announced {
+                    seen.cluster.gangs.push(Gang { requests: ours });
+                }
             } else {
                 seen.cluster.announced.extend(ours);
             }

@@ -307,6 +307,7 @@ impl WorkloadsSpec {
             released_gates,
             released_jobs,
             gang_jobs,
+            volumes_in_any_zone,
         } = self;
         let (min, max) =
             (priority.min.unwrap_or(WORKLOAD_PRIORITY_MIN), priority.max.unwrap_or(i32::MAX));
@@ -319,6 +320,7 @@ impl WorkloadsSpec {
             priority_min: min,
             priority_max: max,
             tiers: self::tiers(tiers, faults),
+            volumes_in_any_zone: *volumes_in_any_zone,
             preempting_schedulers: allowed.preempting_schedulers.clone(),
             released_gates: released_gates.clone(),
             released_jobs: released_jobs
@@ -405,6 +407,10 @@ fn is_folder_in(path: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use embedder::{AcceleratorKind, Resources};
+
     use super::*;
 
     #[track_caller]
@@ -432,6 +438,69 @@ mod tests {
             })),
             ["warmImages", "warmData"].map(|field| format!("spec.placeholders.{field}: {why}"))
         );
+    }
+
+    /// The spot group `batch-a` of m5.xlarge, whose nodes have the label `team=a`.
+    fn group() -> NodeGroup {
+        NodeGroup {
+            name: "batch-a".into(),
+            instance_type: "m5.xlarge".into(),
+            other_types: OtherTypes::None,
+            capacity_type: CapacityType::Spot,
+            placement_group: None,
+            zone: None,
+            min: 0,
+            max: 9,
+            desired: 0,
+            instances: BTreeSet::new(),
+            described: true,
+            labels: [("team".to_owned(), "a".to_owned())].into(),
+            taints: vec![],
+            capacity: Resources::UNLIMITED,
+            accelerator_kind: AcceleratorKind::default(),
+            resources: BTreeMap::new(),
+            estimate: None,
+            hourly: None,
+        }
+    }
+
+    /// Checks whether a policy with this field in `spec.buckets` selects [`group`].
+    #[track_caller]
+    fn check_selected(buckets: &serde_json::Value, expected: bool) {
+        let spec = serde_json::json!({ "buckets": buckets });
+        let spec: OverprovisioningPolicySpec = serde_json::from_value(spec).unwrap();
+        let settings = spec.settings(&Allowed::default()).unwrap();
+        assert_eq!(settings.buckets.select(&group()), expected, "{buckets}");
+    }
+
+    #[test]
+    fn a_policy_selects_groups_that_meet_all_fields() {
+        use serde_json::json;
+        check_selected(&json!({}), true);
+        check_selected(&json!({"instanceTypes": ["m5.large", "m5.xlarge"]}), true);
+        check_selected(&json!({"instanceTypes": ["m5.large"]}), false);
+        check_selected(&json!({"capacityTypes": ["spot"]}), true);
+        check_selected(&json!({"capacityTypes": ["on-demand"]}), false);
+        check_selected(&json!({"groups": ["web-*", "batch-*"]}), true);
+        check_selected(&json!({"groups": ["batch"]}), false);
+        check_selected(&json!({"selector": {"matchLabels": {"team": "a"}}}), true);
+        let other = json!([{"key": "team", "operator": "NotIn", "values": ["a"]}]);
+        check_selected(&json!({"selector": {"matchExpressions": other}}), false);
+        check_selected(&json!({"groups": ["batch-*"], "instanceTypes": ["m5.large"]}), false);
+    }
+
+    #[test]
+    fn the_operator_allows_a_group_only_if_all_its_types_are_allowed() {
+        let allow = |patterns: &[&str], others: &[&str]| {
+            let others = others.iter().map(ToString::to_string).collect();
+            let group = NodeGroup { other_types: OtherTypes::SameSize(others), ..group() };
+            let instance_types = patterns.iter().map(ToString::to_string).collect();
+            Allowed { instance_types, ..Allowed::default() }.allow(&group)
+        };
+        assert!(allow(&[], &["m5a.xlarge"]));
+        assert!(allow(&["m5*"], &["m5a.xlarge"]));
+        assert!(!allow(&["m5.*"], &["m5a.xlarge"]));
+        assert!(!allow(&["m5a.*"], &["m5a.xlarge"]));
     }
 
     #[test]

@@ -129,10 +129,15 @@ pub struct WorkloadsSpec {
     /// of a node. Their pods count as announced demand, for which placeholders are held. No
     /// suspended job counts when absent.
     pub released_jobs: Option<Selector>,
-    /// The label selector of Jobs with `completionMode: Indexed` whose pods start together. While
-    /// such a Job, or the next Job of such a CronJob, is announced, its pods are a gang, and the
-    /// placeholders for them are in one placement group. No Job is a gang when absent.
+    /// The label selector of Jobs with `completionMode: Indexed` whose pods start together. The
+    /// pods of such a Job are a gang, in the forecast and while the Job, or the next Job of such a
+    /// CronJob, is announced. The placeholders for a gang are in one placement group. No Job is a
+    /// gang when absent.
     pub gang_jobs: Option<Selector>,
+    /// Whether the pods can use their PersistentVolumeClaims in every zone of the buckets, as with
+    /// EFS, or with buckets in one zone. Otherwise pods with such claims do not count, because a
+    /// volume may forbid the node of a placeholder.
+    pub volumes_in_any_zone: bool,
 }
 
 /// A band of priorities.
@@ -280,8 +285,9 @@ pub struct ForecastSpec {
     pub method: Method,
     /// The steps of the method `ladder`. When absent, each bucket has 1 placeholder, 2 from 10
     /// nodes in demand on, 3 from 40, 4 from 100 and 8 from 400. The method `ensemble` starts with
-    /// the steps if they are set: they hold in each bucket until 120 ticks of its demand are known.
-    /// Other methods ignore them.
+    /// the steps if they are set: they hold in each bucket until 120 ticks of its demand are known,
+    /// and then the forecast decides. The method `ladder` never changes to another one. Other
+    /// methods ignore the steps.
     pub ladder: Option<LadderSpec>,
 }
 

@@ -83,6 +83,10 @@ pub struct BucketStatus {
     /// The lead time of the forecast in seconds: the launch latency of the bucket's slowest group,
     /// one tick, and one scan of the autoscaler, in whole ticks.
     pub lead_seconds: u64,
+    /// The time, in RFC 3339, since which a forecast decides. Absent while there is too little
+    /// history, so that a rule of thumb or `forecast.ladder` of the policy decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast_since: Option<String>,
     /// The ensemble's carrier: the expert whose forecast is held, with its weight and its cost in
     /// dollars per day. Empty for methods other than the ensemble.
     pub expert: String,

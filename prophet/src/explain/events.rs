@@ -115,3 +115,33 @@ pub(super) fn happened(outcome: &Outcome) -> Vec<News> {
     });
     failures.chain(taken).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crd::StepStatus;
+
+    /// The status of a policy whose bucket gets its number for this reason.
+    fn status(reason: Reason) -> OverprovisioningPolicyStatus {
+        let step = StepStatus { reason: reason.label().into(), target: 1 };
+        let bucket =
+            BucketStatus { name: "m5.xlarge".into(), steps: vec![step], ..BucketStatus::default() };
+        OverprovisioningPolicyStatus { buckets: vec![bucket], ..Default::default() }
+    }
+
+    #[test]
+    fn the_change_from_the_ladder_to_the_forecast_is_news_once() {
+        let (cold, outdated, warm) =
+            (status(Reason::TooLittleHistory), status(Reason::Outdated), status(Reason::Forecast));
+        let reasons = |before, after| -> Vec<String> {
+            changed(before, after).into_iter().map(|news| news.reason).collect()
+        };
+        assert_eq!(reasons(&cold, &warm), ["HistorySuffices"]);
+        for (before, after) in [(&cold, &cold), (&warm, &warm), (&outdated, &warm), (&warm, &cold)]
+        {
+            assert_eq!(reasons(before, after), [""; 0]);
+        }
+        // A new bucket with a recorded history.
+        assert_eq!(reasons(&OverprovisioningPolicyStatus::default(), &warm), [""; 0]);
+    }
+}

@@ -17,7 +17,7 @@ use crate::observe::Key;
 use crate::outcome::Outcome;
 use crate::record::PodStarts;
 use crate::record::store::LaunchEnd;
-use crate::writes::WriteCounts;
+use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfPolicy {
@@ -199,6 +199,16 @@ impl Default for Metrics {
             Unit::Seconds,
             reaction,
         );
+        // The function `increase` of Prometheus misses the first event of a series that does not
+        // exist before it.
+        for kind in WriteKind::ALL.map(WriteKind::label) {
+            for result in SENT {
+                drop(metrics.writes.get_or_create(&OfWrites { kind, result }));
+            }
+            for reason in DEFERRED {
+                drop(metrics.deferred.get_or_create(&OfDeferral { kind, reason }));
+            }
+        }
         Self { registry, ..metrics }
     }
 }
@@ -212,7 +222,8 @@ impl Metrics {
         text
     }
 
-    /// All metrics in the text format of OpenMetrics, with one series each, whose labels are empty.
+    /// All metrics in the text format of OpenMetrics, each with one series at least. The labels of
+    /// policies are empty.
     pub fn described() -> String {
         let metrics = Self::default();
         let Self {
@@ -229,8 +240,8 @@ impl Metrics {
             launches,
             pods_started,
             taken,
-            writes,
-            deferred,
+            writes: _,
+            deferred: _,
             launch_seconds: _,
             reaction_seconds: _,
             leader: _,
@@ -247,8 +258,6 @@ impl Metrics {
             drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
         }
         drop(tiers.get_or_create(&OfTier { policy: policy(), tier: String::new(), state: "" }));
-        drop(writes.get_or_create(&OfWrites { kind: "", result: "" }));
-        drop(deferred.get_or_create(&OfDeferral { kind: "", reason: "" }));
         drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
         drop(taken.get_or_create(&OfPolicy { policy: policy() }));
         metrics.text()
@@ -261,14 +270,11 @@ impl Metrics {
     pub(super) fn wrote(&self, counts: &WriteCounts) {
         for ((kind, what), count) in counts {
             let (kind, result) = (kind.label(), *what);
-            match result {
-                "backoff" | "budget" => {
-                    let of = OfDeferral { kind, reason: result };
-                    self.deferred.get_or_create(&of).inc_by(*count);
-                }
-                _ => {
-                    self.writes.get_or_create(&OfWrites { kind, result }).inc_by(*count);
-                }
+            if DEFERRED.contains(&result) {
+                let of = OfDeferral { kind, reason: result };
+                self.deferred.get_or_create(&of).inc_by(*count);
+            } else {
+                self.writes.get_or_create(&OfWrites { kind, result }).inc_by(*count);
             }
         }
     }

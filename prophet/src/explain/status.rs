@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::{Resource, Shape, Unplaced};
-use placeholders::Prices;
+use placeholders::{Prices, Reason};
 
 use super::nodes::nodes;
 use crate::control::Turn;
@@ -27,7 +27,7 @@ pub fn status(
     let generation = policy.metadata.generation.unwrap_or(0);
     // Without a decision, the buckets of the previous status stay.
     let buckets = match &outcome.turn {
-        Some(turn) => buckets(outcome, turn),
+        Some(turn) => buckets(outcome, turn, before, now),
         None => before.buckets.clone(),
     };
     let sum = |of: fn(&BucketStatus) -> u64| buckets.iter().map(of).sum();
@@ -53,7 +53,12 @@ fn tier((name, pods): (&String, &TierPods)) -> TierStatus {
     TierStatus { name: name.clone(), waiting, running }
 }
 
-fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
+fn buckets(
+    outcome: &Outcome,
+    turn: &Turn,
+    before: &OverprovisioningPolicyStatus,
+    now: DateTime<Utc>,
+) -> Vec<BucketStatus> {
     let Some(offers) = &outcome.offers else { return Vec::new() };
     let prices = Prices::new(outcome.objective, &offers.catalog);
     let one = |bucket: &placeholders::BucketPlan| {
@@ -76,8 +81,13 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
             .why
             .iter()
             .map(|step| StepStatus { reason: step.reason.label().into(), target: step.target });
+        let name = &offers.catalog.buckets()[id].name;
+        let known = before.buckets.iter().find(|known| known.name == *name);
+        let since = known.and_then(|known| known.forecast_since.clone());
+        let is_cold = outlook.reason == Reason::TooLittleHistory;
+        let since = (!is_cold).then(|| since.unwrap_or_else(|| rfc3339(now)));
         BucketStatus {
-            name: offers.catalog.buckets()[id].name.clone(),
+            name: name.clone(),
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
             announced: turn.demand.announced.get(id).copied().unwrap_or(0),
             outlook: quantiles.into_iter().chain([held]).collect(),
@@ -86,6 +96,7 @@ fn buckets(outcome: &Outcome, turn: &Turn) -> Vec<BucketStatus> {
                 .get(id)
                 .and_then(|seconds| u64::try_from(*seconds).ok())
                 .unwrap_or(0),
+            forecast_since: since,
             expert: outlook.carrier.map(|carrier| carrier.to_string()).unwrap_or_default(),
             target: bucket.target,
             placeholders: standing.iter().map(|group| group.placeholders).sum(),
@@ -158,10 +169,8 @@ fn conditions(
                 .conditions
                 .iter()
                 .find(|known| known.type_ == type_ && known.status == status);
-            let since = known.map_or_else(
-                || now.to_rfc3339_opts(SecondsFormat::Secs, true),
-                |known| known.last_transition_time.clone(),
-            );
+            let since =
+                known.map_or_else(|| rfc3339(now), |known| known.last_transition_time.clone());
             StatusCondition {
                 type_: type_.into(),
                 status: status.into(),
@@ -172,6 +181,10 @@ fn conditions(
             }
         })
         .collect()
+}
+
+fn rfc3339(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Whether a cause keeps the policy from being applied. `blind` is whether a watch fails that the

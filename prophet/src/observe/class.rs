@@ -12,6 +12,9 @@ use super::devices::{Device, needed};
 use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodSpec, PodTemplate, VOLCANO_GROUP};
 use super::requests::requests;
 
+/// The label of nodes whose values differ between all nodes.
+const HOST_NAME: &str = "kubernetes.io/hostname";
+
 /// The name of the scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
@@ -25,9 +28,6 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// The priority of pods without a PriorityClass.
-    pub const NONE: Self = Self { value: 0, may_preempt: true };
-
     /// The priority that a PriorityClass gives.
     pub fn of(class: &PriorityClass) -> Self {
         let may_preempt = may_preempt(class.preemption_policy.as_deref());
@@ -36,7 +36,7 @@ impl Priority {
 }
 
 /// Whether pods with this preemption policy may preempt others.
-pub(super) fn may_preempt(policy: Option<&str>) -> bool {
+fn may_preempt(policy: Option<&str>) -> bool {
     policy != Some("Never")
 }
 
@@ -81,6 +81,11 @@ pub struct PodClass {
     pub devices: BTreeSet<Device>,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
+    /// Whether other pods decide which nodes the pods may use: required pod affinity, or required
+    /// anti-affinity or topology spread between domains of several nodes.
+    pub tied_to_pods: bool,
+    /// Whether the pods mount PersistentVolumeClaims.
+    pub has_claims: bool,
 }
 
 impl PodClass {
@@ -105,33 +110,47 @@ impl PodClass {
             devices: needed(spec, accelerator_kind.as_str()),
             accelerator_kind,
             constraints: Constraints::of(spec),
+            tied_to_pods: tied_to_pods(spec),
+            has_claims: has_claims(spec),
         }
     }
 
-    /// Returns the class of the pods that a template describes, which will have this priority. It
-    /// has all labels, so that a policy that reads further labels needs no new list of the objects
-    /// that announce pods.
-    pub fn of_template(
-        template: &PodTemplate,
-        namespace: &str,
-        Priority { value, may_preempt }: Priority,
-    ) -> Self {
-        let (requests, accelerator_kind) = requests(&template.spec);
+    /// Returns the class of the pods that a template describes. It has all labels, so that a policy
+    /// that reads further labels needs no new list of the objects that announce pods.
+    pub fn of_template(template: &PodTemplate, namespace: &str) -> Self {
+        let PodTemplate { metadata, spec } = template;
+        let (requests, accelerator_kind) = requests(spec);
         Self {
             role: Role::Workload,
             namespace: namespace.into(),
-            labels: template.metadata.labels.clone(),
-            priority: value,
-            scheduler: scheduler(&template.spec),
-            may_preempt,
+            labels: metadata.labels.clone(),
+            priority: spec.priority.unwrap_or(0),
+            scheduler: scheduler(spec),
+            may_preempt: may_preempt(spec.preemption_policy.as_deref()),
             gates: Vec::new(),
             pod_group: None,
             requests,
-            devices: needed(&template.spec, accelerator_kind.as_str()),
+            devices: needed(spec, accelerator_kind.as_str()),
             accelerator_kind,
-            constraints: Constraints::of(&template.spec),
+            constraints: Constraints::of(spec),
+            tied_to_pods: tied_to_pods(spec),
+            has_claims: has_claims(spec),
         }
     }
+}
+
+/// Anti-affinity and topology spread between single nodes do not count: a new node has no pods, so
+/// it meets both.
+fn tied_to_pods(spec: &PodSpec) -> bool {
+    let apart = spec.affinity.pod_anti_affinity.required.iter().map(|term| &term.topology_key);
+    let spread = spec.topology_spread_constraints.iter();
+    let spread = spread.filter(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway");
+    let mut domains = apart.chain(spread.map(|constraint| &constraint.topology_key));
+    !spec.affinity.pod_affinity.required.is_empty() || domains.any(|key| key != HOST_NAME)
+}
+
+fn has_claims(spec: &PodSpec) -> bool {
+    spec.volumes.iter().any(|volume| volume.persistent_volume_claim.is_some())
 }
 
 fn scheduler(spec: &PodSpec) -> Option<String> {

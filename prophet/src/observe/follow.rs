@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use watcher::{DefaultBackoff, Event, InitialListStrategy};
 
-use super::announced::{Announcement, Key, Reading};
+use super::announced::{Announcement, Key};
 use super::world::World;
 
 /// The world that the watches update, and a notification of its changes.
@@ -158,24 +158,21 @@ pub(super) fn kept<K: Resource, V>(
 /// Returns a function that applies events of a kind that announces pods.
 pub(super) fn announcer<K: Resource + Send + 'static>(
     name: &'static str,
-    read: impl Fn(&Reading<'_>, &K) -> Option<Announcement> + Send + 'static,
+    read: impl Fn(&K) -> Option<Announcement> + Send + 'static,
 ) -> impl FnMut(&mut World, Event<K>) + Send + 'static {
     let mut listed = BTreeSet::new();
     move |world, event| {
-        let reading = Reading { priorities: &world.priorities };
+        let index = &mut world.index;
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
-                let (key, announcement) = (Key::of(object.meta()), read(&reading, &object));
+                let key = Key::of(object.meta());
                 listed.insert(key.clone());
-                world.index.announce(name, key, announcement);
+                index.announce(name, key, read(&object));
             }
-            Event::Apply(object) => {
-                let announcement = read(&reading, &object);
-                world.index.announce(name, Key::of(object.meta()), announcement);
-            }
-            Event::InitDone => world.index.retain_announced(name, &listed),
-            Event::Delete(object) => world.index.announce(name, Key::of(object.meta()), None),
+            Event::Apply(object) => index.announce(name, Key::of(object.meta()), read(&object)),
+            Event::InitDone => index.retain_announced(name, &listed),
+            Event::Delete(object) => index.announce(name, Key::of(object.meta()), None),
         }
     }
 }

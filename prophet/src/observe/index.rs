@@ -13,8 +13,8 @@ use chrono::{DateTime, Utc};
 use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
-use super::announced::{Announcement, Key};
-use super::class::{ClassId, Classes, PodClass, Role, pod_group};
+use super::announced::{AnnouncedPods, Announcement, Key};
+use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
 use super::nodes::{NodeId, Nodes};
@@ -45,6 +45,8 @@ pub struct Index {
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The flavors of Kueue.
     flavors: BTreeMap<Key, FlavorSpec>,
+    /// Priorities by the key of their PriorityClass, which has no namespace.
+    priorities: BTreeMap<Key, Priority>,
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
     /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
@@ -547,21 +549,33 @@ impl Index {
         self.stale.contains(source)
     }
 
-    /// The pods that an object announces, with the constraints of their flavors.
+    /// The pods that an object announces, with their priority and the constraints of their flavors.
     pub fn announced_pods<'a>(
         &'a self,
         announcement: &'a Announcement,
     ) -> impl Iterator<Item = (Cow<'a, PodClass>, u64)> {
-        let Announcement { pods, flavors, .. } = announcement;
-        let flavors = flavors.iter().map(Some).chain(std::iter::repeat(None));
-        pods.iter().zip(flavors).map(|((class, count), names)| {
-            let known = names.into_iter().flatten().filter_map(|name| {
-                self.flavors.get(&Key { namespace: String::new(), name: name.clone() })
-            });
+        announcement.pods.iter().map(|pods| {
+            let AnnouncedPods { class, count, priority_class, flavors } = pods;
             let mut class = Cow::Borrowed(class);
-            known.for_each(|flavor| class.to_mut().constraints.add_flavor(flavor));
+            let named = priority_class.as_ref().and_then(|name| self.priority(name));
+            if let Some(Priority { value, may_preempt }) = named {
+                (class.to_mut().priority, class.to_mut().may_preempt) = (value, may_preempt);
+            }
+            let flavors = flavors.iter().filter_map(|name| self.flavors.get(&unbound(name)));
+            flavors.for_each(|flavor| class.to_mut().constraints.add_flavor(flavor));
             (class, *count)
         })
+    }
+
+    /// Returns the priority of a PriorityClass.
+    pub fn priority(&self, class: &str) -> Option<Priority> {
+        self.priorities.get(&unbound(class)).copied()
+    }
+
+    /// The PriorityClasses, which have no namespace.
+    pub(crate) fn priorities(&mut self) -> &mut BTreeMap<Key, Priority> {
+        self.version += 1;
+        &mut self.priorities
     }
 
     /// The flavors of Kueue, which have no namespace.
@@ -585,6 +599,11 @@ impl Index {
     pub fn pods(&self) -> usize {
         self.pods.len()
     }
+}
+
+/// The key of an object without a namespace.
+fn unbound(name: &str) -> Key {
+    Key { namespace: String::new(), name: name.into() }
 }
 
 fn name(pod: &Pod) -> Key {

@@ -41,7 +41,7 @@ mod watch;
 mod workloads;
 mod world;
 
-pub use announced::{Announcement, Held, Key, Reading};
+pub use announced::{AnnouncedPods, Announcement, Held, Key};
 pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::Constraints;
 pub use devices::Device;

@@ -161,6 +161,21 @@ pub struct PodSpec {
     pub resource_claims: Vec<ClaimOfPod>,
     pub scheduling_group: SchedulingGroup,
     pub host_network: bool,
+    pub topology_spread_constraints: Vec<SpreadConstraint>,
+    pub volumes: Vec<Volume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpreadConstraint {
+    pub topology_key: String,
+    pub when_unsatisfiable: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    pub persistent_volume_claim: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -201,6 +216,21 @@ pub struct ContainerResources {
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
     pub node_affinity: NodeAffinity,
+    pub pod_affinity: PodAffinity,
+    pub pod_anti_affinity: PodAffinity,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Vec<PodAffinityTerm>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodAffinityTerm {
+    pub topology_key: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -370,6 +400,9 @@ pub struct BatchJob {
     /// The desired state, with the template and the number of the pods.
     #[serde(default)]
     pub spec: JobSpec,
+    /// The observed state.
+    #[serde(default)]
+    pub status: JobStatus,
 }
 resource!(BatchJob, "Job", "batch", "v1", "jobs");
 
@@ -381,6 +414,12 @@ pub struct JobSpec {
     pub completions: Option<u32>,
     pub suspend: bool,
     pub template: PodTemplate,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobStatus {
+    pub conditions: Vec<Condition>,
 }
 
 /// A CronJob.
@@ -473,8 +512,9 @@ pub struct PodSet {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TopologyRequest {
-    /// The label whose value must be the same for the nodes of all pods.
     pub required: Option<String>,
+    pub preferred: Option<String>,
+    pub unconstrained: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -492,13 +532,17 @@ pub struct Admission {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodSetAssignment {
     pub name: String,
     /// The names of the flavors that give the quota, by resource.
     pub flavors: BTreeMap<String, String>,
     /// The number of pods that have quota: fewer than the set has if a part of it is admitted.
     pub count: Option<u32>,
+    /// The nodes that topology-aware scheduling assigns.
+    pub topology_assignment: Option<serde::de::IgnoredAny>,
+    /// The state of an assignment that follows after the admission checks.
+    pub delayed_topology_request: Option<String>,
 }
 
 /// A `ResourceFlavor` of Kueue.

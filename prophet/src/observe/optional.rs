@@ -13,7 +13,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
 use tokio::task::JoinSet;
 
-use super::announced::{Announcement, Reading};
+use super::announced::Announcement;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
@@ -219,9 +219,9 @@ fn watch_optional(
     tasks
 }
 
-fn job_set(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+fn job_set(object: &DynamicObject) -> Option<Announcement> {
     let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
-    reading.job_set(&object.metadata, &set)
+    Announcement::of_job_set(&object.metadata, &set)
 }
 
 /// The kinds of PodGroups, in the order of their indexes in the index.
@@ -244,7 +244,7 @@ fn flavor(object: DynamicObject) -> Option<FlavorSpec> {
     Some(flavor.spec)
 }
 
-fn workload(reading: &Reading<'_>, object: &DynamicObject) -> Option<Announcement> {
+fn workload(object: &DynamicObject) -> Option<Announcement> {
     let workload: KueueWorkload = serde_json::from_value(object.data.clone()).ok()?;
-    reading.workload(&object.metadata, &workload)
+    Announcement::of_workload(&object.metadata, &workload)
 }

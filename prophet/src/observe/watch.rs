@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
-use super::announced::{Announcement, Key, Reading};
+use super::announced::{Announcement, Key};
 use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
@@ -128,21 +128,19 @@ impl Watches {
 
     fn jobs(&mut self) {
         let api: Api<BatchJob> = Api::all_with(self.client.clone(), &());
-        let read = |reading: &Reading<'_>, job: &BatchJob| reading.job(job);
-        self.announcing("jobs", api, read);
+        self.announcing("jobs", api, Announcement::of_job);
     }
 
     fn cron_jobs(&mut self) {
         let api: Api<CronJob> = Api::all_with(self.client.clone(), &());
-        let read = |reading: &Reading<'_>, cron: &CronJob| reading.cron_job(cron);
-        self.announcing("cronjobs", api, read);
+        self.announcing("cronjobs", api, Announcement::of_cron_job);
     }
 
     fn announcing<K>(
         &mut self,
         name: &'static str,
         api: Api<K>,
-        read: impl Fn(&Reading<'_>, &K) -> Option<Announcement> + Send + 'static,
+        read: impl Fn(&K) -> Option<Announcement> + Send + 'static,
     ) where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
@@ -153,7 +151,7 @@ impl Watches {
         let api: Api<PriorityClass> = Api::all(self.client.clone());
         let apply = kept(
             None,
-            |world| &mut world.priorities,
+            |world| world.index.priorities(),
             |class: PriorityClass| Some(Priority::of(&class)),
         );
         self.follow("priorityclasses", api, watcher::Config::default(), apply);

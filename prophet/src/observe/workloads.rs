@@ -9,6 +9,9 @@ use super::constraints::meets;
 use super::objects::Requirement;
 use crate::tier::Tiers;
 
+/// The scheduling gate of pods whose nodes Kueue's topology-aware scheduling assigns.
+const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
+
 /// The workloads that a policy covers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workloads {
@@ -22,6 +25,8 @@ pub struct Workloads {
     pub priority_max: i32,
     /// The tiers of the pods.
     pub tiers: Tiers,
+    /// Whether the pods can use their volumes in every zone.
+    pub volumes_in_any_zone: bool,
     /// The schedulers that preempt, beyond the default scheduler.
     pub preempting_schedulers: BTreeSet<String>,
     /// The scheduling gates that are removed within the launch latency.
@@ -80,20 +85,23 @@ pub enum HeldBack {
     Suspended,
     /// Their PodGroup has fewer pods than must start together.
     PartOfGang,
-    /// Their preemption policy, or their scheduler, does not preempt. They could not take the node
-    /// of a placeholder.
+    /// Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not
+    /// preempt. They could not take the node of a placeholder.
     CannotPreempt,
+    /// Other pods, or their volumes, may forbid the node of a placeholder.
+    OwnConstraints,
 }
 
 impl HeldBack {
     /// All reasons, in their order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::UnknownGate,
         Self::AdmissionCheck,
         Self::NoQuota,
         Self::Suspended,
         Self::PartOfGang,
         Self::CannotPreempt,
+        Self::OwnConstraints,
     ];
 
     /// The spelling of the reason in metrics, events, status and messages.
@@ -105,6 +113,7 @@ impl HeldBack {
             Self::Suspended => "suspended",
             Self::PartOfGang => "part_of_gang",
             Self::CannotPreempt => "cannot_preempt",
+            Self::OwnConstraints => "own_constraints",
         }
     }
 
@@ -121,7 +130,10 @@ impl HeldBack {
             }
             Self::PartOfGang => "Their PodGroup has fewer pods than must start together.",
             Self::CannotPreempt => {
-                "Their preemption policy, or their scheduler, does not preempt placeholders."
+                "Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not preempt placeholders."
+            }
+            Self::OwnConstraints => {
+                "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."
             }
         }
     }
@@ -131,18 +143,23 @@ impl Workloads {
     /// Whether the pods of a class are batch demand: the policy covers them, and they can take the
     /// node of a placeholder.
     pub fn select(&self, class: &PodClass) -> bool {
-        self.cover(class) && self.can_preempt(class)
+        self.cover(class) && self.obstacle(class).is_none()
     }
 
-    /// Whether the policy covers the pods of a class, and they cannot take the node of a
-    /// placeholder.
-    pub fn miss(&self, class: &PodClass) -> bool {
-        self.cover(class) && !self.can_preempt(class)
+    /// Why the pods of a class that the policy covers cannot take the node of a placeholder. `None`
+    /// if they can, or if the policy does not cover them.
+    pub fn missed(&self, class: &PodClass) -> Option<HeldBack> {
+        self.obstacle(class).filter(|_| self.cover(class))
     }
 
-    fn can_preempt(&self, class: &PodClass) -> bool {
-        class.may_preempt
-            && class.scheduler.as_ref().is_none_or(|name| self.preempting_schedulers.contains(name))
+    fn obstacle(&self, class: &PodClass) -> Option<HeldBack> {
+        let preempts =
+            class.scheduler.as_ref().is_none_or(|name| self.preempting_schedulers.contains(name));
+        if !class.may_preempt || !preempts || class.gates.iter().any(|gate| gate == TOPOLOGY_GATE) {
+            return Some(HeldBack::CannotPreempt);
+        }
+        let tied = class.tied_to_pods || class.has_claims && !self.volumes_in_any_zone;
+        tied.then_some(HeldBack::OwnConstraints)
     }
 
     /// The name of the tier of a class that the policy selects.
@@ -180,7 +197,9 @@ impl Workloads {
     /// Returns how announced pods count.
     pub fn announced(&self, announcement: &Announcement) -> WaitingState {
         match announcement.held {
+            Held::Created => WaitingState::Pending,
             Held::QuotaReserved | Held::Scheduled => WaitingState::Announced,
+            Held::Topology => WaitingState::HeldBack(HeldBack::CannotPreempt),
             // A check may need the very nodes on which placeholders would stand.
             Held::AdmissionCheck => WaitingState::HeldBack(HeldBack::AdmissionCheck),
             Held::NoQuota => WaitingState::HeldBack(HeldBack::NoQuota),

@@ -30,8 +30,6 @@ pub struct World {
     pub node_pools: BTreeMap<Key, NodePool>,
     /// The NodeClaims of Karpenter: nodes that it has requested.
     pub node_claims: BTreeMap<Key, NodeClaim>,
-    /// Priorities by the key of their PriorityClass, which has no namespace.
-    pub priorities: BTreeMap<Key, Priority>,
     /// Names of the groups for which cluster-autoscaler backs off.
     pub backoff: BTreeSet<String>,
     /// When the last scale-up of each group began that cluster-autoscaler reported, by the name of
@@ -48,7 +46,7 @@ pub struct World {
 impl World {
     /// Returns the priority of a PriorityClass.
     pub fn priority(&self, class: &str) -> Option<Priority> {
-        self.priorities.get(&Key { namespace: String::new(), name: class.into() }).copied()
+        self.index.priority(class)
     }
 
     /// Whether every watch that the controller awaits has completed its first list.

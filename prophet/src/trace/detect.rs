@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fields::split;
 use super::reader::{Reader, json_problem};
-use super::{borg, openb, philly, swf, table};
+use super::{alibaba, borg, openb, philly, swf, table};
 use crate::input::{header_faults, other_separator};
 
 /// The supported formats.
@@ -16,6 +16,8 @@ pub enum Format {
     Swf,
     /// Alibaba's cluster-trace-gpu-v2023 pods.
     Openb,
+    /// The batch tasks of Alibaba's cluster-trace-v2017 and v2018.
+    AlibabaTasks,
     /// Google's clusterdata-2019 event tables as JSON lines.
     Borg,
     /// Prophet's job table. `docs/trace-format.md` specifies it.
@@ -31,6 +33,7 @@ impl Format {
             Self::Philly => "Philly CSV",
             Self::Swf => "Standard Workload Format",
             Self::Openb => "Alibaba openb pods",
+            Self::AlibabaTasks => "Alibaba batch tasks",
             Self::Borg => "Borg 2019 events",
             Self::Table => "job table",
             Self::History => "history of Prophet",
@@ -77,12 +80,15 @@ pub(super) fn detect(first: &str) -> Result<Detected, String> {
         }
         return Ok((Format::Openb, Box::new(openb::Openb::new(&names)), true));
     }
+    if let Some((tasks, header)) = alibaba::Tasks::of(&names) {
+        return Ok((Format::AlibabaTasks, Box::new(tasks), header));
+    }
     // A header has several names, each of which starts with a letter.
     let is_header =
         names.len() > 1 && names.iter().all(|name| name.starts_with(char::is_alphabetic));
     if !is_header && !names.iter().any(|name| table::COLUMNS.contains(name)) {
         return Err(format!(
-            "not a known format; the first line is {:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Borg 2019 events (JSON lines) and the job table, whose first line has the names of its columns (docs/trace-format.md)",
+            "not a known format; the first line is {:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Alibaba batch tasks, Borg 2019 events (JSON lines) and the job table, whose first line has the names of its columns (docs/trace-format.md)",
             start_of(first)
         ));
     }

@@ -10,11 +10,12 @@
 //! read.rs       reads a log of any format (reader.rs: shared by the readers)
 //! detect.rs     the formats, and the detection of a format from the first line
 //! lines.rs      lines of a file, plain or gzip, of bounded length; fields.rs: fields of a line
-//! philly.rs  swf.rs  openb.rs  borg.rs  table.rs    one file per format
+//! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! ```
 
+mod alibaba;
 mod borg;
 mod describe;
 mod detect;

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{
     Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
@@ -18,15 +18,16 @@ use super::world::{POD, Plan, World, job_with};
 /// A policy with placeholders for announced demand only.
 const ANNOUNCED: &str = "{mode: Act, tick: 10s, forecast: {method: scheduled}}";
 
-fn workload(name: &str, count: u32) -> String {
+/// A Workload of Kueue, with `more` in its set of pods.
+fn workload(name: &str, count: u32, more: &str) -> String {
     format!(
         "{{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {{name: {name}, namespace: default}},
-          spec: {{queueName: batch, podSets: [{{name: main, count: {count}, template: {POD}}}]}}}}\n---\n"
+          spec: {{queueName: batch, podSets: [{{name: main, count: {count}, {more} template: {POD}}}]}}}}\n---\n"
     )
 }
 
-/// Sets a condition of a Workload, as Kueue does.
-async fn set_condition(world: &World, name: &str, condition: &str) {
+/// Sets the status of a Workload, as Kueue does: a condition that becomes true, and `more`.
+async fn set_status(world: &World, name: &str, condition: &str, more: Value) {
     let resource =
         ApiResource::from_gvk(&GroupVersionKind::gvk("kueue.x-k8s.io", "v1beta2", "Workload"));
     let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
@@ -36,35 +37,51 @@ async fn set_condition(world: &World, name: &str, condition: &str) {
         "type": condition, "status": "True", "reason": "Tested", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }));
-    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+    let mut status = more;
+    status["conditions"] = json!(conditions);
+    let patch = Patch::Merge(json!({"status": status}));
     let patched = api.patch_status(name, &PatchParams::default(), &patch).await;
     patched.unwrap_or_else(|error| panic!("{error:#}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_quota_has_nodes_before_its_release_and_a_job_without_quota_has_none() {
-    let plan =
-        Plan { before: vec![crds::WORKLOAD], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+async fn a_job_with_quota_has_nodes_of_its_flavor_and_other_jobs_of_kueue_have_none() {
+    let groups = [
+        NodeGroup::new("blue", "m5.xlarge").label("team", "blue"),
+        NodeGroup::new("red", "m5.xlarge").label("team", "red"),
+    ];
+    let plan = Plan { before: vec![crds::WORKLOAD, crds::RESOURCE_FLAVOR], ..Plan::of(groups) };
     let world = plan.start(&policy("batch", ANNOUNCED)).await;
-    let queued = |name: &str, pods| {
-        let more = "suspend: true,";
-        job_with(name, pods, more)
-            .replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ")
+    let flavor = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: red},
+        spec: {nodeLabels: {team: red}}}\n---\n";
+    let queued = job_with("admitted", 2, "suspend: true,")
+        .replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ");
+    let rack = "topologyRequest: {required: cloud.provider.com/topology-rack},";
+    let workloads = [
+        workload("admitted", 2, ""),
+        workload("waiting", 5, ""),
+        workload("checked", 3, ""),
+        workload("placed", 4, rack),
+    ];
+    world.apply(&[flavor, &queued, &workloads.concat()].concat()).await;
+    let assigned =
+        json!([{"name": "main", "flavors": {"cpu": "red", "memory": "red"}, "count": 2}]);
+    let admission = json!({"admission": {"clusterQueue": "batch", "podSetAssignments": assigned}});
+    set_status(&world, "admitted", "QuotaReserved", admission).await;
+    let check = json!({"name": "provisioning", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    set_status(&world, "checked", "QuotaReserved", json!({"admissionChecks": [check]})).await;
+    set_status(&world, "placed", "QuotaReserved", json!({})).await;
+    world.wait_for_groups(&[("red", 2)]).await;
+    let held_back = |status: &Value| {
+        status["heldBack"] == json!({"no_quota": 5, "admission_check": 3, "cannot_preempt": 4})
     };
-    world.apply(&[queued("admitted", 2), queued("waiting", 5)].concat()).await;
-    world.apply(&[workload("admitted", 2), workload("waiting", 5)].concat()).await;
-    set_condition(&world, "admitted", "QuotaReserved").await;
-    world.wait_for_placeholders([2, 0, 0]).await;
-    world
-        .wait_for_status("batch", "the pods held back", |status| {
-            status["heldBack"]["no_quota"] == 5
-        })
-        .await;
+    world.wait_for_status("batch", "the pods held back", held_back).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 
-    set_condition(&world, "admitted", "Admitted").await;
+    set_status(&world, "admitted", "Admitted", json!({})).await;
     let jobs: Api<Job> = Api::default_namespaced(world.plane.client());
-    let released = Patch::Merge(json!({"spec": {"suspend": false}}));
+    let template = json!({"spec": {"nodeSelector": {"team": "red"}}});
+    let released = Patch::Merge(json!({"spec": {"suspend": false, "template": template}}));
     jobs.patch("admitted", &PatchParams::default(), &released).await.unwrap();
     let waited = world.wait_for_job("admitted", 2).await;
     println!("an announced job of two nodes waits {waited:.2} s");
@@ -97,20 +114,34 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
         .replace("job: soon-polite", "job: soon")
         .replace("restartPolicy", "priorityClassName: polite, restartPolicy");
     let volcano = with("volcano", "schedulerName: volcano");
-    world.apply(&[polite, &held, &pods, &polite_job, &polite_later, &volcano].concat()).await;
+    // A volume, or other pods, may forbid the nodes of placeholders.
+    let claim = with("claim", "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]");
+    let spread = with(
+        "spread",
+        "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]",
+    );
+    let others = [polite_job, polite_later, volcano, claim, spread].concat();
+    world.apply(&[polite, &held, &pods, &others].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    let held_back = |status: &serde_json::Value| {
-        status["heldBack"] == json!({"suspended": 4, "unknown_gate": 1, "cannot_preempt": 3})
+    let held_back = |status: &Value| {
+        status["heldBack"]
+            == json!({"suspended": 4, "unknown_gate": 1, "cannot_preempt": 3, "own_constraints": 2})
     };
     world.wait_for_status("batch", "the pods held back", held_back).await;
     // The pods with an unknown gate wait, too. Those of suspended jobs do not exist.
-    let tiers = |status: &serde_json::Value| {
+    let tiers = |status: &Value| {
         let tier =
             |name: &str, waiting: u64| json!({"name": name, "waiting": waiting, "running": 0});
         status["tiers"] == json!([tier("batch", 2), tier("production", 0)])
     };
     world.wait_for_status("batch", "the pods of each tier", tiers).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+
+    // The policy reads a label that it did not read when the pods were listed.
+    let others = json!([{"key": "job-name", "operator": "NotIn", "values": ["data"]}]);
+    let selector = json!({"workloads": {"selector": {"matchExpressions": others}}});
+    world.patch_policy("batch", selector).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -237,11 +237,10 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
 
     // The history of another, older policy cannot be read to its end: a pipe gives no data.
     world.prophet.take().unwrap().stop().await.unwrap();
-    let day = today(&folder.path().join("policy=prophet.batch"));
-    let stuck = folder.path().join("policy=prophet.stuck").join(day);
+    let batch = folder.path().join("policy=prophet.batch");
+    let stuck = folder.path().join("policy=prophet.stuck").join(today(&batch));
     fs::create_dir_all(&stuck).unwrap();
-    let pipe = stuck.join("ticks-00000.jsonl");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    pipe(&stuck.join("ticks-00000.jsonl"));
     world.apply(&policy("stuck", &of("m5.2xlarge"))).await;
     world.apply(&job("second", 1)).await;
     world.wait_for_job("second", 1).await;
@@ -253,8 +252,26 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
             && status["conditions"][0]["status"] == "False"
     };
     world.wait_for_status("stuck", "the read of the history", reading).await;
+
+    // The buckets of a policy change while its history cannot be read. Its placeholders stay.
+    let launched = world.launched_after_scans(1).await;
+    let last = batch.join(today(&batch)).join("ticks-09999.jsonl");
+    pipe(&last);
+    let buckets = json!({"buckets": {"instanceTypes": ["m5.2xlarge", "m5.xlarge"]}});
+    world.patch_policy("batch", buckets).await;
+    world.wait_for_status("batch", "the read of the history", reading).await;
+    assert_eq!(world.launched_after_scans(3).await, launched, "{}", world.details());
+    world.wait_for_groups(&[("small", 2)]).await;
+    // The pipe ends when its writer closes it.
+    drop(fs::File::options().write(true).open(&last).unwrap());
+    world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
     // The controller ends in spite of the read.
     world.prophet.take().unwrap().stop().await.unwrap();
+}
+
+/// Makes a named pipe.
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// The name of the folder of the last day of a policy.

@@ -220,6 +220,29 @@ mod tests {
         check(inference("Qualcomm", 8), 0, "nvidia.com/gpu", Some("Qualcomm"));
     }
 
+    /// Checks whether an instance type with this memory has the size of one with 100,000 MiB.
+    #[track_caller]
+    fn check_memory(mib: i64, expected: bool) {
+        let of = |mib| {
+            let memory = MemoryInfo::builder().size_in_mib(mib).build();
+            Hardware::of(&gpus("NVIDIA", 8, 8).memory_info(memory).build())
+        };
+        assert_eq!(of(mib).is_like(&of(100_000)), expected, "{mib}");
+        assert_eq!(of(100_000).is_like(&of(mib)), expected, "{mib}");
+    }
+
+    #[test]
+    fn types_with_at_most_one_and_a_half_percent_less_memory_have_one_size() {
+        check_memory(100_000, true);
+        check_memory(98_500, true);
+        check_memory(98_499, false);
+        check_memory(101_522, true);
+        check_memory(101_524, false);
+        let of = |info: InstanceTypeInfoBuilder| Hardware::of(&info.build());
+        assert!(!of(gpus("NVIDIA", 8, 8)).is_like(&of(gpus("NVIDIA", 4, 4))));
+        assert!(!of(gpus("NVIDIA", 8, 8)).is_like(&of(gpus("AMD", 8, 8))));
+    }
+
     #[test]
     fn pods_are_limited_by_addresses_and_by_vcpus() {
         #[track_caller]

@@ -273,6 +273,28 @@ fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
     }
 }
 
+#[test]
+fn a_group_of_several_types_is_a_bucket_only_if_they_have_one_size() {
+    let of = |other_types: OtherTypes| {
+        let mixed = NodeGroup { other_types, ..group("mixed", &[], true) };
+        let groups = [group("plain", &[], true), mixed];
+        with_comparison(&[], |comparison| {
+            offers(&groups, index(&[]).nodes(), &[], comparison, &mut Sizes::new()).unwrap()
+        })
+    };
+    let types = |offers: &Offers| -> Vec<Vec<String>> {
+        let groups = offers.groups.iter().flatten();
+        groups.map(|offer| offer.instance_types.iter().cloned().collect()).collect()
+    };
+    let same = of(OtherTypes::SameSize(["m5a.xlarge".to_owned()].into()));
+    assert_eq!(types(&same).concat(), ["m5.xlarge", "m5.xlarge", "m5a.xlarge"]);
+    assert!(!same.problems.iter().any(|problem| problem.contains("left out")), "{same:?}");
+    let others = of(OtherTypes::OtherSizes);
+    assert_eq!(types(&others), [["m5.xlarge"]]);
+    let problem = "group mixed: left out, because its instances are of several sizes, so its placeholders would have no single size";
+    assert!(others.problems.contains(&problem.to_owned()), "{:?}", others.problems);
+}
+
 /// A ready node of m5.xlarge on an instance, with labels and taints as kubectl prints them.
 fn instance(id: &str, labels: &[&str], taints: &[&str]) -> Value {
     let mut node = marked(id, labels, taints);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::{INSTANCE_TYPE_LABEL, spot_labels};
-use crate::observe::{Announcement, Reading, Requirement, SpotFor};
+use crate::observe::{Announcement, Requirement, SpotFor};
 
 const TYPE: &str = "m5.xlarge";
 
@@ -155,6 +155,18 @@ fn nodes_that_placeholders_cannot_use_are_counted() {
     assert_eq!(group, expected);
 }
 
+/// A node whose device plugin found an accelerator unhealthy offers fewer than its capacity.
+#[test]
+fn the_free_room_of_a_degraded_node_is_what_is_allocatable() {
+    let mut degraded = node("n", &json!({}));
+    degraded["status"]["allocatable"]["nvidia.com/gpu"] = json!("7");
+    degraded["status"]["capacity"] = json!({"cpu": "4", "pods": "10", "nvidia.com/gpu": "8"});
+    let mut running = pod("p", "jobs", "n");
+    running["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = json!("2");
+    let rooms = seen(&[degraded], &[running]).cluster.rooms;
+    assert_eq!(rooms.iter().map(|room| room.free.accelerators).collect::<Vec<_>>(), [5]);
+}
+
 /// Checks a pending pod that requests one unit of a resource, with `more` in its spec: whether it
 /// is demand, or else the reason.
 #[track_caller]
@@ -205,27 +217,61 @@ fn a_pod_that_a_group_of_unknown_labels_may_admit_names_the_group() {
     check_undescribed(&json!({"team": "blue"}), "5", "no_bucket_admits");
 }
 
-/// Checks whether a pending pod with `more` in its spec counts as demand. Otherwise it is held back
-/// because it cannot preempt. `volcano` does not preempt, and `preempting` does.
+/// Checks why a pending pod with `more` in its spec is held back, or that it counts as demand. The
+/// scheduler `volcano` does not preempt, and `preempting` does.
 #[track_caller]
-fn check_preemption(more: &Value, counts: bool) {
+fn check_held_back(more: &Value, expected: Option<HeldBack>) {
     let mut pod = pod("a", "jobs", "");
     for (key, value) in more.as_object().unwrap() {
         pod["spec"][key] = value.clone();
     }
     let Seen { cluster, held_back, .. } = seen(&[], &[pod]);
-    assert_eq!(!cluster.pending.is_empty(), counts, "{more}");
-    assert_eq!(held_back.get(&HeldBack::CannotPreempt), (!counts).then_some(&1), "{more}");
+    assert_eq!(cluster.pending.is_empty(), expected.is_some(), "{more}");
+    assert_eq!(held_back, expected.map(|reason| (reason, 1)).into_iter().collect(), "{more}");
 }
 
 #[test]
 fn a_pod_that_cannot_take_a_placeholders_node_is_no_demand() {
-    check_preemption(&json!({}), true);
-    check_preemption(&json!({"preemptionPolicy": "PreemptLowerPriority"}), true);
-    check_preemption(&json!({"preemptionPolicy": "Never"}), false);
-    check_preemption(&json!({"schedulerName": "default-scheduler"}), true);
-    check_preemption(&json!({"schedulerName": "preempting"}), true);
-    check_preemption(&json!({"schedulerName": "volcano"}), false);
+    let polite = Some(HeldBack::CannotPreempt);
+    check_held_back(&json!({}), None);
+    check_held_back(&json!({"preemptionPolicy": "PreemptLowerPriority"}), None);
+    check_held_back(&json!({"preemptionPolicy": "Never"}), polite);
+    check_held_back(&json!({"schedulerName": "default-scheduler"}), None);
+    check_held_back(&json!({"schedulerName": "preempting"}), None);
+    check_held_back(&json!({"schedulerName": "volcano"}), polite);
+    check_held_back(&json!({"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}), polite);
+}
+
+#[test]
+fn a_pod_whose_node_other_pods_or_volumes_decide_is_no_demand() {
+    let tied = Some(HeldBack::OwnConstraints);
+    let (zone, host) = ("topology.kubernetes.io/zone", "kubernetes.io/hostname");
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    let affinity =
+        |kind: &str, key: &str| json!({"affinity": {kind: {required: [{"topologyKey": key}]}}});
+    check_held_back(&affinity("podAffinity", zone), tied);
+    check_held_back(&affinity("podAffinity", host), tied);
+    check_held_back(&affinity("podAntiAffinity", zone), tied);
+    let weighted = json!([{"weight": 1, "podAffinityTerm": {"topologyKey": zone}}]);
+    check_held_back(&json!({"affinity": {"podAffinity": {preferred: weighted}}}), None);
+    // A new node has no pods, so these cannot forbid it.
+    check_held_back(&affinity("podAntiAffinity", host), None);
+    let spread = |key: &str, when: &str| json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when}]});
+    check_held_back(&spread(zone, "DoNotSchedule"), tied);
+    check_held_back(&spread(host, "DoNotSchedule"), None);
+    check_held_back(&spread(zone, "ScheduleAnyway"), None);
+    let volume = |source: &str| json!({"volumes": [{"name": "data", source: {}}]});
+    check_held_back(&volume("persistentVolumeClaim"), tied);
+    check_held_back(&volume("emptyDir"), None);
+    check_held_back(&volume("ephemeral"), None);
+
+    let mut with_claim = pod("a", "jobs", "");
+    with_claim["spec"]["volumes"] = volume("persistentVolumeClaim")["volumes"].clone();
+    let class = PodClass::of(&serde_json::from_value(with_claim).unwrap(), &BTreeSet::new());
+    let workloads =
+        Workloads { priority_max: i32::MAX, volumes_in_any_zone: true, ..Workloads::default() };
+    assert!(workloads.select(&class));
 }
 
 /// A CronJob of one pod that fires every hour, with the last firing of its status.
@@ -244,8 +290,7 @@ fn cron(fired: Option<&str>) -> Value {
 /// Checks how many pods of an hourly CronJob are announced at a time.
 #[track_caller]
 fn check_cron(fired: Option<&str>, now: &str, expected: u64) {
-    let reading = Reading { priorities: &BTreeMap::new() };
-    let announcement = reading.cron_job(&serde_json::from_value(cron(fired)).unwrap());
+    let announcement = Announcement::of_cron_job(&serde_json::from_value(cron(fired)).unwrap());
     let mut index = Index::default();
     let key = Key { namespace: "jobs".into(), name: "hourly".into() };
     index.announce("cronjobs", key, announcement);
@@ -289,8 +334,7 @@ fn a_cron_job_is_announced_within_the_lead_time_of_its_bucket() {
         .iter()
         .map(|bucket| if bucket.capacity_type == CapacityType::Spot { 3_600 } else { 180 })
         .collect();
-    let reading = Reading { priorities: &BTreeMap::new() };
-    let announcement = reading.cron_job(&serde_json::from_value(cron(None)).unwrap());
+    let announcement = Announcement::of_cron_job(&serde_json::from_value(cron(None)).unwrap());
     let mut index = Index::default();
     index.announce(
         "cronjobs",
@@ -322,9 +366,8 @@ fn workload(flavors: &Value) -> Announcement {
             "admission": assigned,
         },
     });
-    let reading = Reading { priorities: &BTreeMap::new() };
     let workload = serde_json::from_value(workload).unwrap();
-    reading.workload(&ObjectMeta::default(), &workload).unwrap()
+    Announcement::of_workload(&ObjectMeta::default(), &workload).unwrap()
 }
 
 /// The flavor `spot` selects spot nodes and tolerates their taint, as Kueue adds both to its pods.
@@ -358,35 +401,42 @@ fn the_assigned_flavor_of_a_workload_decides_its_bucket() {
     assert_eq!(capacity(json!({"cpu": "spot"})), [CapacityType::Spot]);
 }
 
-/// A suspended Job of four pods is a gang if its pods have indexes and the policy selects it.
+/// A Job of four pods with this spec, of the kind that its label gives.
+fn job(name: &str, kind: &str, spec: &Value) -> Option<Announcement> {
+    let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
+    let mut job = json!({
+        "metadata": {"name": name, "namespace": "jobs", "labels": {"kind": kind}},
+        "spec": {
+            "parallelism": 4, "completions": 4, "template": {"spec": {"containers": [container]}},
+        },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        job["spec"][field] = value.clone();
+    }
+    Announcement::of_job(&serde_json::from_value(job).unwrap())
+}
+
+/// Workloads whose Jobs of the kind `mpi` are gangs.
+fn with_gang_jobs() -> Workloads {
+    let mpi = Requirement { key: "kind".into(), operator: "In".into(), values: vec!["mpi".into()] };
+    Workloads {
+        priority_max: i32::MAX,
+        released_jobs: Some(vec![]),
+        gang_jobs: Some(vec![mpi]),
+        ..Workloads::default()
+    }
+}
+
+/// A suspended Job is a gang if its pods have indexes and the policy selects it.
 #[test]
 fn a_job_with_indexes_is_a_gang_where_the_policy_says_so() {
-    let gangs = |mode: &str, label: &str| {
-        let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
-        let job = json!({
-            "metadata": {"name": "mpi", "namespace": "jobs", "labels": {"kind": label}},
-            "spec": {
-                "suspend": true, "completionMode": mode, "parallelism": 4, "completions": 4,
-                "template": {"spec": {"containers": [container]}},
-            },
-        });
-        let reading = Reading { priorities: &BTreeMap::new() };
-        let announcement = reading.job(&serde_json::from_value(job).unwrap());
+    let gangs = |mode: &str, kind: &str| {
         let mut index = Index::default();
-        index.announce("jobs", Key::default(), announcement);
-        let kind = |value: &str| Requirement {
-            key: "kind".into(),
-            operator: "In".into(),
-            values: vec![value.into()],
-        };
-        let workloads = Workloads {
-            priority_max: i32::MAX,
-            released_jobs: Some(vec![]),
-            gang_jobs: Some(vec![kind("mpi")]),
-            ..Workloads::default()
-        };
+        let spec = json!({"suspend": true, "completionMode": mode});
+        index.announce("jobs", Key::default(), job("job", kind, &spec));
         let none = |_: BucketId, _: usize| false;
         let (offers, window) = (offers(), (0, &[][..]));
+        let workloads = with_gang_jobs();
         let seen =
             View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
         (seen.cluster.gangs.len(), seen.cluster.announced.len())
@@ -394,6 +444,61 @@ fn a_job_with_indexes_is_a_gang_where_the_policy_says_so() {
     assert_eq!(gangs("Indexed", "mpi"), (1, 0));
     assert_eq!(gangs("NonIndexed", "mpi"), (0, 1));
     assert_eq!(gangs("Indexed", "other"), (0, 1));
+}
+
+/// A Job is recorded as a gang once, whether or not it was suspended first. Its pods are present
+/// demand as soon as it runs.
+#[test]
+fn a_gang_of_a_job_is_counted_once() {
+    let (mut index, mut view) = (Index::default(), View::default());
+    let (offers, workloads) = (offers(), with_gang_jobs());
+    let mut turn = |index: &Index| {
+        let none = |_: BucketId, _: usize| false;
+        let seen = view.gather(index, &offers, &workloads, &Places::new(), &none, (0, &[]));
+        let pods = |gangs: &[Gang]| {
+            gangs.iter().flat_map(|gang| &gang.requests).map(|pods| pods.count).sum::<u64>()
+        };
+        assert_eq!(seen.held_back, BTreeMap::new());
+        assert_eq!(seen.cluster.announced, []);
+        (pods(&seen.announced_first), pods(&seen.cluster.gangs))
+    };
+    let announce = |index: &mut Index, name: &str, kind: &str, suspend: bool| {
+        let key = Key { namespace: "jobs".into(), name: name.into() };
+        let spec = json!({"suspend": suspend, "completionMode": "Indexed"});
+        index.announce("jobs", key, job(name, kind, &spec));
+    };
+    announce(&mut index, "before", "mpi", false);
+    assert_eq!(turn(&index), (0, 0));
+    announce(&mut index, "direct", "mpi", false);
+    announce(&mut index, "single", "other", false);
+    assert_eq!(turn(&index), (4, 0));
+    assert_eq!(turn(&index), (0, 0));
+    announce(&mut index, "suspended", "mpi", true);
+    assert_eq!(turn(&index), (4, 4));
+    announce(&mut index, "suspended", "mpi", false);
+    assert_eq!(turn(&index), (0, 0));
+}
+
+/// The PriorityClass may be listed after the Job that names it.
+#[test]
+fn an_announced_pod_has_the_priority_of_its_class() {
+    let mut index = Index::default();
+    let template = json!({"spec": {"priorityClassName": "high"}});
+    let spec = json!({"suspend": true, "template": template});
+    index.announce("jobs", Key::default(), job("job", "any", &spec));
+    let of = |index: &Index| {
+        let (_, announcement) = index.announcements().next().unwrap();
+        let (class, _) = index.announced_pods(announcement).next().unwrap();
+        (class.priority, class.may_preempt)
+    };
+    assert_eq!(of(&index), (0, true));
+    let version = index.version;
+    let class = json!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
+    let class = serde_json::from_value(class).unwrap();
+    let key = Key { namespace: String::new(), name: "high".into() };
+    index.priorities().insert(key, crate::observe::Priority::of(&class));
+    assert_eq!(of(&index), (7, false));
+    assert_ne!(index.version, version);
 }
 
 /// The taint of the spot group in [`spot_offers`].

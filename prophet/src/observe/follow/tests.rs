@@ -89,7 +89,7 @@ fn watch(url: &str, config: watcher::Config) -> Arc<Shared> {
     shared.world().wait_for([NAME.to_owned()]);
     let apply = kept(
         None,
-        |world| &mut world.priorities,
+        |world| world.index.priorities(),
         |class: PriorityClass| Some(Priority::of(&class)),
     );
     tokio::spawn(follow(NAME.to_owned(), Api::all(client), config, Arc::clone(&shared), apply));

@@ -62,6 +62,36 @@ async fn a_day_with_a_malformed_line_stays_json_and_the_other_days_are_compacted
     assert_eq!(replayed(&journal).await.0, three_days());
 }
 
+/// Checks the replay of three days whose first one has this Parquet file.
+async fn check_damaged(damage: impl FnOnce(Vec<u8>) -> Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = journal(&folder).await;
+    append_all(&mut journal, &three_days()).await;
+    journal.compact(day(2)).await.unwrap();
+    let parquet = file(&folder, 0).with_file_name("ticks.parquet");
+    let damaged = damage(fs::read(&parquet).unwrap());
+    fs::write(&parquet, damaged).unwrap();
+    let (lines, report) = replayed(&journal).await;
+    assert_eq!(lines, three_days()[3..]);
+    assert_eq!((report.lines, report.faults_total), (6, 1));
+    let message = report.faults[0].to_string();
+    let name = parquet.canonicalize().unwrap().display().to_string();
+    assert!(message.starts_with(&format!("{name}: damaged: ")), "{message}");
+}
+
+#[tokio::test]
+async fn a_damaged_parquet_file_is_one_fault_and_the_other_days_are_read() {
+    check_damaged(|_| Vec::new()).await;
+    check_damaged(|_| b"not Parquet".to_vec()).await;
+    check_damaged(|bytes| bytes[..bytes.len() / 2].to_vec()).await;
+    check_damaged(|mut bytes| {
+        let middle = bytes.len() / 4;
+        bytes[4..middle].fill(0xff);
+        bytes
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_replay_continues_if_its_day_is_compacted_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
