@@ -262,8 +262,10 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
     world.wait_for_status("batch", "the read of the history", reading).await;
     assert_eq!(world.launched_after_scans(3).await, launched, "{}", world.details());
     world.wait_for_groups(&[("small", 2)]).await;
-    // The pipe ends when its writer closes it.
-    drop(fs::File::options().write(true).open(&last).unwrap());
+    // The read ends when the only writer closes the pipe, and the next one finds no pipe.
+    let writer = fs::File::options().write(true).open(&last).unwrap();
+    fs::remove_file(&last).unwrap();
+    drop(writer);
     world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
     // The controller ends in spite of the read.
     world.prophet.take().unwrap().stop().await.unwrap();
