@@ -16,6 +16,9 @@ DENY := $(TOOLS)/bin/cargo-deny
 # The version is part of the name, so that a new version is built.
 MDBOOK := $(TOOLS)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
+# The accessibility rules of the browser tests.
+AXE := $(TARGET)/axe-core
+
 # The folder of the cluster parts that the tests run, as seen from tests/control-plane. The tests
 # find the parts in the target folder, because their own binaries are there.
 CONTROL_PLANE := $(if $(filter /%,$(TARGET)),,../../)$(TARGET)/control-plane
@@ -127,7 +130,7 @@ reproducible: ## build the binary in two folders, and compare the two (hours on 
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)"
 
-tools: $(DENY) $(MDBOOK)
+tools: $(DENY) $(MDBOOK) $(AXE)
 
 models-python: $(MODELS_PYTHON)
 
@@ -141,6 +144,11 @@ $(DENY):
 	@if command -v cargo-deny >/dev/null && [[ "$$(cargo-deny --version)" == "cargo-deny $(CARGO_DENY_VERSION)" ]]; then \
 	mkdir -p $(@D) && ln -sf "$$(command -v cargo-deny)" $@; \
 	else cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --root $(TOOLS); fi
+
+# Without npm, the folder is not created.
+$(AXE): tests/axe
+	@mkdir -p $(@D)
+	tests/axe $@
 
 # Without optimisation, this build takes a minute of CPU time, and the book less than a second.
 $(MDBOOK):
