@@ -40,6 +40,9 @@ REPLAYS ?= 10
 # The length of `make soak`.
 MINUTES ?= 10
 
+# The seconds between two bursts of jobs in `make demo-cluster`.
+PAUSE ?= 120
+
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
@@ -54,7 +57,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -106,6 +109,10 @@ bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of th
 soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
+
+demo-cluster: control-plane ## run bursts of jobs, PAUSE=120 seconds apart, on a real control plane with Prophet, until Ctrl-C
+	cargo build --workspace --all-features --locked
+	@exec $(TARGET)/debug/demo-cluster $(PAUSE)
 
 train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
 	cargo build --release --locked
