@@ -16,6 +16,9 @@ DENY := $(TOOLS)/bin/cargo-deny
 # The version is part of the name, so that a new version is built.
 MDBOOK := $(TOOLS)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
+# The accessibility rules of the browser tests.
+AXE := $(TARGET)/axe-core
+
 # The folder of the cluster parts that the tests run, as seen from tests/control-plane. The tests
 # find the parts in the target folder, because their own binaries are there.
 CONTROL_PLANE := $(if $(filter /%,$(TARGET)),,../../)$(TARGET)/control-plane
@@ -37,6 +40,9 @@ REPLAYS ?= 10
 # The length of `make soak`.
 MINUTES ?= 10
 
+# The seconds between two bursts of jobs in `make demo-cluster`.
+PAUSE ?= 120
+
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
@@ -51,7 +57,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -104,6 +110,10 @@ soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
 
+demo-cluster: control-plane ## run bursts of jobs, PAUSE=120 seconds apart, on a real control plane with Prophet, until Ctrl-C
+	cargo build --workspace --all-features --locked
+	@exec $(TARGET)/debug/demo-cluster $(PAUSE)
+
 train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
 	cargo build --release --locked
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_VENV)/bin/python $(SEEDS)
@@ -127,7 +137,7 @@ reproducible: ## build the binary in two folders, and compare the two (hours on 
 control-plane: ## build the cluster parts that the tests run, or take them from KUBEBUILDER_ASSETS=dir
 	@$(MAKE) --no-print-directory -C tests/control-plane CONTROL_PLANE="$(CONTROL_PLANE)"
 
-tools: $(DENY) $(MDBOOK)
+tools: $(DENY) $(MDBOOK) $(AXE)
 
 models-python: $(MODELS_PYTHON)
 
@@ -141,6 +151,11 @@ $(DENY):
 	@if command -v cargo-deny >/dev/null && [[ "$$(cargo-deny --version)" == "cargo-deny $(CARGO_DENY_VERSION)" ]]; then \
 	mkdir -p $(@D) && ln -sf "$$(command -v cargo-deny)" $@; \
 	else cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --root $(TOOLS); fi
+
+# Without npm, the folder is not created.
+$(AXE): tests/axe
+	@mkdir -p $(@D)
+	tests/axe $@
 
 # Without optimisation, this build takes a minute of CPU time, and the book less than a second.
 $(MDBOOK):

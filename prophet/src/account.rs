@@ -1,11 +1,11 @@
-//! What a policy's placeholders achieved and cost since a date: the launches that they hid, and the
-//! time for which they held nodes.
+//! What a policy's placeholders achieved and cost since a date: the launches that they hid from
+//! pods, and the time for which they held nodes. A launch that no pod used saved nothing.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::record::store::{EndedLaunch, LaunchEnd, Line};
+use crate::record::store::{EndedLaunch, LaunchEnd, Line, UsedLaunch};
 
 /// The account of a policy. It begins with the first line of the history that is recalled, or with
 /// the start of the controller.
@@ -13,14 +13,18 @@ use crate::record::store::{EndedLaunch, LaunchEnd, Line};
 pub struct Account {
     /// The time from which on launches and placeholders count.
     pub since: Option<DateTime<Utc>>,
-    /// The launches of placeholders whose nodes became ready.
+    /// The launches for placeholders whose nodes became ready.
+    pub launched: u64,
+    /// Of these, those to whose nodes a batch pod came.
+    pub used: u64,
+    /// Of these, those that no pod waited for.
     pub hidden: u64,
     /// The launches that a pod waited for.
     pub waited_for: u64,
     /// The launches that failed.
     pub failed: u64,
-    /// The sum of the launch latencies of the hidden launches, in seconds.
-    pub hidden_seconds: i64,
+    /// The waiting that the used launches saved, in seconds.
+    pub saved_seconds: i64,
     /// By bucket, the time for which placeholders held nodes, in node-seconds.
     pub held_seconds: BTreeMap<String, f64>,
     /// The time until which placeholders are counted.
@@ -35,16 +39,17 @@ impl Account {
     /// Adds a line of the history.
     pub fn recall(&mut self, line: &Line) {
         let ready = line.buckets.iter().map(|(name, bucket)| (name.as_str(), bucket.ready));
-        self.add(line.time, ready, &line.launches);
+        self.add(line.time, ready, &line.launches, &line.used);
     }
 
     /// Adds a moment: the placeholders on nodes by bucket, which count since the moment before, and
-    /// the launches that ended since then.
+    /// the launches that ended and that were used since then.
     pub fn add<'a>(
         &mut self,
         time: DateTime<Utc>,
         ready: impl Iterator<Item = (&'a str, u64)>,
         launches: &[EndedLaunch],
+        used: &[UsedLaunch],
     ) {
         self.since.get_or_insert(time);
         let passed = self.until.map_or(TimeDelta::zero(), |until| time - until);
@@ -56,13 +61,17 @@ impl Account {
         self.until = self.until.max(Some(time));
         for launch in launches {
             match launch.end {
-                LaunchEnd::Ready(ready) => {
-                    self.hidden += 1;
-                    self.hidden_seconds += (ready - launch.requested).num_seconds().max(0);
-                }
+                LaunchEnd::Ready(_) => self.launched += 1,
                 LaunchEnd::WaitedFor(_) => self.waited_for += 1,
                 LaunchEnd::Failed(_) => self.failed += 1,
             }
+        }
+        for UsedLaunch { requested, ready, submitted, .. } in used {
+            self.used += 1;
+            let waited = submitted < ready;
+            *(if waited { &mut self.waited_for } else { &mut self.hidden }) += 1;
+            // Alone, the pod would have waited for the whole launch from its submission on.
+            self.saved_seconds += (*submitted.min(ready) - *requested).num_seconds().max(0);
         }
     }
 }
@@ -84,19 +93,31 @@ mod tests {
             rest: Map::new(),
         };
         let mut account = Account::default();
-        let ready = launch(LaunchEnd::Ready(at(90)));
-        account.add(at(100), [("small", 9)].into_iter(), &[ready]);
-        account.add(at(160), [("small", 2), ("large", 0)].into_iter(), &[]);
+        let used = |submitted: i64| UsedLaunch {
+            bucket: "small".into(),
+            group: "g".into(),
+            requested: at(0),
+            ready: at(90),
+            submitted: at(submitted),
+            rest: Map::new(),
+        };
+        let ready = [90, 90, 90].map(|end| launch(LaunchEnd::Ready(at(end))));
+        account.add(at(100), [("small", 9)].into_iter(), &ready, &[]);
+        // A pod comes to a ready node, and another one to a node that it waited a minute for.
+        let used = [used(150), used(30)];
+        account.add(at(160), [("small", 2), ("large", 0)].into_iter(), &[], &used);
         // The clock goes back by a minute, and then there is a gap of an hour.
-        account.add(at(100), [("small", 2)].into_iter(), &[]);
+        account.add(at(100), [("small", 2)].into_iter(), &[], &[]);
         let failed = [LaunchEnd::Failed(at(0)), LaunchEnd::WaitedFor(at(0))].map(launch);
-        account.add(at(3_760), [("small", 5)].into_iter(), &failed);
+        account.add(at(3_760), [("small", 5)].into_iter(), &failed, &[]);
         let expected = Account {
             since: Some(at(100)),
+            launched: 3,
+            used: 2,
             hidden: 1,
-            waited_for: 1,
+            waited_for: 2,
             failed: 1,
-            hidden_seconds: 90,
+            saved_seconds: 90 + 30,
             held_seconds: BTreeMap::from([("small".into(), 120.0)]),
             until: Some(at(3_760)),
         };

@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::catalog::{Offers, Sizes};
 use crate::control::{Observed, Turn};
 use crate::observe::{Device, HeldBack};
-use crate::record::store::{EndedLaunch, LaunchEnd};
+use crate::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,8 @@ pub struct Outcome {
     pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
+    /// The nodes launched for placeholders to which the first batch pod came since the last turn.
+    pub used: Vec<UsedLaunch>,
     /// The lead time of the forecast in seconds, by bucket.
     pub lead_seconds: Vec<i64>,
     /// The assumed launch latency in seconds, by bucket and then by group.

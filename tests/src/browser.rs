@@ -102,12 +102,13 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({"features": [feature]})).map(drop)
     }
 
-    /// Evaluates an expression in the page.
+    /// Evaluates an expression in the page. The result of a promise is awaited.
     ///
     /// # Errors
     /// The browser does not respond, or the expression throws.
     pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
-        let parameters = json!({"expression": expression, "returnByValue": true});
+        let parameters =
+            json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", &parameters)?;
         ensure!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
         Ok(result["result"]["value"].clone())

@@ -10,6 +10,7 @@ pub mod apply;
 pub mod audit;
 pub mod autoscaler;
 pub mod aws_proxy;
+pub mod axe;
 mod background;
 pub mod browser;
 pub mod built;
@@ -35,7 +36,6 @@ mod quantity;
 pub mod stepped_clock;
 pub mod wait;
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A command that runs the `prophet` binary of this test's target folder with `arguments`.
@@ -43,8 +43,10 @@ use std::process::{Command, Output};
 /// # Panics
 /// The binary does not exist. `cargo build` creates it.
 pub fn prophet(arguments: &[&str]) -> Command {
-    let test = std::env::current_exe().expect("the path of this test is available");
-    let folder: PathBuf = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps").into();
+    let program = std::env::current_exe().expect("the path of this program is available");
+    // Tests are in target/PROFILE/deps, and programs in target/PROFILE.
+    let mut folders = program.ancestors().skip(1);
+    let folder = folders.find(|folder| !folder.ends_with("deps")).expect("a folder of a profile");
     let binary = folder.join("prophet");
     assert!(binary.exists(), "{} is missing: run cargo build first", binary.display());
     let mut command = Command::new(binary);

@@ -1,9 +1,10 @@
 //! Loopback ports, each reserved by one test at a time.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 
 use anyhow::{Context, Result, bail};
 
@@ -12,31 +13,28 @@ const FIRST: u16 = 20_000;
 /// The number of ports, so that the last one is 31999.
 const COUNT: u16 = 12_000;
 
-/// A port on 127.0.0.1. A lock on a file keeps other tests from using it, those of other processes
-/// too.
+/// A port on 127.0.0.1. A socket of the same number keeps other tests from using it, those of other
+/// processes too. The socket has an abstract name, so it is no file, and it ends with the process.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    _lock: File,
+    _reservation: UnixListener,
 }
 
 impl Port {
     /// Reserves a port that is free now.
     ///
     /// # Errors
-    /// The folder of the locks cannot be created, or all ports are in use.
+    /// All ports are in use.
     pub fn free() -> Result<Self> {
-        let folder = std::env::temp_dir().join("prophet-test-ports");
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("failed to create {}", folder.display()))?;
         let start = RandomState::new().hash_one("port") % u64::from(COUNT);
         let start = u16::try_from(start).context("a port is a small number")?;
         for step in 0..COUNT {
             let number = FIRST + (start + step) % COUNT;
-            // A lock file of another user cannot be opened, so its port counts as in use.
-            let Ok(lock) = File::create(folder.join(number.to_string())) else { continue };
-            if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self { number, _lock: lock });
+            let name = SocketAddr::from_abstract_name(format!("prophet-test-port-{number}"))?;
+            let Ok(reservation) = UnixListener::bind_addr(&name) else { continue };
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+                return Ok(Self { number, _reservation: reservation });
             }
         }
         bail!("no free port between {FIRST} and {}", FIRST + COUNT)

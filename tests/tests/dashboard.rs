@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tests::axe::Rules;
 use tests::browser::{Browser, installed};
 use tests::ports::Port;
 use tests::{prophet, run, wait};
@@ -112,6 +113,13 @@ async fn the_page_draws_moves_and_survives_a_restart_without_console_errors() {
     let light = browser.evaluate(paper).unwrap();
     browser.screen(1280, "dark").unwrap();
     until(&mut browser, &format!("{paper} !== {light}")).await;
+    if let Some(rules) = Rules::downloaded() {
+        for (width, scheme) in [(1280, "dark"), (1280, "light"), (390, "light")] {
+            browser.screen(width, scheme).unwrap();
+            let violations = rules.violations(&mut browser).unwrap();
+            assert!(violations.is_empty(), "{width} pixels, {scheme}:\n{}", violations.join("\n"));
+        }
+    }
     assert_eq!(browser.errors, []);
 
     drop(demo);

@@ -45,6 +45,7 @@ fn line(hours: i64) -> Line {
         policy: POLICY.into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket(1)), ("m5.xlarge".into(), bucket(2))]),
         launches: if demand == 12 { vec![launch] } else { vec![] },
+        used: vec![],
         finished: if demand % 6 == 0 { vec![finished(hours)] } else { vec![] },
         offered: (demand == 0).then(offered),
         rest: Map::new(),

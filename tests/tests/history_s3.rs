@@ -26,6 +26,7 @@ fn line(minutes: i64, demand: u64) -> Line {
         policy: POLICY.into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![],
+        used: vec![],
         finished: vec![],
         offered: None,
         rest: Map::new(),

@@ -68,7 +68,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         keep_ticks: false,
     };
     eprintln!("learning from the jobs before the demo; Ctrl-C ends it and prints the comparison");
-    let logs = progress::of_warm_up(|warmed| demo::run(input, &dashboard, &pace, warmed));
+    let logs =
+        progress::of_warm_up(&POLICIES, |warmed| demo::run(input, &dashboard, &pace, warmed));
     let comparison = Comparison::of_logs(&logs, &settings, &catalog);
     output::print(&write_table(&comparison, &settings, &trace, &catalog, false))
 }

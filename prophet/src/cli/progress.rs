@@ -70,21 +70,38 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
     result
 }
 
-/// Does work that begins with the warm-up of policies, while a line shows the share of it that is
-/// done. The line goes when the slowest policy is warm.
-pub(super) fn of_warm_up<T>(work: impl FnOnce(&(dyn Fn(NamedPolicy, f64) + Sync)) -> T) -> T {
+/// Does work that begins with the warm-up of these policies, while a line shows the share of it
+/// that is done. The line goes when the slowest policy is warm.
+pub(super) fn of_warm_up<T>(
+    policies: &[NamedPolicy],
+    work: impl FnOnce(&(dyn Fn(NamedPolicy, f64) + Sync)) -> T,
+) -> T {
     let bar = show("{bar:12} {percent:>3} %  {elapsed_precise}  {wide_msg}", "learning");
-    bar.set_length(1_000);
-    let shares: Mutex<BTreeMap<String, f64>> = Mutex::default();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares >= 0")]
+    let whole = |share: f64| (PER_RUN * share) as u64;
+    bar.set_length(whole(1.0));
+    let warm_up = Mutex::new(WarmUp::of(policies));
     let result = work(&|policy, share| {
-        let mut shares = locked(&shares);
-        shares.insert(policy.to_string(), share);
-        let least = shares.values().copied().fold(1.0, f64::min);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares >= 0")]
-        bar.set_position((1_000.0 * least) as u64);
+        let least = locked(&warm_up).advance(policy, share);
+        if least < 1.0 { bar.set_position(whole(least)) } else { clear() }
     });
     clear();
     result
+}
+
+/// The share of the warm-up that is done, by policy.
+struct WarmUp(BTreeMap<String, f64>);
+
+impl WarmUp {
+    fn of(policies: &[NamedPolicy]) -> Self {
+        Self(policies.iter().map(|policy| (policy.to_string(), 0.0)).collect())
+    }
+
+    /// Sets the share of a policy, and returns that of the slowest one.
+    fn advance(&mut self, policy: NamedPolicy, share: f64) -> f64 {
+        self.0.insert(policy.to_string(), share);
+        self.0.values().copied().fold(1.0, f64::min)
+    }
 }
 
 /// The state of the runs of a command. Times are since its start.
@@ -165,7 +182,18 @@ impl Runs {
 mod tests {
     use std::time::Duration;
 
-    use super::Runs;
+    use super::{Runs, WarmUp};
+    use crate::simulate::NamedPolicy;
+
+    #[test]
+    fn a_warm_up_is_over_when_the_slowest_policy_is_warm() {
+        let (fast, slow) = (NamedPolicy::Reactive, NamedPolicy::DEFAULT);
+        let mut warm_up = WarmUp::of(&[fast, slow]);
+        let steps = [(fast, 0.5, 0.0), (fast, 1.0, 0.0), (slow, 0.25, 0.25), (slow, 1.0, 1.0)];
+        for (policy, share, least) in steps {
+            assert_eq!(warm_up.advance(policy, share).to_bits(), f64::to_bits(least));
+        }
+    }
 
     #[test]
     fn each_run_counts_by_its_share_and_its_own_rate() {

@@ -24,7 +24,7 @@ use crate::forecast::ForecasterConfig;
 use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
 use crate::record::store::{
-    BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place,
+    BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
 };
 
 /// The history of one policy, and what is not in it yet.
@@ -42,8 +42,10 @@ pub(super) struct PolicyHistory {
     retry: Retry,
     /// The damaged files of the history, which the last replay skipped.
     damaged: Vec<String>,
-    /// Launches that are not in the history yet.
+    /// Launches that ended and are not in the history yet.
     launches: Vec<EndedLaunch>,
+    /// Launches that were used and are not in the history yet.
+    used: Vec<UsedLaunch>,
     /// Pods that ended and are not in the history yet.
     pub(super) finished: Finished,
     /// Lines that could not be written yet.
@@ -71,7 +73,7 @@ impl PolicyHistory {
         key: &Key,
         config: &Config,
         shared: &Arc<Shared>,
-        dashboard: &Arc<Dashboard>,
+        (dashboard, tick_seconds): (&Arc<Dashboard>, i64),
         now: DateTime<Utc>,
     ) {
         if self.parts.is_some() || self.first.is_some() || !self.is_due(now) {
@@ -84,7 +86,7 @@ impl PolicyHistory {
         let (name, shown) = (history_name(key), key.to_string());
         let dashboard = Arc::clone(dashboard);
         self.first = Some(Reading::start(shared, async move |cancelled| {
-            first(place, &name, &shown, &dashboard, now, &cancelled).await
+            first(place, &name, (&dashboard, &shown, tick_seconds), now, &cancelled).await
         }));
     }
 
@@ -181,14 +183,16 @@ impl PolicyHistory {
         Ok(Some(control))
     }
 
-    /// Adds launches that ended to the next line.
-    pub(super) fn ended(&mut self, launches: &[EndedLaunch]) {
+    /// Adds launches that ended, and those that were used, to the next line.
+    pub(super) fn ended(&mut self, launches: &[EndedLaunch], used: &[UsedLaunch]) {
         self.launches.extend_from_slice(launches);
+        self.used.extend_from_slice(used);
     }
 
     /// Forgets what the next line would have of launches and pods that ended.
     pub(super) fn forget(&mut self) {
         self.launches.clear();
+        self.used.clear();
         self.finished.clear();
     }
 
@@ -226,6 +230,7 @@ impl PolicyHistory {
         let (Some(control), Some(turn)) = (control, &outcome.turn) else { return Ok(()) };
         let Some(tick) = &turn.tick else { return Ok(()) };
         let launches = std::mem::take(&mut self.launches);
+        let used = std::mem::take(&mut self.used);
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let Some(offers) = &outcome.offers else { return Ok(()) };
         let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
@@ -236,6 +241,7 @@ impl PolicyHistory {
         let catalog = &offers.catalog;
         let mut line =
             Line::new(&history_name(key), tick, &extras, launches, catalog, control.shapes());
+        line.used = used;
         line.finished = self.finished.take();
         line.offered = self.finished.offered(tick.time, catalog, outcome.objective);
         if let Some(rebuild) = &mut self.rebuild {
@@ -258,8 +264,7 @@ struct First {
 async fn first(
     place: Place,
     name: &str,
-    shown: &str,
-    dashboard: &Dashboard,
+    (dashboard, shown, tick_seconds): (&Dashboard, &str, i64),
     now: DateTime<Utc>,
     cancelled: &AtomicBool,
 ) -> anyhow::Result<First> {
@@ -270,7 +275,7 @@ async fn first(
     while let Some(line) = replay.next().await? {
         anyhow::ensure!(!cancelled.load(Ordering::Relaxed), "no longer needed");
         account.recall(&line);
-        dashboard.recall(shown, line.time.timestamp(), &counts(&line));
+        dashboard.recall(shown, line.time.timestamp(), tick_seconds, &counts(&line));
         parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
         launches.extend(line.launches);
     }

@@ -4,6 +4,8 @@
 //! the placeholder is on a node that did not exist before, or fails when no node comes in time.
 //! Every other launch is detected by its node: a pod on it was created before the node was ready,
 //! so the pod waited for the node.
+//!
+//! The node of a placeholder is used once a batch pod comes to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +16,10 @@ use serde_json::Map;
 use super::gather::{Places, by_type, place};
 use crate::catalog::Offers;
 use crate::observe::Key;
-use crate::observe::OnNode;
 use crate::observe::Workloads;
 use crate::observe::{Index, PlaceholderPod};
-use crate::record::store::{EndedLaunch, LaunchEnd};
+use crate::observe::{NodeSlot, OnNode};
+use crate::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +28,21 @@ pub struct Launching {
     /// Nodes whose launch has been reported because of a pod, or on which a placeholder was
     /// observed.
     nodes: BTreeSet<Arc<str>>,
+    /// The nodes that were launched for placeholders, and whether a batch pod came to each. A new
+    /// process knows those on which the placeholder still is.
+    launched: BTreeMap<String, Launched>,
     /// The time of the first call. Launches that ended before were reported by an earlier process.
     since: Option<DateTime<Utc>>,
+}
+
+/// A node that was launched for a placeholder.
+#[derive(Clone, Debug)]
+struct Launched {
+    bucket: String,
+    group: String,
+    requested: DateTime<Utc>,
+    ready: DateTime<Utc>,
+    is_used: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +89,40 @@ impl Launching {
         launches
     }
 
+    /// Returns the nodes of placeholders to which the first batch pod came since the last call.
+    pub fn used(
+        &mut self,
+        index: &Index,
+        places: &Places,
+        (offers, workloads): (&Offers, &Workloads),
+        now: DateTime<Utc>,
+    ) -> Vec<UsedLaunch> {
+        for (key, pod) in index.placeholders() {
+            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            if let (Some(&at), Some(requested), Some(node)) =
+                (places.get(&set), pod.lifted_at, &pod.node)
+                && is_launched(index, node, requested)
+            {
+                let (bucket, group) = names(offers, at);
+                let ready = pod.scheduled_at.unwrap_or(now).max(requested);
+                let launched = Launched { bucket, group, requested, ready, is_used: false };
+                self.launched.entry(node.clone()).or_insert(launched);
+            }
+        }
+        let slot = |node: &str| index.nodes().by_name(node).filter(|slot| slot.facts.is_some());
+        self.launched.retain(|node, _| slot(node).is_some());
+        let mut used = Vec::new();
+        for (node, launched) in self.launched.iter_mut().filter(|(_, launched)| !launched.is_used) {
+            let Some(submitted) = slot(node).and_then(|slot| oldest(index, slot, workloads)) else {
+                continue;
+            };
+            launched.is_used = true;
+            let Launched { bucket, group, requested, ready, .. } = launched.clone();
+            used.push(UsedLaunch { bucket, group, requested, ready, submitted, rest: Map::new() });
+        }
+        used
+    }
+
     /// Returns the launches of nodes that were created since the first call and that run a batch
     /// pod that was created before the node was ready.
     fn waited_for(
@@ -84,16 +133,13 @@ impl Launching {
         scale_ups: &BTreeMap<String, DateTime<Utc>>,
         since: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
-        let is_batch = |pods: &&OnNode| {
-            index.classes().get(pods.class).is_some_and(|class| workloads.select(class))
-        };
         let (mut launches, mut reported) = (Vec::new(), BTreeSet::new());
         for (_, slot, facts) in index.nodes().iter() {
             let Some(created) = facts.created.filter(|created| *created >= since) else { continue };
             let ready = facts.ready_since.unwrap_or(created);
             let is_known = slot.placeholders > 0 || self.nodes.contains(&slot.name);
-            let oldest = || slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min();
-            let waited = if is_known { None } else { oldest().filter(|oldest| *oldest <= ready) };
+            let oldest = || oldest(index, slot, workloads).filter(|oldest| *oldest <= ready);
+            let waited = if is_known { None } else { oldest() };
             if let Some(oldest) = waited
                 && let Some(at) = place(facts, offers, &by_type(offers))
             {
@@ -113,14 +159,33 @@ impl Launching {
     }
 }
 
+/// The creation time of the oldest batch pod on a node.
+fn oldest(index: &Index, slot: &NodeSlot, workloads: &Workloads) -> Option<DateTime<Utc>> {
+    let is_batch = |pods: &&OnNode| {
+        index.classes().get(pods.class).is_some_and(|class| workloads.select(class))
+    };
+    slot.pods.iter().filter(is_batch).filter_map(|pods| pods.oldest).min()
+}
+
+/// Whether a node was created for the placeholder that was requested at this time.
+fn is_launched(index: &Index, node: &str, requested: DateTime<Utc>) -> bool {
+    let made = index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created);
+    made.is_some_and(|made| made + SLACK >= requested)
+}
+
+/// The names of a bucket and of its group.
+fn names(offers: &Offers, (bucket, group): (usize, usize)) -> (String, String) {
+    let bucket = &offers.catalog.buckets()[bucket];
+    (bucket.name.clone(), bucket.groups[group].name.clone())
+}
+
 fn launch(
     offers: &Offers,
-    (bucket, group): (usize, usize),
+    at: (usize, usize),
     requested: DateTime<Utc>,
     end: LaunchEnd,
 ) -> EndedLaunch {
-    let bucket = &offers.catalog.buckets()[bucket];
-    let (bucket, group) = (bucket.name.clone(), bucket.groups[group].name.clone());
+    let (bucket, group) = names(offers, at);
     EndedLaunch { bucket, group, requested, end, rest: Map::new() }
 }
 
@@ -137,8 +202,7 @@ fn end(
     match (&pod.node, reported) {
         (_, Some(Reported::Ended)) => (None, reported),
         (Some(node), _) => {
-            let made = index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created);
-            let launched = made.is_some_and(|made| made + SLACK >= requested);
+            let launched = is_launched(index, node, requested);
             let ready = pod.scheduled_at.unwrap_or(now).max(requested);
             (launched.then_some(LaunchEnd::Ready(ready)), Some(Reported::Ended))
         }
@@ -187,6 +251,20 @@ mod tests {
 
     fn conditions(type_: &str, since: i64) -> Value {
         json!([{"type": type_, "status": "True", "lastTransitionTime": at(since)}])
+    }
+
+    fn workloads() -> Workloads {
+        Workloads {
+            namespaces: vec!["jobs".into()],
+            priority_min: i32::MIN,
+            priority_max: i32::MAX,
+            ..Workloads::default()
+        }
+    }
+
+    fn places() -> Places {
+        let set = Key { namespace: "prophet".into(), name: "set".into() };
+        Places::from([(set, (0, 0))])
     }
 
     struct World {
@@ -241,15 +319,16 @@ mod tests {
             self.launches(now).into_iter().map(|launch| launch.end).collect()
         }
 
+        /// The times of the used launches: requested, ready, and submitted.
+        fn used(&mut self, now: i64) -> Vec<(DateTime<Utc>, DateTime<Utc>, DateTime<Utc>)> {
+            let (workloads, places) = (workloads(), places());
+            let used = self.launching.used(&self.index, &places, (&offers(), &workloads), at(now));
+            let times = |used: UsedLaunch| (used.requested, used.ready, used.submitted);
+            used.into_iter().map(times).collect()
+        }
+
         fn launches(&mut self, now: i64) -> Vec<EndedLaunch> {
-            let set = Key { namespace: "prophet".into(), name: "set".into() };
-            let workloads = Workloads {
-                namespaces: vec!["jobs".into()],
-                priority_min: i32::MIN,
-                priority_max: i32::MAX,
-                ..Workloads::default()
-            };
-            let places = Places::from([(set, (0, 0))]);
+            let (workloads, places) = (workloads(), places());
             let give_up = TimeDelta::minutes(15);
             self.launching.ended(
                 &self.index,
@@ -321,6 +400,32 @@ mod tests {
         // A new process observes the same cluster.
         world.launching = Launching::default();
         assert_eq!(world.observe(300), []);
+    }
+
+    #[test]
+    fn the_node_of_a_placeholder_is_used_once_when_a_batch_pod_comes() {
+        let mut world = World::new();
+        world.node(150, 180);
+        world.placeholder(120, 181);
+        assert_eq!(world.used(190), []);
+        world.pod("web", 195);
+        assert_eq!(world.used(200), []);
+        // A new process knows the node by its placeholder.
+        world.launching = Launching::default();
+        assert_eq!(world.used(250), []);
+        world.pod("jobs", 300);
+        assert_eq!(world.used(310), [(at(120), at(181), at(300))]);
+        world.pod("jobs", 301);
+        assert_eq!(world.used(320), []);
+    }
+
+    #[test]
+    fn a_node_that_was_there_before_its_placeholder_is_not_used() {
+        let mut world = World::new();
+        world.node(105, 110);
+        world.placeholder(120, 121);
+        world.pod("jobs", 300);
+        assert_eq!(world.used(310), []);
     }
 
     #[test]

@@ -269,7 +269,8 @@ impl Operator {
         for (key, policy) in &policies {
             let run = self.runs.entry(key.clone()).or_default();
             run.recall_nodes(policy);
-            run.begin_recall(key, &self.config, &self.shared, &dashboard, now);
+            let shown = (&dashboard, policy.spec.tick_seconds());
+            run.begin_recall(key, &self.config, &self.shared, shown, now);
         }
         for run in self.runs.values_mut() {
             run.recall(FIRST_READ.max(self.patience), now).await;
@@ -324,7 +325,8 @@ impl Operator {
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);
             }
-            self.explain.show(&key, &outcome, now);
+            let shown = (policy.spec.mode, policy.spec.tick_seconds());
+            self.explain.show(&key, shown, &outcome, now);
             if writes && self.leadership.leads() {
                 let reported = self.explain.turn(&key, &policy, &outcome, &self.writes, now);
                 reported.instrument(span).await;

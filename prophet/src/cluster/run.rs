@@ -92,10 +92,10 @@ impl PolicyController {
         key: &Key,
         config: &Config,
         shared: &Arc<Shared>,
-        dashboard: &Arc<Dashboard>,
+        (dashboard, tick_seconds): (&Arc<Dashboard>, i64),
         now: DateTime<Utc>,
     ) {
-        self.history.begin(key, config, shared, dashboard, now);
+        self.history.begin(key, config, shared, (dashboard, tick_seconds), now);
     }
 
     /// Waits for what [`PolicyController::begin_recall`] started, until `limit` after its start.
@@ -202,7 +202,7 @@ impl PolicyController {
         }
         let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
         let ready = outcome.ready.iter().map(|groups| groups.iter().sum());
-        self.account.add(now, names.zip(ready), &outcome.launches);
+        self.account.add(now, names.zip(ready), &outcome.launches, &outcome.used);
         outcome.account = self.account.clone();
         outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
@@ -415,8 +415,9 @@ impl PolicyController {
         (outcome.held_back, outcome.unfit) = (held_back, unfit);
         outcome.taken_by_other_workload =
             taken_by_others(&world, around.preempted, settings, &places);
-        self.history.ended(&ended);
-        outcome.launches = ended;
+        let used = self.launching.used(index, &places, (offers, workloads), now);
+        self.history.ended(&ended, &used);
+        (outcome.launches, outcome.used) = (ended, used);
         let latency = |group: &embedder::Group| {
             self.launches.latency_seconds(&group.name).unwrap_or(around.config.launch_seconds)
         };

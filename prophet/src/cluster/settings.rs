@@ -121,6 +121,11 @@ impl Allowed {
 const WORKLOAD_PRIORITY_MIN: i32 = 0;
 
 impl OverprovisioningPolicySpec {
+    /// Seconds between ticks; 0 if the field is invalid.
+    pub fn tick_seconds(&self) -> i64 {
+        self.tick.parse::<Span>().map_or(0, Span::as_seconds)
+    }
+
     /// Converts the policy into the settings of the stages.
     ///
     /// # Errors
@@ -139,7 +144,7 @@ impl OverprovisioningPolicySpec {
             placeholders,
         } = self;
         let mut faults = Vec::new();
-        let tick_seconds = tick.parse::<Span>().map_or(0, Span::as_seconds);
+        let tick_seconds = self.tick_seconds();
         if !(10..=3_600).contains(&tick_seconds) {
             faults.push(format!("spec.tick: expected 10s to 1h, got {tick:?}"));
         }

@@ -108,7 +108,7 @@ impl Dashboard {
 
     /// Adds a tick of a policy's history, oldest first, before its first view: by bucket, its
     /// demand, target and placeholders.
-    pub fn recall(&self, policy: &str, time: i64, buckets: &[(&str, [u64; 3])]) {
+    pub fn recall(&self, policy: &str, time: i64, tick_seconds: i64, buckets: &[(&str, [u64; 3])]) {
         self.change(|state| {
             let Some((known, room)) = state.policy(policy) else { return };
             for (name, [demand, target, placeholders]) in buckets {
@@ -116,7 +116,7 @@ impl Dashboard {
                 values[DEMAND] = *demand as f64;
                 values[TARGET] = *target as f64;
                 values[PLACEHOLDERS] = *placeholders as f64;
-                known.bucket_note(name, time, values, room);
+                known.bucket_note(name, (time, tick_seconds), values, room);
             }
         });
     }
@@ -170,10 +170,11 @@ impl State {
     fn note(&mut self, mut view: PolicyView) {
         let Some((policy, room)) = self.policy(&view.name) else { return };
         view.buckets.truncate(room);
-        policy.curves.note(view.time, view.curves);
+        let moment = (view.time, view.tick_seconds);
+        policy.curves.note(moment.0, moment.1, view.curves);
         let mut decisions = Vec::new();
         for bucket in &view.buckets {
-            policy.bucket_note(&bucket.name, view.time, values(bucket), room);
+            policy.bucket_note(&bucket.name, moment, values(bucket), room);
             decisions.extend(decision(&policy.view, &view, bucket));
         }
         // Without a turn, the buckets of the last one stay.
@@ -195,12 +196,19 @@ impl State {
 }
 
 impl PolicyState {
-    /// Adds the values of a bucket. A new bucket is left out if there are `room` buckets already.
-    fn bucket_note(&mut self, name: &str, time: i64, values: [f64; BUCKET_VALUES], room: usize) {
+    /// Adds the values of a bucket at a time, with the length of a tick. A new bucket is left out
+    /// if there are `room` buckets already.
+    fn bucket_note(
+        &mut self,
+        name: &str,
+        (time, tick_seconds): (i64, i64),
+        values: [f64; BUCKET_VALUES],
+        room: usize,
+    ) {
         if let Some(series) = self.buckets.get_mut(name) {
-            series.note(time, values);
+            series.note(time, tick_seconds, values);
         } else if self.buckets.len() < room {
-            self.buckets.entry(name.into()).or_default().note(time, values);
+            self.buckets.entry(name.into()).or_default().note(time, tick_seconds, values);
         }
     }
 }
@@ -303,7 +311,7 @@ mod tests {
     #[test]
     fn buckets_that_are_no_longer_on_offer_are_dropped_unless_there_was_no_turn() {
         let dashboard = dashboard();
-        dashboard.recall("batch", 0, &[("gone", [1, 0, 0]), ("small", [2, 1, 1])]);
+        dashboard.recall("batch", 0, 60, &[("gone", [1, 0, 0]), ("small", [2, 1, 1])]);
         dashboard.note(view(60, &[("small", 1)]));
         dashboard.note(view(120, &[]));
         let state = dashboard.state();

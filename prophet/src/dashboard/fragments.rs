@@ -8,7 +8,7 @@ use super::board::{Captions, Decision, State};
 use super::choice::Choice;
 use super::plots;
 use super::series::Range;
-use super::view::{BucketView, CURVES, Figure, Unit};
+use super::view::{Acting, BucketView, CURVES, Figure, PolicyView, Unit};
 use crate::report::{clock, day, elements, escape, grouped};
 
 /// The parts of the page, in their order: the identifier of each, and what it contains.
@@ -32,7 +32,10 @@ pub(super) fn fragments(
                 plots::bucket(policy, shown, choice.range, state.now)
             }),
         ),
-        ("why", bucket.map_or_else(String::new, |(_, bucket)| why(bucket))),
+        (
+            "why",
+            bucket.map_or_else(String::new, |(policy, bucket)| why(policy.view.acting, bucket)),
+        ),
         ("weights", bucket.map_or_else(String::new, |(_, bucket)| weights(bucket))),
         ("faults", faults(state)),
         ("decisions", decisions(state)),
@@ -78,7 +81,7 @@ fn choices(state: &State, choice: &Choice) -> String {
         html += &link(
             &format!("policy {}", view.name),
             &other,
-            &view.name,
+            &with_mode(view),
             view.name == shown.view.name,
         );
     }
@@ -89,6 +92,12 @@ fn choices(state: &State, choice: &Choice) -> String {
         html += &link(&format!("bucket {name}"), &other, name, Some(name.as_str()) == bucket);
     }
     html + "</p>"
+}
+
+/// The name of a policy with its mode.
+fn with_mode(view: &PolicyView) -> String {
+    let mode = view.acting.map(|acting| format!(" ({})", acting.mode()));
+    view.name.clone() + &mode.unwrap_or_default()
 }
 
 fn curves(captions: &Captions, state: &State, choice: &Choice) -> String {
@@ -107,10 +116,14 @@ fn figures(state: &State) -> String {
         return "<p>There is no figure yet.</p>".into();
     };
     let names = state.policies.iter().enumerate().map(|(at, policy)| {
-        format!("<i class=\"swatch {}\"></i>{}", plots::colour(at), escape(&policy.view.name))
+        format!(
+            "<i class=\"swatch {}\"></i>{}",
+            plots::colour(at),
+            escape(&with_mode(&policy.view))
+        )
     });
     let mut html = format!(
-        "<table class=\"glance\"><thead><tr><th></th>{}</tr></thead><tbody>",
+        "<table class=\"glance\"><thead><tr><td></td>{}</tr></thead><tbody>",
         elements("th", names)
     );
     for Figure { name, meaning, .. } in &first.figures {
@@ -140,7 +153,7 @@ fn text(figure: &Figure) -> String {
 }
 
 /// The numbers of a bucket, each with its reason.
-fn why(bucket: &BucketView) -> String {
+fn why(acting: Option<Acting>, bucket: &BucketView) -> String {
     let BucketView { demand, announced, target, placeholders, ready, launching, .. } = bucket;
     let mut rows = vec![
         ("demand", format!("{demand} nodes, {announced} more announced")),
@@ -156,6 +169,7 @@ fn why(bucket: &BucketView) -> String {
         ));
     }
     rows.push(("placeholders", format!("{placeholders} stand, the target is {target}")));
+    rows.extend(acting.map(|acting| ("mode", acting.sentence().into())));
     let mut html = String::from("<dl>");
     for (term, text) in rows {
         let _ = write!(html, "<dt>{term}</dt><dd>{}</dd>", escape(&text));
@@ -198,7 +212,7 @@ fn weights(bucket: &BucketView) -> String {
     if bucket.weights.is_empty() {
         return html;
     }
-    html += "<table><thead><tr><th>expert</th><th>weight</th><th></th></tr></thead><tbody>";
+    html += "<table><thead><tr><th>expert</th><th>weight</th><td></td></tr></thead><tbody>";
     for (name, weight) in bucket.weights.iter().take(EXPERTS_MAX) {
         let _ = write!(
             html,

@@ -27,4 +27,4 @@ mod view;
 pub use board::{Captions, Curve, Dashboard};
 pub use routes::respond;
 pub use series::Range;
-pub use view::{BucketView, CURVES, FaultView, Figure, PolicyView, Unit};
+pub use view::{Acting, BucketView, CURVES, FaultView, Figure, PolicyView, Unit};

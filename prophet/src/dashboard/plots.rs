@@ -15,9 +15,15 @@ pub(super) fn colour(at: usize) -> &'static str {
     COLOURS[at % COLOURS.len()]
 }
 
-fn steps(mut points: Vec<(f64, f64)>, now: i64) -> Mark {
-    points.extend(points.last().map(|(_, value)| (now as f64, *value)));
-    Mark::Steps(points)
+/// The layers of a line with gaps. The first one has the name, also if there is no line.
+fn layers(name: &str, class: &str, lines: impl IntoIterator<Item = Mark>) -> Vec<Layer> {
+    let mut layers: Vec<Layer> =
+        lines.into_iter().map(|mark| Layer::new("", class, mark)).collect();
+    if layers.is_empty() {
+        layers.push(Layer::new("", class, Mark::Steps(Vec::new())));
+    }
+    layers[0].name = name.into();
+    layers
 }
 
 /// A plot of a range. The line at `floor` keeps the whole range in view.
@@ -45,10 +51,10 @@ pub(super) fn curve(
     now: i64,
 ) -> String {
     let layer = |(order, policy): (usize, &Arc<PolicyState>)| {
-        let points = policy.curves.points(range, at, now);
-        Layer::new(&policy.view.name, colour(order), steps(points, now))
+        let lines = policy.curves.lines(range, at, now).into_iter().map(Mark::Steps);
+        layers(&policy.view.name, colour(order), lines)
     };
-    let layers = policies.iter().enumerate().map(layer).collect();
+    let layers = policies.iter().enumerate().flat_map(layer).collect();
     let curve = captions.curves[at];
     let value = |value: f64| if value.is_nan() { "–".into() } else { format!("{value:.0}") };
     let values = policies
@@ -63,23 +69,23 @@ pub(super) fn curve(
 pub(super) fn bucket(policy: &PolicyState, bucket: &BucketView, range: Range, now: i64) -> String {
     let Some(series) = policy.buckets.get(&bucket.name) else { return String::new() };
     let points = |value: usize| series.points(range, value, now);
-    let band = |low: usize, high: usize| {
-        let (low, high) = (points(low), points(high));
-        let mut band: Vec<(f64, f64, f64)> =
-            low.into_iter().zip(high).map(|((x, low), (_, high))| (x, low, high)).collect();
-        band.extend(band.last().map(|(_, low, high)| (now as f64, *low, *high)));
-        Mark::Band(band)
+    let lines = |value: usize| series.lines(range, value, now);
+    let steps = |name: &str, class: &str, value: usize| {
+        layers(name, class, lines(value).into_iter().map(Mark::Steps))
     };
     let [middle, _, high] = BAND;
-    let nodes = vec![
-        Layer::new("demand with the forecast (50 to 99 %)", "c2 faint", band(middle, high)),
-        Layer::new("nodes ready", "c3", steps(points(READY), now)),
-        Layer::new("demand", "c4", steps(points(DEMAND), now)),
+    let band = lines(middle).into_iter().zip(lines(high)).map(|(low, high)| {
+        Mark::Band(low.into_iter().zip(high).map(|((x, low), (_, high))| (x, low, high)).collect())
+    });
+    let nodes = [
+        layers("demand with the forecast (50 to 99 %)", "c2 faint", band),
+        steps("nodes ready", "c3", READY),
+        steps("demand", "c4", DEMAND),
     ];
-    let held = vec![
-        Layer::new("nodes launching", "c1", steps(points(LAUNCHING), now)),
-        Layer::new("placeholders", "c0", steps(points(PLACEHOLDERS), now)),
-        Layer::new("target", "c4 dashed", steps(points(TARGET), now)),
+    let held = [
+        steps("nodes launching", "c1", LAUNCHING),
+        steps("placeholders", "c0", PLACEHOLDERS),
+        steps("target", "c4 dashed", TARGET),
     ];
     let BucketView { name, demand, ready, launching, target, placeholders, .. } = bucket;
     let over = range.names().1;
@@ -92,6 +98,8 @@ pub(super) fn bucket(policy: &PolicyState, bucket: &BucketView, range: Range, no
     // The axis fits the values, which are far above 0 in a large cluster.
     let counts = points(DEMAND).into_iter().chain(points(READY)).map(|(_, nodes)| nodes);
     let floor = counts.reduce(f64::min).unwrap_or(0.0);
-    let nodes = Plot { y_from_zero: false, ..plot(range, now, "nodes", 280.0, floor, nodes) };
-    nodes.figure(&nodes_alt) + &plot(range, now, "nodes", 200.0, 0.0, held).figure(&held_alt)
+    let nodes =
+        Plot { y_from_zero: false, ..plot(range, now, "nodes", 280.0, floor, nodes.concat()) };
+    nodes.figure(&nodes_alt)
+        + &plot(range, now, "nodes", 200.0, 0.0, held.concat()).figure(&held_alt)
 }

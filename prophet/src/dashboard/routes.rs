@@ -60,7 +60,7 @@ fn events(dashboard: Arc<Dashboard>, choice: Choice) -> Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboard::{BucketView, Captions, Curve, FaultView, PolicyView, Range};
+    use crate::dashboard::{Acting, BucketView, Captions, Curve, FaultView, PolicyView, Range};
 
     fn dashboard() -> Arc<Dashboard> {
         let curve = Curve { title: "nodes", unit: "nodes" };
@@ -80,6 +80,7 @@ mod tests {
     fn view(time: i64, target: u64) -> PolicyView {
         PolicyView {
             name: "team-a/batch".into(),
+            acting: Some(Acting::Observes),
             time,
             buckets: vec![BucketView { name: "m5.<b>".into(), target, ..BucketView::default() }],
             faults: vec![FaultView { cause: "Groups", message: "<i>".into(), remedy: "Wait." }],
@@ -109,6 +110,20 @@ mod tests {
         }
         let selected = "id=\"day\" href=\"/?range=day&amp;policy=none\" aria-current=\"true\"";
         assert!(page.contains(selected), "{page}");
+    }
+
+    #[test]
+    fn the_page_has_the_mode_of_each_policy() {
+        let dashboard = dashboard();
+        let acts =
+            PolicyView { name: "team-b/batch".into(), acting: Some(Acting::Acts), ..view(660, 1) };
+        dashboard.note(acts);
+        let page = text(&dashboard, "/", &[("policy", "team-a/batch")]);
+        for part in
+            [">team-a/batch (Observe)<", ">team-b/batch (Act)<", "creates no placeholders, and the"]
+        {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
     }
 
     #[test]

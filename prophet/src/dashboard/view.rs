@@ -14,8 +14,12 @@ pub const CURVES: usize = 4;
 pub struct PolicyView {
     /// Its name.
     pub name: String,
+    /// Whether it creates placeholders. `None` where that is no choice.
+    pub acting: Option<Acting>,
     /// The moment, in seconds.
     pub time: i64,
+    /// The length of a tick, in seconds.
+    pub tick_seconds: i64,
     /// The values of its curves, in the order of [`crate::dashboard::Captions::curves`].
     pub curves: [f64; CURVES],
     /// Its figures since a date.
@@ -24,6 +28,35 @@ pub struct PolicyView {
     pub buckets: Vec<BucketView>,
     /// Its problems, worst first.
     pub faults: Vec<FaultView>,
+}
+
+/// Whether a policy creates placeholders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acting {
+    /// It only reports.
+    Observes,
+    /// It creates placeholders.
+    Acts,
+}
+
+impl Acting {
+    /// The mode of the policy, as users write it.
+    pub(super) const fn mode(self) -> &'static str {
+        match self {
+            Self::Observes => "Observe",
+            Self::Acts => "Act",
+        }
+    }
+
+    /// What the policy does.
+    pub(super) const fn sentence(self) -> &'static str {
+        match self {
+            Self::Observes => {
+                "Observe: the policy creates no placeholders, and the target is what it would hold"
+            }
+            Self::Acts => "Act: the policy holds placeholders",
+        }
+    }
 }
 
 /// A figure of a policy, such as the money spent.

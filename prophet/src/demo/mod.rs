@@ -30,7 +30,7 @@ const SHOWN_BEFORE: i64 = 86_400;
 /// Runs the policies until the end of the window, or until `pace` is stopped. Returns the records
 /// of the runs, which end at the same time.
 ///
-/// `warmed` is called with a policy and the share of its warm-up that is done.
+/// `warmed` is called with a policy and the share of its warm-up that is done, until that is 1.
 pub fn run(
     input: SimulationInput<'_>,
     dashboard: &Dashboard,
@@ -43,13 +43,16 @@ pub fn run(
     let (from, until) = input.window;
     let run = |at: usize| {
         let mut shown = views.of_run(at);
+        let mut is_warm = false;
         simulate_observed(input, POLICIES[at], |moment| {
             // Jobs of the window that still wait are run to their start, as in `prophet simulate`.
             if moment.time >= until {
                 return ControlFlow::Continue(());
             }
-            if moment.time < from {
-                warmed(POLICIES[at], (moment.time - first) as f64 / (from - first).max(1) as f64);
+            if !is_warm {
+                is_warm = moment.time >= from;
+                let passed = (moment.time - first) as f64 / (from - first).max(1) as f64;
+                warmed(POLICIES[at], if is_warm { 1.0 } else { passed });
             }
             if moment.time >= from - SHOWN_BEFORE {
                 shown.note(moment);

@@ -106,7 +106,9 @@ impl RunViews<'_> {
         let of_own = |value: fn(&Figures) -> f64| own.as_ref().map_or(f64::NAN, value);
         dashboard.note(PolicyView {
             name: NAMES[self.at].into(),
+            acting: None,
             time: moment.time,
+            tick_seconds: input.settings.tick.as_seconds(),
             curves: [
                 moment.waiting_jobs() as f64,
                 of_own(|figures| figures.pending_minutes.sum),

@@ -33,7 +33,7 @@ pub use self::metrics::Metrics;
 pub use self::nodes::recalled;
 pub use self::reaction::Reaction;
 pub use self::status::{shape_text, status};
-use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use crate::crd::{Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus};
 use crate::dashboard::Dashboard;
 use crate::observe::Key;
 use crate::outcome::Outcome;
@@ -74,10 +74,16 @@ impl Explain {
         Arc::clone(&self.dashboard)
     }
 
-    /// Shows the outcome of a policy's turn on the dashboard, also where this replica does not
-    /// lead.
-    pub fn show(&self, key: &Key, outcome: &Outcome, now: DateTime<Utc>) {
-        self.dashboard.note(view::view(key, outcome, now));
+    /// Shows the outcome of the turn of a policy with this mode and this length of a tick on the
+    /// dashboard, also where this replica does not lead.
+    pub fn show(
+        &self,
+        key: &Key,
+        (mode, tick_seconds): (Mode, i64),
+        outcome: &Outcome,
+        now: DateTime<Utc>,
+    ) {
+        self.dashboard.note(view::view(key, mode, tick_seconds, outcome, now));
     }
 
     /// Shows how the figures of the dashboard came about: their start, and whether this replica

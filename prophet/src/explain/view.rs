@@ -4,7 +4,10 @@ use chrono::{DateTime, Utc};
 use placeholders::Prices;
 
 use crate::account::Account;
-use crate::dashboard::{BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit};
+use crate::crd::Mode;
+use crate::dashboard::{
+    Acting, BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit,
+};
 use crate::observe::Key;
 use crate::outcome::{Outcome, PolicyFault};
 
@@ -22,8 +25,14 @@ pub(super) const CAPTIONS: Captions = Captions {
     range: Range::Hour,
 };
 
-/// Returns the view of a policy after a turn.
-pub(super) fn view(key: &Key, outcome: &Outcome, now: DateTime<Utc>) -> PolicyView {
+/// Returns the view of a policy in this mode after a turn.
+pub(super) fn view(
+    key: &Key,
+    mode: Mode,
+    tick_seconds: i64,
+    outcome: &Outcome,
+    now: DateTime<Utc>,
+) -> PolicyView {
     let buckets = buckets(outcome);
     // Without a turn, as while a policy is invalid, the counts are unknown, not 0.
     let known = |count: u64| if outcome.turn.is_some() { count as f64 } else { f64::NAN };
@@ -36,7 +45,12 @@ pub(super) fn view(key: &Key, outcome: &Outcome, now: DateTime<Utc>) -> PolicyVi
     };
     PolicyView {
         name: key.to_string(),
+        acting: Some(match mode {
+            Mode::Observe => Acting::Observes,
+            Mode::Act => Acting::Acts,
+        }),
         time: now.timestamp(),
+        tick_seconds,
         curves: [
             known(waiting),
             sum(|bucket| bucket.placeholders),
@@ -84,40 +98,50 @@ fn spent(outcome: &Outcome) -> f64 {
 }
 
 fn figures(outcome: &Outcome) -> Vec<Figure> {
-    let Account { hidden, waited_for, failed, hidden_seconds, .. } = &outcome.account;
-    let row = |name, meaning, unit, value| Figure { name, meaning, unit, value };
-    let minutes = *hidden_seconds as f64 / 60.0;
+    let Account { launched, used, hidden, waited_for, failed, saved_seconds, .. } =
+        &outcome.account;
+    let count = |name, meaning, value: u64| Figure {
+        name,
+        meaning,
+        unit: Unit::Count,
+        value: value as f64,
+    };
+    let minutes = *saved_seconds as f64 / 60.0;
     let wait = outcome
         .offers
         .as_ref()
         .map_or(f64::NAN, |offers| Prices::new(outcome.objective, &offers.catalog).wait());
     vec![
-        row(
+        count(
             "launches hidden",
-            "nodes that placeholders launched before a pod needed them",
-            Unit::Count,
-            *hidden as f64,
+            "nodes that placeholders launched, and that a pod used without waiting for them",
+            *hidden,
         ),
-        row("launches waited for", "nodes that pods waited for", Unit::Count, *waited_for as f64),
-        row("launches failed", "placeholders without a node in time", Unit::Count, *failed as f64),
-        row(
-            "minutes saved",
-            "the launch latencies of the hidden launches, as if one pod would have waited for each",
-            Unit::Minutes,
-            minutes,
+        count(
+            "launches not used",
+            "nodes that placeholders launched, and that no pod has used so far",
+            launched.saturating_sub(*used),
         ),
-        row(
-            "spent",
-            "the nodes that placeholders held, at the prices of their buckets",
-            Unit::Dollars,
-            spent(outcome),
-        ),
-        row(
-            "saved",
-            "the minutes saved, at the policy's price of a pending pod-hour",
-            Unit::Dollars,
-            minutes / 60.0 * wait,
-        ),
+        count("launches waited for", "nodes that pods waited for", *waited_for),
+        count("launches failed", "placeholders without a node in time", *failed),
+        Figure {
+            name: "minutes saved",
+            meaning: "the launch latencies of the used launches, less the time that their first pods waited",
+            unit: Unit::Minutes,
+            value: minutes,
+        },
+        Figure {
+            name: "spent",
+            meaning: "the nodes that placeholders held, at the prices of their buckets",
+            unit: Unit::Dollars,
+            value: spent(outcome),
+        },
+        Figure {
+            name: "saved",
+            meaning: "the minutes saved, at the policy's price of a pending pod-hour",
+            unit: Unit::Dollars,
+            value: minutes / 60.0 * wait,
+        },
     ]
 }
 
@@ -128,7 +152,7 @@ mod tests {
     #[test]
     fn a_turn_without_a_decision_has_no_counts() {
         let key = Key { namespace: "a".into(), name: "b".into() };
-        let view = view(&key, &Outcome::default(), DateTime::UNIX_EPOCH);
+        let view = view(&key, Mode::Observe, 60, &Outcome::default(), DateTime::UNIX_EPOCH);
         assert!(view.curves.iter().all(|value| value.is_nan()), "{:?}", view.curves);
     }
 }

@@ -48,22 +48,24 @@ impl Panel {
     /// Draws the grid and the ticks of both axes.
     pub(super) fn axes(&self, axis: Axis, svg: &mut String) {
         let Rect { left, right, bottom, .. } = self.area;
-        let number = |value: f64| match axis {
+        let number = |value: f64, step: f64| match axis {
             Axis::Decades => decade(value),
-            Axis::Number | Axis::Time => text::short(value),
+            Axis::Number | Axis::Time => text::short(value, step),
         };
         let round = |ticks: Vec<f64>| -> Vec<f64> {
             let whole = |tick: &f64| axis != Axis::Decades || tick.fract() == 0.0;
             ticks.into_iter().filter(whole).collect()
         };
-        for y in round(ticks(self.y, room(self.area.height(), TICK.1))) {
+        let ys = round(ticks(self.y, room(self.area.height(), TICK.1)));
+        let y_step = step(&ys);
+        for y in ys {
             let (_, at) = self.at(self.x.0, y);
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 left - 6.0,
                 at + 4.0,
-                number(y)
+                number(y, y_step)
             );
         }
         let most = room(self.area.width(), TICK.0);
@@ -71,10 +73,11 @@ impl Panel {
             Axis::Number | Axis::Decades => round(ticks(self.x, most)),
             Axis::Time => time_ticks(self.x, most),
         };
+        let x_step = step(&xs);
         for x in xs {
             let (at, _) = self.at(x, self.y.0);
             let label = match axis {
-                Axis::Number | Axis::Decades => number(x),
+                Axis::Number | Axis::Decades => number(x, x_step),
                 Axis::Time => text::tick(x, self.x.1 - self.x.0 <= CLOCK_SECONDS),
             };
             let _ = write!(
@@ -89,7 +92,19 @@ impl Panel {
 
 /// Returns the number with this decimal logarithm, a whole number.
 fn decade(logarithm: f64) -> String {
-    if logarithm < -2.0 { format!("1e{logarithm:.0}") } else { text::short(10_f64.powf(logarithm)) }
+    if logarithm < -2.0 {
+        return format!("1e{logarithm:.0}");
+    }
+    let value = 10_f64.powf(logarithm);
+    text::short(value, value)
+}
+
+/// The step of a single tick. Its text then has two decimals.
+const STEP_OF_ONE: f64 = 0.01;
+
+/// Returns the distance of ticks.
+fn step(ticks: &[f64]) -> f64 {
+    ticks.windows(2).map(|pair| pair[1] - pair[0]).next().unwrap_or(STEP_OF_ONE)
 }
 
 /// Returns the number of ticks that an axis has room for, at least one.
@@ -153,6 +168,17 @@ mod tests {
             assert!(svg.contains(label), "{label} is not in {svg}");
         }
         assert_eq!(svg.matches("<text").count(), 4 + 3, "{svg}");
+    }
+
+    #[test]
+    fn an_axis_of_cents_repeats_no_label() {
+        let area = Rect { left: 0.0, top: 0.0, right: 300.0, bottom: 200.0 };
+        let mut svg = String::new();
+        Panel { area, x: (0.0, 1.0), y: (0.0, 0.0045) }.axes(Axis::Number, &mut svg);
+        let labels = [">0.002<", ">0.004<"];
+        assert!(labels.iter().all(|label| svg.contains(label)), "{svg}");
+        // One of each axis.
+        assert_eq!(svg.matches(">0<").count(), 2, "{svg}");
     }
 
     #[test]

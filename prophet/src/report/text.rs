@@ -51,19 +51,26 @@ pub(crate) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{text}") } else { text }
 }
 
-/// Returns a number of an axis, as short as possible.
-pub(super) fn short(value: f64) -> String {
-    match value.abs() {
-        a if a >= 1e6 => format!("{}M", trim(value / 1e6)),
-        a if a >= 1e4 => format!("{}k", trim(value / 1e3)),
-        _ => trim(value),
-    }
+/// Returns a number of an axis as short as possible. Numbers of an axis that are `step` apart
+/// differ in their text.
+pub(super) fn short(value: f64, step: f64) -> String {
+    let (unit, suffix) = match value.abs() {
+        a if a >= 1e6 => (1e6, "M"),
+        a if a >= 1e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    // A step of 0.002 needs three decimals. The logarithm of 0.001 may be a little above -3.
+    let decimals = (-(step / unit).log10() - 1e-9).ceil().clamp(0.0, DECIMALS_MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9")]
+    let decimals = decimals as usize;
+    // A sum of 0 has no sign.
+    let text = format!("{:.decimals$}", value / unit + 0.0);
+    let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{suffix}")
 }
 
-fn trim(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').into()
-}
+/// The most decimals of a number of an axis.
+const DECIMALS_MAX: f64 = 9.0;
 
 #[cfg(test)]
 mod tests {
@@ -77,6 +84,19 @@ mod tests {
         check(999.6, "1,000");
         check(-12_345.0, "−12,345");
         check(1_234_567.0, "1,234,567");
+    }
+
+    #[test]
+    fn numbers_of_an_axis_are_short_and_differ() {
+        let check = |step: f64, values: &[f64], expected: &[&str]| {
+            let texts: Vec<String> = values.iter().map(|value| short(*value, step)).collect();
+            assert_eq!(texts, expected);
+        };
+        check(0.002, &[-0.0, 0.002, 0.004], &["0", "0.002", "0.004"]);
+        check(0.5, &[0.0, 0.5, 1.0], &["0", "0.5", "1"]);
+        check(20.0, &[80.0, 100.0], &["80", "100"]);
+        check(1.0, &[9_999.0, 10_000.0, 10_001.0], &["9999", "10k", "10.001k"]);
+        check(500_000.0, &[500_000.0, 1_000_000.0, 1_500_000.0], &["500k", "1M", "1.5M"]);
     }
 
     #[test]

@@ -127,9 +127,8 @@ impl Autoscaler {
 fn note_stand_in() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let note = format!(
-            "note: {VARIABLE} is not set, so these tests use a stand-in for cluster-autoscaler\n"
-        );
+        let note =
+            format!("note: {VARIABLE} is not set, so a stand-in for cluster-autoscaler runs\n");
         // Written directly, because the output of a test that passes is not shown.
         let _ = std::io::stderr().write_all(note.as_bytes());
     });

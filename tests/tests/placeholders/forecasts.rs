@@ -50,6 +50,7 @@ async fn record(folder: &Path, hours: i64, gang: bool) {
             policy: "prophet.batch".into(),
             buckets: BTreeMap::from([("m5.xlarge".into(), bucket)]),
             launches: vec![],
+            used: vec![],
             finished: vec![],
             offered: None,
             rest: Map::new(),

@@ -3,7 +3,7 @@
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
 //! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
 //! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
-//! `offered`, `line_rest`). A line without buckets is one row without a bucket.
+//! `offered`, `used`, `line_rest`). A line without buckets is one row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -48,6 +48,7 @@ const SCHEMA: &str = "
         optional binary offered (STRING);
         optional binary gangs (STRING);
         optional binary tiers (STRING);
+        optional binary used (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -58,8 +59,18 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 9] =
-    ["room", "arrivals", "launches", "rest", "line_rest", "finished", "offered", "gangs", "tiers"];
+const TEXTS: [&str; 10] = [
+    "room",
+    "arrivals",
+    "launches",
+    "rest",
+    "line_rest",
+    "finished",
+    "offered",
+    "gangs",
+    "tiers",
+    "used",
+];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
 /// which are then empty.
@@ -118,6 +129,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 text(gangs, gangs.is_empty())?,
                 text(tiers, tiers.is_empty())?,
+                None,
             ],
             ..empty.clone()
         });
@@ -129,6 +141,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     rows[0].texts[4] = text(&line.rest, line.rest.is_empty())?;
     rows[0].texts[5] = text(&line.finished, line.finished.is_empty())?;
     rows[0].texts[6] = text(&line.offered, line.offered.is_none())?;
+    rows[0].texts[9] = text(&line.used, line.used.is_empty())?;
     Ok(rows)
 }
 
@@ -147,6 +160,7 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
         policy: first.policy.clone(),
         buckets: std::collections::BTreeMap::new(),
         launches: json(first, 2)?,
+        used: json(first, 9)?,
         finished: json(first, 5)?,
         offered: json(first, 6)?,
         rest: json(first, 4)?,

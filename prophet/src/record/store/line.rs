@@ -35,6 +35,10 @@ pub struct Line {
     /// Launches that ended since the last tick.
     #[serde(default)]
     pub launches: Vec<EndedLaunch>,
+    /// The nodes launched for placeholders to which the first batch pod came since the last tick.
+    /// Absent in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<UsedLaunch>,
     /// Pods that ended since the last tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<FinishedPods>,
@@ -171,6 +175,27 @@ pub enum LaunchEnd {
     Failed(#[serde(deserialize_with = "to_the_microsecond")] DateTime<Utc>),
 }
 
+/// A node that was launched for a placeholder, and to which a batch pod came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsedLaunch {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The group's name.
+    pub group: String,
+    /// When the placeholder's scheduling gate was removed.
+    #[serde(deserialize_with = "to_the_microsecond")]
+    pub requested: DateTime<Utc>,
+    /// When the placeholder was scheduled to the node.
+    #[serde(deserialize_with = "to_the_microsecond")]
+    pub ready: DateTime<Utc>,
+    /// When the pod was created. A pod that was created before `ready` waited for the node.
+    #[serde(deserialize_with = "to_the_microsecond")]
+    pub submitted: DateTime<Utc>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
 /// The fields of a bucket in a line that a [`Tick`] does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketExtras {
@@ -274,6 +299,7 @@ impl Line {
                 .zip(lines)
                 .collect(),
             launches,
+            used: Vec::new(),
             finished: Vec::new(),
             offered: None,
             rest: Map::new(),

@@ -30,7 +30,8 @@ pub use fault::{HistoryError, HistoryFault, HistoryFaultKind};
 pub use finished::{FinishedPods, Offered, OfferedBucket, OfferedGroup};
 pub use journal::{Appended, Journal};
 pub use line::{
-    BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, VERSION,
+    BucketExtras, BucketLine, EndedLaunch, LaunchEnd, Line, LineError, Recalled, UsedLaunch,
+    VERSION,
 };
 pub use place::{Place, PlaceError};
 pub use replay::{HistoryReplay, ReplayReport};

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::finished::{FinishedPods, Offered};
 use super::journal::{Appended, Journal};
-use super::line::{BucketLine, EndedLaunch, LaunchEnd, Line, VERSION};
+use super::line::{BucketLine, EndedLaunch, LaunchEnd, Line, UsedLaunch, VERSION};
 use super::place::Place;
 use super::replay::ReplayReport;
 
@@ -79,6 +79,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         policy: "batch.night".into(),
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![launch],
+        used: vec![],
         finished: vec![finished(time)],
         offered: None,
         rest: Map::new(),
@@ -106,15 +107,16 @@ pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
 /// Generates arbitrary lines of the policy batch.night, in the order of time, some with unknown
 /// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
-    let whole = (vec(launch(), 0..3), vec(ran(), 0..3), option::of(offered()), rest());
+    let launches = (vec(launch(), 0..3), vec(used(), 0..3));
+    let whole = (launches, vec(ran(), 0..3), option::of(offered()), rest());
     let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), whole);
     vec(one, how_many).prop_map(|parts| {
         // The distance between lines is up to 2.3 days, so that the lines fall on several days.
         let mut time = at(0, 0);
-        let line = |(step, buckets, (launches, finished, offered, rest))| {
+        let line = |(step, buckets, ((launches, used), finished, offered, rest))| {
             time += TimeDelta::microseconds(step * 1_000);
             let policy = "batch.night".into();
-            Line { v: VERSION, time, policy, buckets, launches, finished, offered, rest }
+            Line { v: VERSION, time, policy, buckets, launches, used, finished, offered, rest }
         };
         parts.into_iter().map(line).collect()
     })
@@ -141,6 +143,15 @@ fn launch() -> impl Strategy<Value = EndedLaunch> {
             EndedLaunch { bucket, group, requested, end, rest }
         },
     )
+}
+
+fn used() -> impl Strategy<Value = UsedLaunch> {
+    (launch(), 0..1_000_000_i64).prop_map(|(launch, micros)| {
+        let EndedLaunch { bucket, group, requested, rest, .. } = launch;
+        let ready = requested + TimeDelta::seconds(60);
+        let submitted = ready + TimeDelta::microseconds(micros);
+        UsedLaunch { bucket, group, requested, ready, submitted, rest }
+    })
 }
 
 fn ran() -> impl Strategy<Value = FinishedPods> {
