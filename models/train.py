@@ -9,19 +9,24 @@ takes an equal share of every batch.
 import argparse
 import json
 import random
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 import networks
+import numpy as np
 import plots
+import torch
 from data import DAY, Corpus, Ints, Series, read_history, read_ticks, without_last
 from distributed import Processes
 from networks import Examples, Network
 from splits import SHARES, SHARES_HELD_OUT, known_splits, parts
+
+DAYS_MIN = 7
+"""The shortest history in days beside the days that are held out: one of every day of the week."""
+TOO_SHORT = 3
+"""The exit code for a shorter one. It is no failure, because time alone mends it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +64,13 @@ class Sampler:
     ) -> None:
         self.config, self.joint, self.device = config, joint, device
         self.processes = processes or Processes()
-        self.corpora = [Corpus(series, lead) for lead in config.leads] if series else []
+        corpora = [Corpus(series, lead) for lead in config.leads] if series else []
+        # No need is known within a lead time that is shorter than the ticks of the history. The
+        # controller has no such lead time, either.
+        self.corpora = [corpus for corpus in corpora if any(map(len, corpus.positions))]
         # Of a bucket that was in use only recently, the range of the training may be empty.
         usable = [at for at in range(len(series)) if all(len(corpus.positions[at]) for corpus in self.corpora)]
-        if not usable:
+        if not self.corpora or not usable:
             raise SystemExit("there are too few ticks: no bucket has a moment with half an hour of ticks after it")
         logs = sorted({series[at].log for at in usable})
         self.by_log = [[at for at in usable if series[at].log == log] for log in logs]
@@ -137,7 +145,13 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
 def read_series(arguments: argparse.Namespace) -> list[Series]:
     """Returns all series of the arguments, except those of the log that is left out."""
     if arguments.history:
-        return without_last(read_history(arguments.history, arguments.catalog, "own"), arguments.hold_out_days)
+        series = without_last(read_history(arguments.history, arguments.catalog, "own"), arguments.hold_out_days)
+        days = max((len(one) for one in series), default=0) / DAY
+        if arguments.hold_out_days and days < DAYS_MIN:
+            held_out = f"{arguments.history}: {days:.1f} days precede the {arguments.hold_out_days:g} days that are held out"
+            print(f"{held_out}, but training needs {DAYS_MIN}: wait until there is more history", file=sys.stderr)
+            raise SystemExit(TOO_SHORT)
+        return series
     series = [one for path in sorted(arguments.ticks.glob("*.csv")) for one in read_ticks(path, path.name.split(".")[0])]
     return [one for one in series if one.log != arguments.leave_out]
 

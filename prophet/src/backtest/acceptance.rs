@@ -99,6 +99,10 @@ impl Measure {
     }
 }
 
+/// The largest ratio that counts as equal, however narrow its interval is. A model that was trained
+/// for a few more steps differs by less, in either direction.
+const EQUAL: f64 = 1.01;
+
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -135,7 +139,7 @@ impl Check {
             // Both are zero, or only the reference is.
             None => candidate_loss > reference_loss,
             Some(Ratio { ratio, interval, .. }) => {
-                ratio > limit || interval.is_some_and(|(low, _)| low > 1.0)
+                ratio > limit || interval.is_some_and(|(low, _)| low > EQUAL)
             }
         };
         Self { measure, reference, candidate_loss, reference_loss, ratio, limit, worse }

@@ -31,7 +31,7 @@ Examples:
   prophet model accept --candidate new.onnx --current own.onnx --trace jobs.csv.gz --output json
                                        only compares two models, and publishes none
 
-The comparison covers the days of --window, which end with the last job. The earlier jobs warm up the forecasters.
+The comparison covers the days of --window, which end with the last job or --until. The earlier jobs warm up the forecasters.
 Train the candidate without these days: a model that has seen them would be scored on its training data.
   pinball loss of the model      D, the new nodes needed within the lead time, forecast by each model alone
   pinball loss of the ensemble   D, forecast by the ensemble with each model, and without any
@@ -55,7 +55,7 @@ pub(super) struct Args {
     /// is published]
     #[arg(long, value_name = "PLACE")]
     publish: Option<String>,
-    /// The length of the compared time, which ends with the last job: at least 10d
+    /// The length of the compared time, which ends with the last job or --until: at least 10d
     #[arg(long, value_name = "TIME", default_value = "14d", conflicts_with = "from",
           value_parser = window)]
     window: Span,
@@ -180,9 +180,11 @@ fn current(
 /// Too little time precedes it.
 fn set_window(args: &Args, settings: &mut SimulationSettings, trace: &Trace) -> anyhow::Result<()> {
     let (Some(first), Some(last)) = (trace.jobs.first(), trace.jobs.last()) else { return Ok(()) };
+    let after_last = last.submit + 1;
+    let until = settings.until.as_ref().map_or(after_last, |until| until.seconds(first.submit));
     let from = match &settings.from {
         Some(from) => from.seconds(first.submit),
-        None => last.submit - args.window.as_seconds(),
+        None => until.min(after_last) - args.window.as_seconds(),
     };
     let days = |seconds: i64| seconds as f64 / DAY_SECONDS as f64;
     let earlier = from - first.submit;
