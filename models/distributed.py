@@ -8,9 +8,10 @@ import os
 from dataclasses import dataclass
 
 import torch
-from network import Examples, Network
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from network import Examples, Network
 
 
 class Loss(nn.Module):

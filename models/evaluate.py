@@ -13,9 +13,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import networks
 import numpy as np
 import torch
+
+import networks
 from data import REMEMBERED, Batch, Corpus, Floats, Series, read_ticks
 from gbm import Gbm, GbmConfig
 from networks import Examples, Network

@@ -13,12 +13,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import networks
 import onnx
 import torch
+from torch.export import Dim
+
+import networks
 from network import Network
 from spec import KEY, as_json, made_up, spec_of
-from torch.export import Dim
 
 OPSET = 18
 

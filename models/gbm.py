@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import lightgbm
 import numpy as np
+
 from data import Batch, Floats
 from quantile import LEVELS
 

@@ -6,9 +6,10 @@ It forecasts the next tick of all buckets of one cluster.
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
 from network import Examples, Network
 from quantile import known
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from data import Batch
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
+
+from data import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+
 from data import Series
 from lstm import Lstm, LstmConfig
 from network import Examples, Network

@@ -9,9 +9,10 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
 from data import HORIZON, STATE, WINDOW
 from network import Examples, Network, over_processes
-from torch import Tensor, nn
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
 """The levels of the quantiles."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from data import STATE, STRIDE, TICK_SECONDS
 from network import Examples, Network
 

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
-import plots
 import torch
+
+import networks
+import plots
 from data import DAY, Corpus, Ints, Series, read_history, read_ticks, without_last
 from distributed import Processes
 from networks import Examples, Network

@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
 from network import Examples, Network
 from quantile import known
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True, kw_only=True)

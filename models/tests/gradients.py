@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from distributed import Processes
 from quantile import Quantile, QuantileConfig
-from train import Sampler, TrainConfig
-
 from tests.test_data import series
+from train import Sampler, TrainConfig
 
 torch.manual_seed(1)
 torch.set_num_threads(1)

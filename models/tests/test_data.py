@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+
 from data import DAY, STATE, Corpus, Series, needs, read_history, read_ticks, trailing_max, without_last
 from splits import SHARES_HELD_OUT, Split, part
 

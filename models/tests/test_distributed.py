@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from data import COLUMNS
 
+from data import COLUMNS
 from tests.test_data import series
 
 MODELS = Path(__file__).parents[1]

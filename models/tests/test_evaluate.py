@@ -1,6 +1,7 @@
 """Tests of the rows of the evaluation tables, against figures computed by hand."""
 
 import numpy as np
+
 from data import HORIZON, STATE, Batch, Floats
 from evaluate import demand_row, need_row, spread
 from quantile import LEVELS

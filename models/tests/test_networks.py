@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-import networks
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
+
+import networks
 from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network

@@ -4,10 +4,11 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-import networks
 import numpy as np
 import onnx
 import onnxruntime
+
+import networks
 from spec import KEY, flat, made_up
 from train import TrainConfig
 

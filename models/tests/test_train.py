@@ -4,13 +4,13 @@ import json
 import sys
 from pathlib import Path
 
-import networks
 import numpy as np
 import pytest
 import torch
+
+import networks
 import train
 from data import COLUMNS, DAY, Series
-
 from tests.test_data import series
 
 
