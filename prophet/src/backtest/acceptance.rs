@@ -246,7 +246,9 @@ fn score(
         );
         has_forecast |= of_day[0].iter().any(|forecasts| !of_lead(forecasts).is_empty());
         for (tally, of_day) in tallies.iter_mut().zip(&of_day) {
-            of_day.iter().for_each(|forecasts| add(tally, &moments, forecasts));
+            for forecasts in of_day {
+                add(tally, &moments, forecasts);
+            }
         }
     }
     (progress.advanced)("forecasts", 1.0);
@@ -306,9 +308,9 @@ mod tests {
     fn a_candidate_is_worse_above_the_limit_and_where_the_interval_lies_above_one() {
         let even = vec![1.0; 12];
         check(Measure::ModelPinball, &even, &even, false);
-        check(Measure::ModelPinball, &vec![0.5; 12], &even, false);
+        check(Measure::ModelPinball, &[0.5; 12], &even, false);
         // 4 % more on every day is no chance.
-        check(Measure::EnsembleCost, &vec![1.04; 12], &even, true);
+        check(Measure::EnsembleCost, &[1.04; 12], &even, true);
         // On average 5 % more, but less on half of the days.
         let mixed: Vec<f64> = (0..12).map(|day| if day % 2 == 0 { 1.5 } else { 0.6 }).collect();
         check(Measure::ModelPinball, &mixed, &even, false);

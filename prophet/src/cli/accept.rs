@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// The newly trained model
     #[arg(long, value_name = "FILE")]
     candidate: PathBuf,
-    /// Where controllers load the model from: a file, or s3://BUCKET/PREFIX/FILE [default: nothing
-    /// is published]
+    /// Where controllers load the model from: a file, or `s3://BUCKET/PREFIX/FILE` [default:
+    /// nothing is published]
     #[arg(long, value_name = "PLACE")]
     publish: Option<String>,
     /// The length of the compared time, which ends with the last job or --until: at least 10d
@@ -80,7 +80,7 @@ const EARLIER_SECONDS: i64 = 7 * DAY_SECONDS;
 /// Parses the length of the compared time.
 fn window(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
-    if span.as_seconds() < DAYS_MIN as i64 * DAY_SECONDS {
+    if span.as_seconds() / DAY_SECONDS < i64::try_from(DAYS_MIN).unwrap_or(i64::MAX) {
         return Err(format!("must be at least {DAYS_MIN}d, because intervals are by day"));
     }
     Ok(span)
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         covered(trace)
     );
     let names = [models.candidate.clone(), in_use.name];
-    let mut document = document(&compared, &loaded, &names)?;
+    let mut document = document(&compared, &loaded, &names);
     let accepted = compared.accepted();
     if let Some(staged) = staged.filter(|_| accepted) {
         let card = serde_json::to_vec_pretty(&document)?;
@@ -206,14 +206,14 @@ fn document(
     compared: &Acceptance,
     loaded: &LoadedLog,
     [candidate, current]: &[String; 2],
-) -> anyhow::Result<Value> {
+) -> Value {
     let LoadedLog { settings, trace, window, .. } = loaded;
     let model = ModelSource::File(candidate.into()).load();
     let (training, revision) = model.map_or_else(
         |_| (Value::Null, String::new()),
         |model| (model.spec().training.clone(), model.spec().revision.clone()),
     );
-    Ok(json!({
+    json!({
         "accepted": compared.accepted(),
         "published": Value::Null,
         "candidate": {"file": candidate, "training": training, "revision": revision},
@@ -228,7 +228,7 @@ fn document(
         "fault": compared.fault,
         "reasons": reasons(compared),
         "settings": settings,
-    }))
+    })
 }
 
 /// Why the candidate is not accepted: one sentence for each comparison that finds it worse.

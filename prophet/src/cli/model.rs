@@ -33,7 +33,7 @@ Example:
   prophet model fetch s3://models/prophet/own.onnx --out own.onnx"
 )]
 pub(super) struct FetchArgs {
-    /// Where controllers load the model from: a file, or s3://BUCKET/PREFIX/FILE
+    /// Where controllers load the model from: a file, or `s3://BUCKET/PREFIX/FILE`
     place: String,
     /// The file to write
     #[arg(long, value_name = "FILE")]
