@@ -127,6 +127,7 @@ fn make_worse(python: &Path, from: &Path, folder: &Path) -> PathBuf {
 network = networks.load(pathlib.Path(sys.argv[1]))
 with torch.no_grad():
     network.headroom.bias += 3.0
+    network.ahead.bias += 3.0
 network.save(pathlib.Path(sys.argv[2]), training={'leads': [3, 6, 11], 'logs': ['worse']})";
     let file = folder.join("worse.onnx");
     let export = models().join("export.py");
