@@ -82,14 +82,14 @@ def read_ticks(path: Path, log: str) -> list[Series]:
     return list(_by_bucket(rows, log))
 
 
-def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
+def read_history(path: Path, catalog: Path | None, log: str) -> list[Series]:
     """Returns the buckets of a history that were ever in use.
 
-    `path` is a Parquet file of `prophet history export`, and `catalog` is the output of
-    `prophet catalog --output json`. The catalog is needed because a history contains the requests
-    of pods and not the size of a node.
+    `path` is a Parquet file of `prophet history export`. The sizes of nodes are those that the
+    history has, or those of `catalog`, the output of `prophet catalog --output json`. Histories of
+    early builds contain the requests of pods, but not the sizes of nodes.
     """
-    sizes = {bucket["name"]: bucket["allocatable"] for bucket in json.loads(catalog.read_text())["buckets"]}
+    sizes = _sizes(path) if catalog is None else _allocatable(catalog.read_text())
     query = f"""SELECT epoch(time)::BIGINT // {TICK_SECONDS} * {TICK_SECONDS} AS time, bucket, last(demand) AS demand,
         max(demand_max) AS demand_max, last(room) AS room, list(arrivals) AS arrivals
         FROM '{path}' WHERE bucket IS NOT NULL GROUP BY ALL ORDER BY bucket, time"""
@@ -102,6 +102,31 @@ def read_history(path: Path, catalog: Path, log: str) -> list[Series]:
     mean, most = np.array(rooms, np.float32).reshape(-1, 2).T
     rows = dict(table) | {"room_mean": mean, "room_most": most, "arrivals": np.array(arrivals, np.float32)}
     return list(_by_bucket(rows, log))
+
+
+def _sizes(path: Path) -> dict[str, dict[str, int]]:
+    """Returns the sizes of nodes by bucket, each as it was last offered."""
+    query = f"SELECT offered FROM '{path}' WHERE offered IS NOT NULL ORDER BY time"
+    sizes: dict[str, dict[str, int]] = {}
+    for (text,) in duckdb.sql(query).fetchall():
+        sizes |= _allocatable(text)
+    if not sizes:
+        raise SystemExit(
+            f"{path}: the history has no sizes of nodes: give --catalog, the output of `prophet catalog --output json`"
+        )
+    return sizes
+
+
+def _allocatable(text: str) -> dict[str, dict[str, int]]:
+    return {bucket["name"]: bucket["allocatable"] for bucket in json.loads(text)["buckets"]}
+
+
+def without_last(series: Sequence[Series], days: float) -> list[Series]:
+    """Returns the series without the last days before the newest tick of all of them."""
+    ends = [one.start + len(one) * TICK_SECONDS for one in series]
+    until = max(ends, default=0) - round(days * 86_400)
+    kept = [(one, min(len(one), (until - one.start) // TICK_SECONDS)) for one in series]
+    return [one.part(0, length, one.context) for one, length in kept if length > 0]
 
 
 def _nodes(text: Any, size: dict[str, int]) -> list[float]:

@@ -24,8 +24,12 @@ from spec import KEY, as_json, made_up, spec_of
 OPSET = 18
 
 
-def export(network: Network, training: dict[str, Any], revision: str) -> onnx.ModelProto:
-    """Returns the model as an ONNX graph with its spec."""
+def export(network: Network, training: dict[str, Any], revision: str, weights: bool = False) -> onnx.ModelProto:
+    """Returns the model as an ONNX graph with its spec.
+
+    With `weights`, the metadata contain the weights as `train.py --from` reads them. Those of the
+    graph are merged and transposed for inference.
+    """
     network.eval()
     model = graph(network)
     del model.metadata_props[:]
@@ -35,6 +39,8 @@ def export(network: Network, training: dict[str, Any], revision: str) -> onnx.Mo
         node.doc_string = ""
     spec = json.dumps(as_json(spec_of(network, training, revision)), separators=(",", ":"), allow_nan=False)
     model.metadata_props.add(key=KEY, value=spec)
+    if weights:
+        model.metadata_props.add(key=networks.KEY, value=networks.as_text(network))
     onnx.checker.check_model(model, full_check=True)
     return model
 
@@ -77,9 +83,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the folder that train.py wrote")
     parser.add_argument("file", type=Path, help="the ONNX file to write")
+    parser.add_argument(
+        "--weights",
+        action="store_true",
+        help="also write the weights from which train.py --from FILE goes on; they double the size",
+    )
     arguments = parser.parse_args()
     training = json.loads((arguments.folder / "config.json").read_text())["training"]
-    model = export(networks.load(arguments.folder), training, revision())
+    model = export(networks.load(arguments.folder), training, revision(), arguments.weights)
     onnx.save(model, arguments.file)
     print(f"wrote {arguments.file}, {arguments.file.stat().st_size} bytes")
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from data import Batch
 
@@ -46,6 +46,19 @@ class Examples:
             need=rows(batch.need),
             ahead=rows(batch.ahead),
         )
+
+
+def over_processes(count: Tensor) -> Tensor:
+    """Returns the mean of a count over the processes that train together.
+
+    A sum that each process divides by this mean has the mean over all examples as its mean. If each
+    divided by its own count, a process with fewer examples would weigh as much as the others.
+    """
+    if not distributed.is_available() or not distributed.is_initialized():
+        return count
+    total = count.detach().to(torch.float32)
+    distributed.all_reduce(total)
+    return total / distributed.get_world_size()
 
 
 class Network(nn.Module, ABC):
@@ -104,6 +117,7 @@ class Network(nn.Module, ABC):
 
     def save(self, folder: Path, training: dict[str, Any]) -> None:
         """Writes the weights, and with them the configuration and the settings of the training."""
-        torch.save(self.state_dict(), folder / "weights.pt")
+        weights = {name: value.cpu() for name, value in self.state_dict().items()}
+        torch.save(weights, folder / "weights.pt")
         config = {"network": self.name, "config": asdict(self.config), "training": training}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -1,10 +1,14 @@
-"""Creates networks by name, and loads networks from a folder."""
+"""Creates networks by name, and loads networks from a folder or from a model file."""
 
+import base64
+import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 from data import Series
@@ -13,7 +17,10 @@ from network import Examples, Network
 from quantile import Quantile, QuantileConfig
 from transformer import Transformer, TransformerConfig
 
-__all__ = ["NAMES", "Examples", "Network", "load", "new"]
+__all__ = ["KEY", "NAMES", "Examples", "Network", "as_text", "load", "new"]
+
+KEY = "prophet.weights"
+"""The key of the weights in the metadata of a model file. The controller does not read it."""
 
 KINDS: dict[str, tuple[Any, Any]] = {
     "quantile": (Quantile, QuantileConfig),
@@ -38,11 +45,31 @@ def new(name: str, series: list[Series]) -> Network:
     return network
 
 
-def load(folder: Path) -> Network:
-    """Returns the network of a folder that train.py wrote."""
-    saved = json.loads((folder / "config.json").read_text())
-    kind, config = KINDS[saved["network"]]
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in saved["config"].items()}
-    network: Network = kind(config(**fields))
-    network.load_state_dict(torch.load(folder / "weights.pt", weights_only=True, map_location="cpu"))
+def load(path: Path) -> Network:
+    """Returns the network of a folder that train.py wrote, or of a file of `export.py --weights`."""
+    if path.is_dir():
+        saved = json.loads((path / "config.json").read_text())
+        weights = torch.load(path / "weights.pt", weights_only=True, map_location="cpu")
+        return _network(saved["network"], saved["config"], weights)
+    metadata = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    if KEY not in metadata:
+        raise SystemExit(f"{path}: the file has no weights to go on from: give the folder that train.py wrote")
+    saved = json.loads(metadata[KEY])
+    weights = torch.load(io.BytesIO(base64.b64decode(saved["weights"])), weights_only=True, map_location="cpu")
+    return _network(saved["network"], saved["config"], weights)
+
+
+def as_text(network: Network) -> str:
+    """Returns the configuration and the weights of a network as JSON."""
+    content = io.BytesIO()
+    torch.save({name: value.cpu() for name, value in network.state_dict().items()}, content)
+    weights = base64.b64encode(content.getvalue()).decode()
+    return json.dumps({"network": network.name, "config": asdict(network.config), "weights": weights})
+
+
+def _network(name: str, config: dict[str, Any], weights: dict[str, Any]) -> Network:
+    kind, config_kind = KINDS[name]
+    fields = {field: tuple(value) if isinstance(value, list) else value for field, value in config.items()}
+    network: Network = kind(config_kind(**fields))
+    network.load_state_dict(weights)
     return network

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from data import HORIZON, STATE, WINDOW
-from network import Examples, Network
+from network import Examples, Network, over_processes
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
 """The levels of the quantiles."""
@@ -109,7 +109,9 @@ class Quantile(Network):
         needs = pinball(examples.need / scale[..., 0], headroom / scale, self.config.levels)
         seen = ~torch.isnan(examples.ahead)
         ahead = pinball(known(examples.ahead) / scale, quantiles / scale[..., None], self.config.levels)
-        return needs.mean() + 0.5 * (ahead * seen).sum() / seen.sum()
+        # Processes check the loss of different numbers of batches, but train on the same number.
+        count = over_processes(seen.sum()) if self.training else seen.sum()
+        return needs.mean() + 0.5 * (ahead * seen).sum() / count
 
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """Returns AdamW with a rate that first rises and then falls (one cycle)."""

@@ -35,10 +35,16 @@ def known_splits() -> dict[str, Split]:
     return {log: Split(**fields) for log, fields in json.loads(text).items()}
 
 
-def part(series: Series, name: Part, splits: dict[str, Split]) -> Series:
+SHARES = (0.6, 0.7)
+"""The shares of a log that end its training and validation range, if it has no split of its own."""
+SHARES_HELD_OUT = (0.85, 1.0)
+"""The same for a history whose last days were held out: they are the test range."""
+
+
+def part(series: Series, name: Part, splits: dict[str, Split], shares: tuple[float, float] = SHARES) -> Series:
     """Returns a part of a series, with the context that precedes it."""
     days = len(series) / DAY
-    default = Split(skip_days=0.0, train_days=0.6 * days, validate_days=0.7 * days)
+    default = Split(skip_days=0.0, train_days=shares[0] * days, validate_days=shares[1] * days)
     split = splits.get(series.log, default)
     skip, trained, validated = (round(DAY * at) for at in (split.skip_days, split.train_days, split.validate_days))
     begin, end = {"train": (skip, trained), "validate": (trained, validated), "test": (validated, len(series))}[name]
@@ -46,6 +52,6 @@ def part(series: Series, name: Part, splits: dict[str, Split]) -> Series:
     return series.part(begin - context, end, context)
 
 
-def parts(series: Sequence[Series], name: Part, splits: dict[str, Split]) -> list[Series]:
+def parts(series: Sequence[Series], name: Part, splits: dict[str, Split], shares: tuple[float, float] = SHARES) -> list[Series]:
     """Returns a part of each series."""
-    return [part(one, name, splits) for one in series]
+    return [part(one, name, splits, shares) for one in series]

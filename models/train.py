@@ -1,24 +1,33 @@
 """Trains a network:
 `python models/train.py --ticks target/models/ticks --out target/models/quantile`.
 
-The ticks are the CSV files of `prophet trace ticks`, or a recorded history (`--history`, with
-`--catalog`). Runs with the same ticks and seed on the same machine give the same weights.
+The ticks are the CSV files of `prophet trace ticks`, or a recorded history (`--history`). Runs with
+the same ticks and seed on the same machine give the same weights. Under `torchrun`, each process
+takes an equal share of every batch.
 """
 
 import argparse
 import json
 import random
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import networks
 import plots
-from data import DAY, Corpus, Ints, Series, read_history, read_ticks
+from data import DAY, Corpus, Ints, Series, read_history, read_ticks, without_last
+from distributed import Processes
 from networks import Examples, Network
-from splits import known_splits, parts
+from splits import SHARES, SHARES_HELD_OUT, known_splits, parts
+
+DAYS_MIN = 7
+"""The shortest history in days beside the days that are held out: one of every day of the week."""
+TOO_SHORT = 3
+"""The exit code for a shorter one. It is no failure, because time alone mends it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,29 +56,40 @@ class TrainConfig:
 class Sampler:
     """Draws examples: each log with the same probability, and each bucket of a log too.
 
-    With `joint`, an example has all buckets of one cluster at the same time.
+    With `joint`, an example has all buckets of one cluster at the same time. Of each batch, this
+    process has its share; all processes draw the same batches.
     """
 
-    def __init__(self, series: list[Series], config: TrainConfig, joint: bool, device: str) -> None:
+    def __init__(
+        self, series: list[Series], config: TrainConfig, joint: bool, device: str, processes: Processes | None = None
+    ) -> None:
         self.config, self.joint, self.device = config, joint, device
-        self.corpora = [Corpus(series, lead) for lead in config.leads]
-        logs = sorted({one.log for one in series})
-        self.by_log = [[at for at, one in enumerate(series) if one.log == log] for log in logs]
+        self.processes = processes or Processes()
+        corpora = [Corpus(series, lead) for lead in config.leads] if series else []
+        # No need is known within a lead time that is shorter than the ticks of the history. The
+        # controller has no such lead time, either.
+        self.corpora = [corpus for corpus in corpora if any(map(len, corpus.positions))]
+        # Of a bucket that was in use only recently, the range of the training may be empty.
+        usable = [at for at in range(len(series)) if all(len(corpus.positions[at]) for corpus in self.corpora)]
+        if not self.corpora or not usable:
+            raise SystemExit("there are too few ticks: no bucket has a moment with half an hour of ticks after it")
+        logs = sorted({series[at].log for at in usable})
+        self.by_log = [[at for at in usable if series[at].log == log] for log in logs]
 
     def draw(self, random_state: np.random.Generator, batch: int, buckets: int) -> Examples:
         """Returns `batch` rows.
 
         Rows that are not joint have `buckets` buckets, which share only the time of week.
         """
-        corpus = self.corpora[random_state.integers(len(self.corpora))]
+        corpus, share = self.corpora[random_state.integers(len(self.corpora))], self.processes.share(batch)
         if self.joint:
-            first = random_state.choice(corpus.positions[0], batch)
+            first = random_state.choice(corpus.positions[0], batch)[share]
             return Examples.of(corpus.batch(corpus.beside(first).ravel()), len(corpus.series), self.device)
         drawn = np.array([self._position(corpus, random_state) for _ in range(batch * buckets)])
-        at = corpus.aligned(drawn.reshape(batch, buckets)).ravel()
-        young = random_state.random(len(at)) < self.config.young_share
-        ages: Ints = np.where(young, np.exp(random_state.uniform(np.log(120), np.log(7 * DAY), len(at))), 1e9).astype(int)
-        return Examples.of(corpus.batch(at, ages), buckets, self.device)
+        young = random_state.random(len(drawn)) < self.config.young_share
+        ages: Ints = np.where(young, np.exp(random_state.uniform(np.log(120), np.log(7 * DAY), len(drawn))), 1e9).astype(int)
+        at = corpus.aligned(drawn.reshape(batch, buckets)[share]).ravel()
+        return Examples.of(corpus.batch(at, ages.reshape(batch, buckets)[share].ravel()), buckets, self.device)
 
     def _position(self, corpus: Corpus, random_state: np.random.Generator) -> int:
         of_log = self.by_log[random_state.integers(len(self.by_log))]
@@ -90,12 +110,13 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
     """Trains until the checks do not improve, and keeps the best weights."""
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
+    processes, loss_of = training.processes, training.processes.loss(network)
     curve, best, best_loss, since_best = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0
     recent: list[float] = []
     for step in range(1, config.steps_max + 1):
         network.train()
         examples = training.draw(random_state, config.batch, int(random_state.choice(config.buckets)))
-        loss = network.loss(examples)
+        loss = loss_of(examples)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -106,12 +127,13 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
             continue
         network.eval()
         with torch.no_grad():
-            checked = float(np.mean([network.loss(examples).item() for examples in validation]))
+            checked = processes.mean([network.loss(examples).item() for examples in validation], training.device)
         curve.steps.append(step)
-        curve.train.append(float(np.mean(recent)))
+        curve.train.append(processes.mean(recent, training.device))
         curve.validate.append(checked)
         recent.clear()
-        print(f"step {step:6}  train {curve.train[-1]:.4f}  validate {checked:.4f}", flush=True)
+        if processes.rank == 0:
+            print(f"step {step:6}  train {curve.train[-1]:.4f}  validate {checked:.4f}", flush=True)
         since_best = 0 if checked < best_loss else since_best + 1
         if since_best == 0:
             best_loss, best = checked, {name: value.clone() for name, value in network.state_dict().items()}
@@ -124,58 +146,97 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
 def read_series(arguments: argparse.Namespace) -> list[Series]:
     """Returns all series of the arguments, except those of the log that is left out."""
     if arguments.history:
-        return read_history(arguments.history, arguments.catalog, "own")
+        series = without_last(read_history(arguments.history, arguments.catalog, "own"), arguments.hold_out_days)
+        days = max((len(one) for one in series), default=0) / DAY
+        if arguments.hold_out_days and days < DAYS_MIN:
+            held_out = f"{arguments.history}: {days:.1f} days precede the {arguments.hold_out_days:g} days that are held out"
+            print(f"{held_out}, but training needs {DAYS_MIN}: wait until there is more history", file=sys.stderr)
+            raise SystemExit(TOO_SHORT)
+        return series
     series = [one for path in sorted(arguments.ticks.glob("*.csv")) for one in read_ticks(path, path.name.split(".")[0])]
     return [one for one in series if one.log != arguments.leave_out]
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--ticks", type=Path, metavar="DIR", help="CSV files of `prophet trace ticks`, NAME[.VARIANT].csv")
     source.add_argument("--history", type=Path, metavar="FILE", help="a Parquet file of `prophet history export`")
-    parser.add_argument("--catalog", type=Path, metavar="FILE", help="with --history: `prophet catalog --output json`")
+    parser.add_argument(
+        "--catalog",
+        type=Path,
+        metavar="FILE",
+        help="with --history: `prophet catalog --output json` [default: the sizes in the history]",
+    )
+    parser.add_argument(
+        "--hold-out-days",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="with --history: leave out the last days, to compare models on them",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder for weights, configuration and plots")
     parser.add_argument("--network", choices=networks.NAMES, default="quantile")
-    parser.add_argument("--from-pretrained", type=Path, metavar="DIR", help="start from the weights of this folder")
+    parser.add_argument(
+        "--from",
+        "--from-pretrained",
+        dest="start",
+        type=Path,
+        metavar="PATH",
+        help="start from these weights: a folder that this program wrote, or a file of `export.py --weights`",
+    )
     parser.add_argument("--leave-out", metavar="NAME", help="the name of a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
     parser.add_argument("--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps")
     parser.add_argument("--check-every", type=int, default=TrainConfig.check_every, help="steps between two checks")
-    parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows per step")
+    parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows per step, of all processes together")
     arguments = parser.parse_args()
-    if arguments.history and not arguments.catalog:
-        parser.error("--history requires --catalog")
+    if arguments.hold_out_days and not arguments.history:
+        parser.error("--hold-out-days requires --history")
+    return arguments
 
+
+def main() -> None:
+    arguments, processes = parse_arguments(), Processes.join()
     random.seed(arguments.seed)
     torch.manual_seed(arguments.seed)
     # For networks of this size, several threads are slower than one.
     torch.set_num_threads(1)
     splits, series = known_splits(), read_series(arguments)
-    trained_on = parts(series, "train", splits)
-    fresh = arguments.from_pretrained is None
-    network = networks.new(arguments.network, trained_on) if fresh else networks.load(arguments.from_pretrained)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    shares = SHARES_HELD_OUT if arguments.hold_out_days else SHARES
+    trained_on = parts(series, "train", splits, shares)
+    fresh = arguments.start is None
+    network = networks.new(arguments.network, trained_on) if fresh else networks.load(arguments.start)
+    device = processes.device()
     network.to(device)
     # Trained weights need a lower rate.
     rate = TrainConfig.rate if fresh else TrainConfig.rate / 10
-    config = TrainConfig(
-        seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=arguments.check_every, batch=arguments.batch
-    )
+    # Without a check, there would be no best weights.
+    check_every = min(arguments.check_every, arguments.steps)
+    config = TrainConfig(seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=check_every, batch=arguments.batch)
 
-    training = Sampler(trained_on, config, network.joint, device)
-    validating = Sampler(parts(series, "validate", splits), config, network.joint, device)
+    training = Sampler(trained_on, config, network.joint, device, processes)
+    validating = Sampler(parts(series, "validate", splits, shares), config, network.joint, device)
     validating_state = np.random.default_rng(0)
     validation = [validating.draw(validating_state, config.batch, 1) for _ in range(config.validation_batches)]
-    print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs")
-    curve = fit(network, training, validation, config)
+    # Each process drops out other neurons.
+    torch.manual_seed(arguments.seed + processes.rank)
+    if processes.rank == 0:
+        print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs; {processes.count} processes")
+    curve = fit(network, training, validation[processes.rank :: processes.count], config)
+    if processes.rank == 0:
+        write(network, curve, validation, arguments.out, asdict(config) | {"logs": sorted({one.log for one in series})})
+    processes.leave()
 
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    network.save(arguments.out, training=asdict(config) | {"logs": sorted({one.log for one in series})})
-    (arguments.out / "curve.json").write_text(json.dumps(asdict(curve)) + "\n")
-    plots.learning_curve(curve.steps, curve.train, curve.validate, arguments.out / "learning.png")
-    plots.calibration(*network.calibration(validation), arguments.out / "calibration.png")
-    print(f"wrote {arguments.out}")
+
+def write(network: Network, curve: Curve, validation: list[Examples], out: Path, training: dict[str, Any]) -> None:
+    """Writes the weights, the settings, the curve and the plots into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    network.save(out, training=training)
+    (out / "curve.json").write_text(json.dumps(asdict(curve)) + "\n")
+    plots.learning_curve(curve.steps, curve.train, curve.validate, out / "learning.png")
+    plots.calibration(*network.calibration(validation), out / "calibration.png")
+    print(f"wrote {out}")
 
 
 if __name__ == "__main__":

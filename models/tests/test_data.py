@@ -8,8 +8,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from data import DAY, STATE, Corpus, Series, needs, read_history, read_ticks, trailing_max
-from splits import Split, part
+from data import DAY, STATE, Corpus, Series, needs, read_history, read_ticks, trailing_max, without_last
+from splits import SHARES_HELD_OUT, Split, part
 
 FLOAT = np.float32
 
@@ -121,12 +121,12 @@ def test_ticks_of_a_trace_equal_those_of_a_history(tmp_path: Path) -> None:
     room = json.dumps({"cpu_millis=500,pods=1": 1, "cpu_millis=1000,pods=1": 1.5})
     duckdb.sql(
         f"""COPY (SELECT * FROM (VALUES
-        (make_timestamp(60000000), 'm', 1, 2, '{room}', '{arrivals}'),
-        (make_timestamp(120000000), 'm', 3, 3, NULL, NULL), (make_timestamp(120000000), NULL, NULL, NULL, NULL, NULL))
-        AS t(time, bucket, demand, demand_max, room, arrivals)) TO '{tmp_path / "history.parquet"}'"""
+        (make_timestamp(60000000), 'm', 1, 2, '{room}', '{arrivals}', '{offered(1000)}'),
+        (make_timestamp(120000000), 'm', 3, 3, NULL, NULL, '{offered(2000)}'),
+        (make_timestamp(120000000), NULL, NULL, NULL, NULL, NULL, NULL))
+        AS t(time, bucket, demand, demand_max, room, arrivals, offered)) TO '{tmp_path / "history.parquet"}'"""
     )
-    catalog = {"buckets": [{"name": "m", "allocatable": {"cpu_millis": 2000}}]}
-    (tmp_path / "catalog.json").write_text(json.dumps(catalog))
+    (tmp_path / "catalog.json").write_text(offered(2000))
     (traced,) = read_ticks(tmp_path / "log.csv", "log")
     (recorded,) = read_history(tmp_path / "history.parquet", tmp_path / "catalog.json", "log")
     assert (traced.bucket, traced.start) == (recorded.bucket, recorded.start) == ("m", 60)
@@ -134,3 +134,22 @@ def test_ticks_of_a_trace_equal_those_of_a_history(tmp_path: Path) -> None:
     assert recorded.columns["room_mean"].tolist() == [0.5, 0.0]
     for name in ("demand", "demand_max", "room_most"):
         np.testing.assert_array_equal(traced.columns[name], recorded.columns[name])
+    # Without a catalog, a node has the size that was offered last.
+    (own,) = read_history(tmp_path / "history.parquet", None, "log")
+    assert own.columns["arrivals"].tolist() == [1.0, 0.0]
+
+
+def offered(cpu_millis: int) -> str:
+    return json.dumps({"buckets": [{"name": "m", "allocatable": {"cpu_millis": cpu_millis}}]})
+
+
+def test_the_last_days_are_held_out_of_every_bucket_at_the_same_time() -> None:
+    long, late = series(5 * DAY), series(2 * DAY)
+    late = Series(log="own", bucket="b", start=long.start + 60 * 3 * DAY, columns=late.columns)
+    new = Series(log="own", bucket="c", start=long.start + 60 * 4 * DAY, columns=series(DAY).columns)
+    kept = without_last([long, late, new], 1.0)
+    assert [(one.bucket, len(one)) for one in kept] == [("a", 4 * DAY), ("b", DAY)]
+    assert len({one.start + 60 * len(one) for one in kept}) == 1
+    # All the rest is for training and validation.
+    train, validate = (part(kept[0], name, {}, SHARES_HELD_OUT) for name in ("train", "validate"))
+    assert (len(train), len(validate) - validate.context) == (round(3.4 * DAY), round(0.6 * DAY))

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 import torch
 
+import networks
 from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
@@ -75,6 +76,18 @@ def test_the_file_keeps_the_contract(exported) -> None:
     assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
     assert not [weight.name for weight in model.graph.initializer if weight.external_data]
     assert [prop.key for prop in model.metadata_props] == ["prophet.spec"]
+
+
+def test_training_goes_on_from_the_weights_of_a_file(exported, tmp_path) -> None:
+    network, plain, _ = exported
+    onnx.save(plain, tmp_path / "plain.onnx")
+    with pytest.raises(SystemExit, match="no weights to go on from"):
+        networks.load(tmp_path / "plain.onnx")
+    onnx.save(export(network, TRAINING, "none", weights=True), tmp_path / "own.onnx")
+    loaded = networks.load(tmp_path / "own.onnx")
+    assert (loaded.name, loaded.config) == (network.name, network.config)
+    for name, weight in network.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], weight), name
 
 
 def test_the_decoder_does_not_use_later_points() -> None:

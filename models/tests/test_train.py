@@ -4,11 +4,13 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import networks
 import train
-from data import COLUMNS
+from data import COLUMNS, DAY, Series
 from tests.test_data import series
 
 
@@ -24,3 +26,16 @@ def test_training_writes_weights_configuration_and_plots(name: str, tmp_path: Pa
     assert {path.name for path in out.iterdir()} >= {"weights.pt", "config.json", "curve.json", "learning.png", "calibration.png"}
     assert json.loads((out / "config.json").read_text())["training"]["logs"] == ["log"]
     assert networks.load(out).name == name
+
+
+def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:
+    one = series(2 * DAY)
+    at_ticks = np.arange(len(one)) % 5 == 0
+    columns = {name: np.where(at_ticks, values, np.nan).astype(np.float32) for name, values in one.columns.items()}
+    slow = Series(log="own", bucket="a", start=one.start, columns=columns)
+    sampler = train.Sampler([slow], train.TrainConfig(), False, "cpu")
+    assert [corpus.lead for corpus in sampler.corpora] == [6, 11]
+    examples = sampler.draw(np.random.default_rng(1), 8, 1)
+    assert bool(torch.isfinite(examples.need).all())
+    with pytest.raises(SystemExit, match="too few ticks"):
+        train.Sampler([slow.part(0, 20, 0)], train.TrainConfig(), False, "cpu")

@@ -126,3 +126,26 @@ async fn a_missing_or_unreachable_bucket_is_an_error() {
         Err(HistoryError::Store { act: "append to", .. })
     ));
 }
+
+#[tokio::test]
+async fn a_published_model_is_fetched_by_its_address() {
+    let moto = Moto::start().await.unwrap();
+    make_bucket(&moto, "models");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("own.onnx");
+    let fetch = || {
+        let mut command = prophet(&["model", "fetch", "s3://models/prophet/own.onnx", "--out"]);
+        let output = command.arg(&out).envs(moto.environment()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = fetch();
+    assert_eq!(code, 3, "{error}");
+    assert!(error.contains("s3://models/prophet/own.onnx: there is no model"), "{error}");
+    let published = place(&moto, "s3://models/prophet");
+    for content in [b"one", b"two"] {
+        published.put_file("own.onnx", content.to_vec()).await.unwrap();
+        assert_eq!(fetch(), (0, String::new()));
+        assert_eq!(std::fs::read(&out).unwrap(), content);
+    }
+    assert!(published.file("own.onnx", 2).await.is_err(), "more than two bytes");
+}

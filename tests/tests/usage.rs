@@ -11,7 +11,7 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 81] = [
+const ROWS: [(&str, i32, &str); 89] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -188,6 +188,26 @@ const ROWS: [(&str, i32, &str); 81] = [
     ),
     ("trace generate --days 1 --out none/log.csv", 1, "the directory of the file does not exist"),
     ("model check none.onnx", 2, "none.onnx"),
+    ("model accept", 2, "--candidate <FILE>"),
+    ("model accept --candidate none.onnx --trace log.csv", 1, "failed to read none.onnx"),
+    ("model accept --candidate pods.csv", 2, "give --data, the location of a recorded history"),
+    ("model accept --candidate pods.csv --trace log.csv", 1, "the candidate cannot be used"),
+    (
+        "model accept --candidate pods.csv --trace log.csv --current none.onnx",
+        1,
+        "--current none.onnx: there is no such file",
+    ),
+    (
+        "model accept --candidate pods.csv --trace log.csv --publish folder",
+        1,
+        "failed to write folder: it is a folder; name a file in it",
+    ),
+    (
+        "model accept --candidate pods.csv --trace log.csv --window 9d",
+        2,
+        "'--window <TIME>': must be at least 10d",
+    ),
+    ("model fetch none.onnx --out own.onnx", 3, "none.onnx: there is no model"),
 ];
 
 #[test]
@@ -256,6 +276,8 @@ fn every_help_has_examples() {
         "trace generate",
         "model",
         "model check",
+        "model accept",
+        "model fetch",
         "history",
         "history export",
     ];

@@ -25,6 +25,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end }}
 
+{{- define "prophet.trainingImage" -}}
+{{- with .Values.retraining.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end -}}
+{{- end }}
+
 {{- define "prophet.priorityClassName" -}}
 {{- if .Values.priorityClassName -}}
 {{ .Values.priorityClassName }}
@@ -60,6 +66,12 @@ memory
 {{- end -}}
 {{- if and (not .serviceAccount.create) (not .serviceAccount.name) -}}
 {{- fail "serviceAccount.name is empty: without serviceAccount.create, name an existing ServiceAccount" -}}
+{{- end -}}
+{{- if and .retraining.enabled (not .history.s3) (not .history.persistentVolumeClaim) -}}
+{{- fail "retraining.enabled needs history.s3 or history.persistentVolumeClaim: the volumes of the replicas cannot be read by another pod" -}}
+{{- end -}}
+{{- if and .retraining.enabled (not .model) -}}
+{{- fail "retraining.enabled needs model: where retrained models are published, and where the controller loads them from" -}}
 {{- end -}}
 {{- if and .extraVolumeMounts (not .extraVolumes) -}}
 {{- fail "extraVolumeMounts is set, but extraVolumes is empty" -}}

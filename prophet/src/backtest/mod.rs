@@ -16,10 +16,12 @@
 //! score.rs      the figures of a forecaster, computed from losses
 //! errors.rs     all forecasters over all ticks, a day at a time
 //! telling.rs    the days that a plot shows
+//! acceptance.rs whether a model may replace the model in use
 //! table4.rs     table 4 of the paper, beside our results
 //! report/       tables, files and plots of a backtest
 //! ```
 
+mod acceptance;
 mod answer;
 mod blended;
 mod errors;
@@ -35,6 +37,7 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
+pub use acceptance::{Acceptance, Check, Measure, Models, Reference, accept};
 pub use errors::{Errors, forecast_errors};
 pub use named_forecaster::{NamedForecaster, NamedModel, default_forecasters, policies};
 pub use report::{Backtest, write_report, write_table};

@@ -52,6 +52,18 @@ impl Pass {
                 Some(Box::new(model.verbatim()))
             }
         };
+        Self::with(named_forecaster, forecaster, settings, catalog, forecasts_from)
+    }
+
+    /// Returns a forecaster that has learnt nothing, under a name. It forecasts zero nodes if it is
+    /// `None`.
+    pub(super) fn with(
+        named_forecaster: NamedForecaster,
+        forecaster: Option<Box<dyn DemandForecaster>>,
+        settings: &SimulationSettings,
+        catalog: &Catalog,
+        forecasts_from: usize,
+    ) -> Self {
         Self {
             named_forecaster,
             learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),

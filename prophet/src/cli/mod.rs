@@ -1,9 +1,11 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 3 if `model accept` keeps
+//! the model in use, 130 after Ctrl-C. Only
 //! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
 //! its comparison.
 
+mod accept;
 mod advise;
 mod backtest;
 #[cfg(feature = "kubernetes")]
@@ -25,6 +27,7 @@ mod input;
 mod interrupt;
 mod log;
 mod model;
+mod model_place;
 mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
@@ -112,11 +115,12 @@ enum Command {
   prophet trace describe jobs.csv"
     )]
     Trace(trace::Command),
-    /// Check a trained model.
+    /// Check a trained model, or publish it unless it is worse than the model in use.
     #[command(
         subcommand,
-        after_help = "Example:
-  prophet model check quantile.onnx"
+        after_help = "Examples:
+  prophet model check quantile.onnx
+  prophet model accept --candidate new.onnx --data s3://logs/prophet --publish s3://models/prophet/own.onnx"
     )]
     Model(model::Command),
     /// List or export the recorded history.
@@ -162,7 +166,7 @@ impl Command {
             Self::Backtest(args) => backtest::run(&args),
             Self::Embed(args) => embed::run(&args),
             Self::Trace(command) => trace::run(command),
-            Self::Model(command) => return Ok(model::run(&command)),
+            Self::Model(command) => return model::run(&command),
             #[cfg(feature = "kubernetes")]
             Self::History(args) => history::run(args),
             #[cfg(feature = "serve")]

@@ -1,4 +1,4 @@
-//! `prophet model`: checks of a trained model.
+//! `prophet model`: checks of a trained model, and its publication.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::output;
+use super::model_place::ModelPlace;
 use super::output::OutputFormat;
+use super::{accept, model_place, output};
 use crate::forecast::{
     ModelFault, onnx,
     onnx::{Engine, Model, ModelSource, Spec},
@@ -18,6 +19,25 @@ use crate::forecast::{
 pub(super) enum Command {
     /// Check that a model file keeps the contract, and that an engine computes its golden output
     Check(CheckArgs),
+    /// Compare a newly trained model with the model in use, and publish it unless it is worse
+    Accept(Box<accept::Args>),
+    /// Copy the model in use to a file, from a folder or S3
+    Fetch(FetchArgs),
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 copied, 1 failed, 2 wrong usage, 3 there is no model in this place.
+
+Example:
+  prophet model fetch s3://models/prophet/own.onnx --out own.onnx"
+)]
+pub(super) struct FetchArgs {
+    /// Where controllers load the model from: a file, or `s3://BUCKET/PREFIX/FILE`
+    place: String,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -43,8 +63,29 @@ pub(super) struct CheckArgs {
 /// arguments.
 const UNUSABLE: u8 = 2;
 
-pub(super) fn run(command: &Command) -> ExitCode {
-    let Command::Check(args) = command;
+/// Exit code if there is no model to copy. It differs from a failure to reach the place.
+const ABSENT: u8 = 3;
+
+pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Check(args) => Ok(run_check(args)),
+        Command::Accept(args) => accept::run(args),
+        Command::Fetch(args) => fetch(args),
+    }
+}
+
+fn fetch(FetchArgs { place, out }: &FetchArgs) -> anyhow::Result<ExitCode> {
+    let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
+    let Some(found) = ModelPlace::parse(place)?.fetch(folder.path())? else {
+        eprintln!("prophet: {place}: there is no model");
+        return Ok(ExitCode::from(ABSENT));
+    };
+    let model = model_place::read(&found)?;
+    output::write_whole(out, |to| to.write_all(&model))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_check(args: &CheckArgs) -> ExitCode {
     match check(args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -162,7 +162,8 @@ impl StagedFolder {
         let write_all = || {
             let mut buffer = io::BufWriter::new(create()?);
             write(&mut buffer)?;
-            buffer.flush()
+            // Without this, a file that was renamed may be empty after the machine fails.
+            buffer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
         };
         self.names.borrow_mut().push(name.into());
         write_all().with_context(|| format!("failed to write {}", self.folder.join(name).display()))

@@ -25,16 +25,8 @@ impl RemoteModel {
     /// # Errors
     /// The address is invalid, or its object store cannot be used.
     pub fn new(address: &str) -> Result<Self, PlaceError> {
-        let parts = address.rsplit_once('/');
-        let (place, name) = parts
-            .filter(|(place, name)| !name.is_empty() && !place.ends_with(":/"))
-            .ok_or_else(|| PlaceError::Address(address.to_owned()))?;
-        Ok(Self {
-            place: Place::existing(place)?,
-            name: name.into(),
-            slot: ModelSlot::default(),
-            etag: None,
-        })
+        let (place, name) = Place::of_file(address)?;
+        Ok(Self { place, name, slot: ModelSlot::default(), etag: None })
     }
 
     /// The slot that holds the fetched model.

@@ -24,6 +24,7 @@
 //! figures.rs      the figures of a run
 //! bootstrap.rs    confidence intervals of ratios, by resampling days
 //! compare.rs      all policies and replays, and the search for the best constant
+//! costs.rs        the cost of one policy by day, under several settings
 //! report/         tables, files and plots of a comparison
 //! ```
 
@@ -32,6 +33,7 @@ mod audit;
 mod autoscaler;
 mod bootstrap;
 mod compare;
+mod costs;
 mod figures;
 mod forecasters;
 mod gang_estimate;
@@ -56,6 +58,7 @@ mod world;
 pub use bootstrap::{DAYS_MIN, Ratio};
 pub(crate) use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, compare};
+pub(crate) use costs::costs_of;
 pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;

@@ -48,6 +48,10 @@ pub struct SimulationSettings {
     /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, the shipped model is
     /// used.
     pub model: Option<String>,
+    /// Whether the methods have no model, not even the shipped one. No file has this option: only
+    /// the acceptance of a model compares with an ensemble without one.
+    #[serde(skip)]
+    pub without_model: bool,
     /// The time between two decisions while demand does not change.
     pub tick: Span,
     /// The time between two scans of the autoscaler.
@@ -97,6 +101,7 @@ impl Default for SimulationSettings {
             policy: Policy::default(),
             ladder: Ladder::default(),
             model: None,
+            without_model: false,
             tick: Span::seconds(60),
             scan: Span::seconds(10),
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),
@@ -259,7 +264,11 @@ impl SimulationSettings {
 
     /// The source of the ONNX model that the methods use.
     pub fn model_source(&self) -> ModelSource {
-        self.model.as_ref().map_or(ModelSource::Pretrained, |path| ModelSource::File(path.into()))
+        match &self.model {
+            _ if self.without_model => ModelSource::None,
+            None => ModelSource::Pretrained,
+            Some(path) => ModelSource::File(path.into()),
+        }
     }
 }
 

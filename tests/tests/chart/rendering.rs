@@ -4,13 +4,22 @@ use serde_json::Value;
 use tests::helm;
 use tests::installed::workload;
 
+/// A CronJob that retrains the model in S3.
+const RETRAINING: &str = r#"retraining.enabled=true model="s3://b/own.onnx" history.s3="s3://b/p""#;
+
+/// A CronJob that retrains the model on a volume.
+const ON_VOLUMES: &str = r#"retraining.enabled=true model="/models/own.onnx" history.persistentVolumeClaim="efs" extraVolumes=[{"name":"published","persistentVolumeClaim":{"claimName":"own"}}] extraVolumeMounts=[{"name":"published","mountPath":"/models"}]"#;
+
+/// The path of the pod of a CronJob.
+const OF_CRON_JOB: &str = "/spec/jobTemplate/spec/template/spec";
+
 /// The path of the controller's container in its workload.
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
 /// The values as `KEY=JSON`, separated by spaces; an object as `KIND NAME`; the JSON pointer of a
-/// field, in which `@` stands for the controller's container; and the field as JSON. `-` stands for
-/// a field, or with an empty pointer for an object, that does not exist. A field that begins with
-/// `has` is a list with the element.
+/// field, in which `@` stands for the controller's container and `%` for the pod of a CronJob; and
+/// the field as JSON. `-` stands for a field, or with an empty pointer for an object, that does not
+/// exist. A field that begins with `has` is a list with the element.
 #[rustfmt::skip]
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // Replicas and their history.
@@ -87,6 +96,29 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"model="/models/a.onnx" extraVolumes=[{"name":"models","image":{"reference":"r:1"}}] extraVolumeMounts=[{"name":"models","mountPath":"/models","readOnly":true}]"#, "StatefulSet prophet", "@/args", r#"has "--model=/models/a.onnx""#),
     (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}] extraVolumeMounts=[{"name":"models","mountPath":"/models","readOnly":true}]"#, "StatefulSet prophet", "@/volumeMounts", r#"has {"name":"models","mountPath":"/models","readOnly":true}"#),
     (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}]"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"models","image":{"reference":"r:1"}}]"#),
+    // Retraining.
+    ("", "CronJob prophet-retraining", "", "-"),
+    (RETRAINING, "CronJob prophet-retraining", "/spec/schedule", r#""17 3 * * 0""#),
+    (RETRAINING, "CronJob prophet-retraining", "/spec/concurrencyPolicy", r#""Forbid""#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/image", r#""ghcr.io/prophet/prophet-training:0.1.0""#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/command", r#"["/models/retrain"]"#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/args", r#"["s3://b/p","s3://b/own.onnx","/tmp/retraining"]"#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/env", r#"[{"name":"WINDOW","value":"14d"},{"name":"POLICY","value":""}]"#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/resources", r#"{"requests":{"cpu":"1","memory":"2Gi"},"limits":{"memory":"6Gi"}}"#),
+    (RETRAINING, "CronJob prophet-retraining", "%/containers/0/securityContext", r#"{"allowPrivilegeEscalation":false,"readOnlyRootFilesystem":true,"capabilities":{"drop":["ALL"]}}"#),
+    (RETRAINING, "CronJob prophet-retraining", "%/securityContext/runAsNonRoot", "true"),
+    (RETRAINING, "CronJob prophet-retraining", "%/securityContext/seccompProfile/type", r#""RuntimeDefault""#),
+    (RETRAINING, "CronJob prophet-retraining", "%/automountServiceAccountToken", "false"),
+    (RETRAINING, "CronJob prophet-retraining", "%/volumes", r#"[{"name":"work","emptyDir":{}}]"#),
+    (r#"retraining={"enabled":true,"schedule":"@daily","window":"21d","policy":"batch.night","trainArgs":["--steps=500"]} model="s3://b/own.onnx" history.s3="s3://b/p""#, "CronJob prophet-retraining", "%/containers/0/args", r#"has "--steps=500""#),
+    (r#"retraining={"enabled":true,"window":"21d","policy":"batch.night"} model="s3://b/own.onnx" history.s3="s3://b/p""#, "CronJob prophet-retraining", "%/containers/0/env", r#"[{"name":"WINDOW","value":"21d"},{"name":"POLICY","value":"batch.night"}]"#),
+    (r#"retraining={"enabled":true,"schedule":"@daily"} model="s3://b/own.onnx" history.s3="s3://b/p""#, "CronJob prophet-retraining", "/spec/schedule", r#""@daily""#),
+    (r#"retraining={"enabled":true,"resources":{"limits":{"nvidia.com/gpu":1}},"nodeSelector":{"gpu":"yes"},"tolerations":[{"key":"gpu","operator":"Exists"}]} model="s3://b/own.onnx" history.s3="s3://b/p""#, "CronJob prophet-retraining", "%/tolerations", r#"[{"key":"gpu","operator":"Exists"}]"#),
+    (r#"retraining={"enabled":true,"resources":{"limits":{"nvidia.com/gpu":1}}} model="s3://b/own.onnx" history.s3="s3://b/p""#, "CronJob prophet-retraining", "%/containers/0/resources/limits/nvidia.com~1gpu", "1"),
+    (ON_VOLUMES, "CronJob prophet-retraining", "%/containers/0/args", r#"["/var/lib/prophet","/models/own.onnx","/tmp/retraining"]"#),
+    (ON_VOLUMES, "CronJob prophet-retraining", "%/containers/0/volumeMounts", r#"[{"name":"work","mountPath":"/tmp"},{"name":"history","mountPath":"/var/lib/prophet","readOnly":true},{"name":"published","mountPath":"/models"}]"#),
+    (ON_VOLUMES, "CronJob prophet-retraining", "%/volumes", r#"has {"name":"history","persistentVolumeClaim":{"claimName":"efs"}}"#),
+    (ON_VOLUMES, "CronJob prophet-retraining", "%/volumes", r#"has {"name":"published","persistentVolumeClaim":{"claimName":"own"}}"#),
     // Policies.
     (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/spec", r#"{"mode":"Act"}"#),
     (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/metadata/namespace", r#""prophet""#),
@@ -153,7 +185,8 @@ fn values_render_to_these_fields() {
     for (values, object, pointer, expected) in ROWS {
         let same = last.take().filter(|(of, _)| of == values);
         let (_, objects) = &*last.insert(same.unwrap_or_else(|| (values, render(values))));
-        let found = find(objects, object, &pointer.replace('@', CONTAINER));
+        let found =
+            find(objects, object, &pointer.replace('@', CONTAINER).replace('%', OF_CRON_JOB));
         if !matches(found, expected) {
             let found = found.map_or("nothing".to_owned(), ToString::to_string);
             wrong.push(format!("{values}: {object}{pointer} is {found}, and not {expected}"));

@@ -21,6 +21,8 @@ use crate::forecast::model_fault::ModelFault;
 /// The source of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
+    /// No model: the ensemble runs without one.
+    None,
     /// The pretrained model that ships with Prophet.
     Pretrained,
     /// A file, which may change while the model is in use.
@@ -32,6 +34,7 @@ pub enum ModelSource {
 impl fmt::Display for ModelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::None => f.write_str("no model"),
             Self::Pretrained => f.write_str("the shipped model"),
             Self::File(path) => write!(f, "the model {}", path.display()),
             Self::Slot(_) => f.write_str("the fetched model"),
@@ -55,6 +58,7 @@ impl ModelSource {
     /// All faults of the model, at least one.
     pub fn load(&self) -> Result<Model, Vec<ModelFault>> {
         match self {
+            Self::None => Err(vec![ModelFault::new("file", "there is no model")]),
             Self::Pretrained => Model::load(PRETRAINED),
             Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
@@ -75,13 +79,13 @@ impl ModelSource {
     fn fault(&self) -> Option<ModelFault> {
         match self {
             Self::Slot(slot) => slot.fault(),
-            Self::Pretrained | Self::File(_) => None,
+            Self::None | Self::Pretrained | Self::File(_) => None,
         }
     }
 
     fn stamp(&self) -> Option<Stamp> {
         match self {
-            Self::Pretrained => None,
+            Self::None | Self::Pretrained => None,
             Self::Slot(slot) => Some(Stamp::Slot(slot.version())),
             Self::File(path) => {
                 let found = fs::metadata(path).ok()?;

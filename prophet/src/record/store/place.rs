@@ -150,6 +150,19 @@ impl Place {
         Err(PlaceError::NoS3(address.into()))
     }
 
+    /// The place and the name of a file in the root of an object store, such as
+    /// `s3://BUCKET/PREFIX/FILE`. The store is not connected to yet.
+    ///
+    /// # Errors
+    /// Returns an error if the address is invalid or the place cannot be opened.
+    pub fn of_file(address: &str) -> Result<(Self, String), PlaceError> {
+        let parts = address.rsplit_once('/');
+        let (place, name) = parts
+            .filter(|(place, name)| !name.is_empty() && !place.ends_with(":/"))
+            .ok_or_else(|| PlaceError::Address(address.to_owned()))?;
+        Ok((Self::existing(place)?, name.to_owned()))
+    }
+
     /// An in-memory store that behaves like S3. It is dropped with its last clone.
     #[cfg(test)]
     pub(crate) fn in_memory() -> Self {
@@ -264,6 +277,28 @@ impl Place {
         let bytes =
             found.bytes().await.map_err(HistoryError::store("read", self.display(&path)))?;
         Ok(Some((bytes.into(), version)))
+    }
+
+    /// The content of a file in the root of the place; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or has more than `most` bytes.
+    pub async fn file(&self, name: &str, most: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        match self.store.head(&self.prefix.clone().join(name)).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            _ => Ok(self.changed_file(name, None, most).await?.map(|(bytes, _)| bytes)),
+        }
+    }
+
+    /// Writes a file in the root of the place, in one step: a reader finds the old content or the
+    /// new one.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written.
+    pub async fn put_file(&self, name: &str, content: Vec<u8>) -> Result<(), HistoryError> {
+        let path = self.prefix.clone().join(name);
+        let put = self.store.put(&path, content.into()).await;
+        put.map(|_| ()).map_err(HistoryError::store("write", self.display(&path)))
     }
 
     async fn list(&self, path: &Path) -> Result<ListResult, HistoryError> {
