@@ -22,7 +22,7 @@ Examples:
 
 Without --from, the first half of a log warms up the forecasts, at most 14 days.
 Ctrl-C, or the end of the log, ends the demo and prints the comparison, with exit code 0.
-Before the picture starts, Ctrl-C exits with 130.";
+Before the picture starts, Ctrl-C exits with 130. SIGTERM exits with 143 at any time.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

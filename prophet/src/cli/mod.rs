@@ -1,8 +1,8 @@
 //! The command line, one file per command.
 //!
-//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C. Only
-//! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
-//! its comparison.
+//! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C, 143 after
+//! SIGTERM. `run` completes its turn after both signals, and `demo` prints its comparison after
+//! Ctrl-C, so they exit with 0.
 
 mod advise;
 mod backtest;
@@ -52,7 +52,7 @@ Examples:
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
   prophet plan --namespace prophet     the decisions of now; writes nothing
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 } else {
     "\
 Examples:
@@ -63,7 +63,7 @@ Examples:
 The commands for a cluster (run, plan, explain, crd, health, history, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 };
 
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
@@ -129,8 +129,8 @@ enum Command {
 }
 
 impl Command {
-    /// Whether Ctrl-C ends the command at once. The controller completes its turn first, and the
-    /// demo prints its comparison.
+    /// Whether Ctrl-C and SIGTERM end the command at once. The controller completes its turn first,
+    /// and the demo prints its comparison after Ctrl-C.
     fn ends_on_interrupt(&self) -> bool {
         #[cfg(feature = "kubernetes")]
         if matches!(self, Self::Run(_)) {
