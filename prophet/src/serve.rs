@@ -37,6 +37,6 @@ pub fn serve(
     };
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
-    http::serve(listener, respond)?;
+    http::serve(listener, http::plain(), respond)?;
     Ok(bound)
 }

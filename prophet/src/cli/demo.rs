@@ -10,7 +10,7 @@ use super::log::{LoadedLog, LogArgs};
 use super::{interrupt, output, progress};
 use crate::dashboard::{Dashboard, respond};
 use crate::demo::{self, CAPTIONS, POLICIES, Pace};
-use crate::http::{Response, serve};
+use crate::http::{Response, plain, serve};
 use crate::simulate::{Comparison, SimulationInput, SimulationSettings, write_table};
 use crate::trace::Trace;
 
@@ -58,7 +58,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let dashboard = Arc::new(Dashboard::new(CAPTIONS));
     eprintln!("the dashboard: http://{}/", listener.local_addr()?);
     let shown = Arc::clone(&dashboard);
-    serve(listener, move |request| respond(&shown, request).unwrap_or_else(Response::not_found))?;
+    serve(listener, plain(), move |request| {
+        respond(&shown, request).unwrap_or_else(Response::not_found)
+    })?;
     let input = SimulationInput {
         workload: &workload,
         catalog: &catalog,
