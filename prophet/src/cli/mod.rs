@@ -37,6 +37,8 @@ mod remove_placeholders;
 mod run;
 mod simulate;
 mod trace;
+#[cfg(feature = "kubernetes")]
+mod unverified;
 mod usage;
 
 use std::process::ExitCode;

@@ -3,12 +3,16 @@
 use std::io::IsTerminal as _;
 #[cfg(feature = "serve")]
 use std::net::SocketAddr;
+#[cfg(feature = "serve")]
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::cluster::{ClusterArgs, block_on};
+#[cfg(feature = "serve")]
+use crate::cluster::Reviewer;
 use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
 
@@ -31,6 +35,20 @@ pub(super) struct Args {
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Serve over TLS with the certificate chain in this PEM file, which is read again when it
+    /// changes
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", env = "PROPHET_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The PEM file of the certificate's key
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", env = "PROPHET_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Serve metrics and the dashboard only to bearer tokens whose user may get the path, as the
+    /// API server decides. The probes need no token
+    #[cfg(feature = "serve")]
+    #[arg(long, env = "PROPHET_AUTHENTICATE", requires = "tls_cert")]
+    authenticate: bool,
     /// Write only while this replica holds the Lease `prophet`, so that several replicas can run
     #[arg(long, env = "PROPHET_LEADER_ELECT")]
     leader_elect: bool,
@@ -79,11 +97,16 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let until_ended = async { drop(ended.await) };
         let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
+        #[cfg(feature = "serve")]
+        let protection = crate::serve::Protection {
+            certificate: args.tls_cert.zip(args.tls_key),
+            reviewer: args.authenticate.then(|| Reviewer::new(client.clone())),
+        };
         let operator = Operator::new(client, config, source, explain, leadership);
         #[cfg(feature = "serve")]
         {
-            let served = crate::serve::serve(args.listen, operator.health(), metrics, dashboard);
-            let address = served.with_context(|| format!("failed to serve on {}", args.listen))?;
+            let health = operator.health();
+            let address = crate::serve::serve(args.listen, protection, health, metrics, dashboard)?;
             tracing::info!(%address, "serving health, metrics and the dashboard");
         }
         operator.run(stopped()?).await;

@@ -23,6 +23,7 @@
 //! yielding.rs      whether placeholders yield to pods that wait for nodes
 //! reading.rs       a read of the history on a thread of its own
 //! retry.rs         when the history is read again after a failure
+//! reviews.rs       reviews of the tokens of requests to the controller's server
 //! finished.rs      pods that ended and are not in the history yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
@@ -46,6 +47,8 @@ mod launching;
 mod reading;
 mod remote_model;
 mod retry;
+#[cfg(feature = "serve")]
+mod reviews;
 mod run;
 mod settings;
 mod sources;
@@ -76,6 +79,8 @@ pub use self::health::Health;
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
+#[cfg(feature = "serve")]
+pub use self::reviews::{Access, Reviewer};
 pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
 use self::sources::{EVERY_SECONDS, follow_groups};

@@ -1,6 +1,8 @@
 //! The controller's server under bad requests, slow clients and many connections. No cluster is
-//! needed, because the server does not depend on one.
+//! needed, because the server does not depend on one. `protection.rs` tests TLS and tokens.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod protection;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
