@@ -7,6 +7,7 @@
 //! history.rs       one policy's history: reads it, and appends the line of each tick
 //! closing.rs       closes the days of the history in the background
 //! config.rs        the controller's settings
+//! bounds.rs        the ranges of the numbers of a policy
 //! settings.rs      a policy's settings, checked
 //! election.rs      leader election: of several replicas, one writes
 //! surroundings.rs  the inputs of a turn other than the policy
@@ -34,6 +35,7 @@
 //! a lead time headroom shrinks to announced demand.
 
 mod blindness;
+mod bounds;
 mod checks;
 mod closing;
 mod config;
