@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 #[cfg(feature = "serve")]
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,6 +16,7 @@ use super::cluster::{ClusterArgs, block_on};
 use crate::cluster::Reviewer;
 use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
+use crate::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,9 +66,27 @@ pub(super) struct Args {
     /// this replica alone, as a volume of its own does
     #[arg(long, env = "PROPHET_OWN_HISTORY", requires_all = ["leader_elect", "data"])]
     own_history: bool,
+    /// The time without progress after which the liveness probe fails, from 1m to 1h. Progress is a
+    /// turn of a policy, or the end of a wait for its history, which takes up to 20s
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "PROPHET_STUCK_AFTER",
+        default_value = "5m",
+        value_parser = stuck_after
+    )]
+    stuck_after: Span,
     /// The format of the log; the variable `PROPHET_LOG` sets its filter (default: info)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
+}
+
+/// A shorter time could end a controller that only waits for a slow API server, and a longer one
+/// would leave a cluster without headroom for hours.
+fn stuck_after(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    let in_range = (60..=3_600).contains(&span.as_seconds());
+    in_range.then_some(span).ok_or_else(|| "expected 1m to 1h".into())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -82,6 +102,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
         let (client, mut config, source) = args.cluster.connect().await?;
         config.own_history = args.own_history;
+        config.stuck_after = Duration::from_secs(args.stuck_after.as_seconds().unsigned_abs());
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]
         let (metrics, dashboard) = (explain.metrics(), explain.dashboard());

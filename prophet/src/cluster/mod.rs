@@ -157,6 +157,7 @@ impl Operator {
         let groups = follow_groups(source, label, Arc::clone(&shared));
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
         let writes = Writes::new(config.writes_per_minute);
+        let health = Arc::new(Health::new(config.stuck_after));
         Self {
             client,
             leadership,
@@ -169,7 +170,7 @@ impl Operator {
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
             stale: Stale::default(),
-            health: Arc::default(),
+            health,
             patience: REPLAY,
             writes,
             explain,
