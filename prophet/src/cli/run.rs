@@ -154,8 +154,22 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
+/// Modules with a level of their own, whatever the filter, because they log what others must not
+/// read. kube logs the whole body of a response that it cannot parse, such as a list of pods with
+/// their environment variables; the watch logs the error. The SDKs of AWS log access keys and
+/// requests at the level `debug`.
+const HUSHED: [&str; 5] = [
+    "kube_client::client=error",
+    "aws_config=info",
+    "aws_runtime=info",
+    "aws_sigv4=info",
+    "aws_smithy_runtime=info",
+];
+
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("PROPHET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let directives = HUSHED.iter().filter_map(|directive| directive.parse().ok());
+    let filter = directives.fold(filter, EnvFilter::add_directive);
     // Colours would be escape codes in the log of a container.
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
