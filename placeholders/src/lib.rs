@@ -54,7 +54,7 @@ pub use manifest::{
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{
     Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
-    PolicyField, ScalingPolicy, ScalingRules,
+    PolicyField, ScalingPolicy, ScalingRules, WINDOW_SECONDS_MAX,
 };
 pub use prices::Prices;
 pub use reason::Reason;

@@ -146,7 +146,7 @@ pub struct ScalingPolicy {
 
 /// The longest window or period, in seconds: one day. It bounds the number of decisions that the
 /// stabilisers keep.
-pub(crate) const WINDOW_SECONDS_MAX: u32 = 86_400;
+pub const WINDOW_SECONDS_MAX: u32 = 86_400;
 
 impl Policy {
     /// Returns the fields with invalid values. The list is empty if the policy is valid.

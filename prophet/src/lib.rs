@@ -17,9 +17,9 @@
 //! explain/     status, events, metrics
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
-//! serve.rs     health, readiness, metrics and the dashboard of the controller
+//! serve/       health, readiness, metrics and the dashboard of the controller
 //! dashboard/   the page of policies: their state, its fragments, its plots
-//! http.rs      the server of health, metrics and the dashboard
+//! http/        the server of health, metrics and the dashboard
 //! clock.rs     the only module that reads a clock
 //! trace/       readers of public logs, and a generator of synthetic ones
 //! replay/      the world that a log is replayed in

@@ -90,7 +90,7 @@ const CATALOG: &str = "instanceTypes:
 const POLICY: &str = r#"{"mode": "Act", "tick": "1m",
   "workloads": {"namespaces": ["a"], "selector": {"matchLabels": {"a": "b"}}, "priority": {"min": 0, "max": 5}},
   "buckets": {"instanceTypes": ["m5.xlarge"], "groups": ["batch-*"], "selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}},
-  "objective": {"serviceLevel": 95}, "forecast": {"method": "ensemble", "ladder": {"nodesToReplicas": [[0, 4294967295]]}},
+  "objective": {"serviceLevel": 95}, "forecast": {"method": "ensemble", "ladder": {"nodesToReplicas": [[0, 100000]]}},
   "limits": {"placeholders": 5, "buckets": {"m5.xlarge": 1}, "dollarsPerHour": 3.5},
   "behavior": {"scaleUp": {"tolerance": 0.1, "stabilizationWindowSeconds": 60, "policies": [{"value": 1, "periodSeconds": 60}]}},
   "placeholders": {"warmData": [{"name": "d", "image": "i", "command": ["c"], "hostPath": "/data/x", "marker": "m"}]}}"#;

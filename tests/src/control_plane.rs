@@ -245,7 +245,10 @@ fn write_kubeconfig(folder: &Path, server: &str, name: &str, token: &str) -> Res
         "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": name}}],
         "current-context": "tests",
     });
-    fs::write(&path, content.to_string())
+    // Two processes may start at the same time with the same file.
+    let new = tempfile::NamedTempFile::new_in(folder).context("failed to create a file")?;
+    fs::write(new.path(), content.to_string())
+        .and_then(|()| fs::rename(new.path(), &path))
         .with_context(|| format!("failed to write {}", path.display()))?;
     Ok(path)
 }

@@ -10,6 +10,12 @@ pub(crate) async fn get(port: u16, path: &str) -> Result<String> {
         .await
 }
 
+/// The whole response to a PUT request without a body, with its head.
+pub(crate) async fn put(port: u16, path: &str) -> Result<String> {
+    let lines = "Host: localhost\r\nConnection: close\r\nContent-Length: 0";
+    send(port, &format!("PUT {path} HTTP/1.1\r\n{lines}\r\n\r\n")).await
+}
+
 /// The whole response to a POST request of JSON, with its head.
 pub(crate) async fn post(port: u16, path: &str, authorization: &str, body: &str) -> Result<String> {
     let length = body.len();

@@ -31,10 +31,20 @@ impl Prophet {
     /// # Errors
     /// The API server refuses an object.
     pub async fn apply_chart(plane: &ControlPlane) -> Result<()> {
+        Self::apply_chart_with(plane, &[]).await
+    }
+
+    /// Applies the chart with these values, as `KEY=JSON`.
+    ///
+    /// # Errors
+    /// As [`Prophet::apply_chart`].
+    pub async fn apply_chart_with(plane: &ControlPlane, values: &[&str]) -> Result<()> {
         let namespace =
             format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}");
         plane.apply_yaml(&namespace).await?;
-        for object in helm::rendered(&[])?.into_iter().filter(|object| workload(object).is_none()) {
+        for object in
+            helm::rendered(values)?.into_iter().filter(|object| workload(object).is_none())
+        {
             apply::object(&plane.client(), object).await?;
         }
         Ok(())

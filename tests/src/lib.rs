@@ -19,6 +19,7 @@ pub mod control_plane;
 pub mod crds;
 pub mod helm;
 mod http;
+pub mod https;
 pub mod installed;
 pub mod instances;
 pub mod joiner;

@@ -118,6 +118,24 @@ impl Moto {
         http::post(self.port.number(), path, &signature, &body.to_string()).await
     }
 
+    /// Creates a bucket of S3.
+    ///
+    /// # Errors
+    /// The emulator refuses the bucket.
+    pub async fn create_bucket(&self, name: &str) -> Result<()> {
+        let answer = http::put(self.port.number(), &format!("/{name}")).await?;
+        ensure!(answer.contains(" 200 "), "the emulator refuses the bucket: {answer}");
+        Ok(())
+    }
+
+    /// The response to a request for the objects of a bucket, which is XML.
+    ///
+    /// # Errors
+    /// The emulator does not answer.
+    pub async fn list_bucket(&self, name: &str) -> Result<String> {
+        http::get(self.port.number(), &format!("/{name}")).await
+    }
+
     /// The temporary folder of the emulator, with its log.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -466,20 +466,21 @@ fn describe_prints_all_figures_of_a_small_log() {
     }
 }
 
-/// The `prophet` command with these arguments, after it has begun to handle Ctrl-C.
+/// The `prophet` command with these arguments, after it has begun to handle SIGINT and SIGTERM.
 fn started(arguments: &[&str]) -> Child {
     let mut command = prophet(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().expect("prophet starts");
     let status = format!("/proc/{}/status", child.id());
-    let handles_interrupt = || {
+    let handles_signals = || {
         let status = fs::read_to_string(&status).expect("the status of the process");
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = u64::from_str_radix(caught.expect("SigCgt").trim(), 16);
-        // SIGINT is signal 2, so it is the second bit.
-        caught.expect("a mask") & 2 != 0
+        // SIGINT is signal 2, so it is the second bit, and SIGTERM is signal 15.
+        let both = (1 << 1) | (1 << 14);
+        caught.expect("a mask") & both == both
     };
-    while !handles_interrupt() {
+    while !handles_signals() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child
@@ -503,19 +504,19 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
     clippy::disallowed_methods,
     reason = "the test measures how long the command takes to end"
 )]
-fn ctrl_c_ends_a_command_at_once_and_leaves_nothing_behind() {
+fn ctrl_c_and_sigterm_end_a_command_at_once_and_leave_nothing_behind() {
     let folder = folder();
     let existing = folder.path().join("existing");
     fs::create_dir(&existing).expect("a folder");
     fs::write(existing.join("report.html"), "an older report").expect("a file");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let before = tree(folder.path());
-    let check = |arguments: &[&str]| {
+    let end = |arguments: &[&str], signal: &str, expected: i32, last: &str| {
         let mut child = started(arguments);
         std::thread::sleep(Duration::from_secs(1));
         let interrupted = Instant::now();
         let kill =
-            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
         assert!(kill.is_ok_and(|status| status.success()), "{arguments:?} has ended before");
         // Waiting would close standard input, and a command that reads it would end by itself.
         let _stdin = child.stdin.take();
@@ -523,10 +524,14 @@ fn ctrl_c_ends_a_command_at_once_and_leaves_nothing_behind() {
         let took = interrupted.elapsed();
         let mut error = String::new();
         child.stderr.take().expect("a pipe").read_to_string(&mut error).expect("text");
-        assert_eq!(code, Some(130), "{arguments:?}: {error}");
+        assert_eq!(code, Some(expected), "{arguments:?}: {error}");
         assert!(took < Duration::from_secs(10), "{arguments:?} took {took:?}");
-        assert!(error.ends_with("prophet: interrupted\n"), "{arguments:?}: {error}");
+        assert!(error.ends_with(&format!("prophet: {last}\n")), "{arguments:?}: {error}");
         assert_eq!(tree(folder.path()), before, "{arguments:?}");
+    };
+    let check = |arguments: &[&str]| {
+        end(arguments, "-INT", 130, "interrupted");
+        end(arguments, "-TERM", 143, "terminated");
     };
     // Each of these runs for minutes, or waits for standard input.
     let simulate = ["simulate", "--policies", "ensemble", "--replays", "100", "--out"];

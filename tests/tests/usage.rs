@@ -11,13 +11,20 @@ use tests::{prophet, run};
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 89] = [
+const ROWS: [(&str, i32, &str); 96] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
     ("trace", 2, "Usage: prophet trace <COMMAND>"),
     ("trace describ", 2, "unrecognized subcommand 'describ'"),
     ("run --own-history --data history", 2, "--leader-elect"),
+    ("run --tls-cert tls.crt", 2, "--tls-key <FILE>"),
+    ("run --authenticate", 2, "--tls-cert <FILE>"),
+    ("run --stuck-after 59s", 2, "'--stuck-after <TIME>': expected 1m to 1h"),
+    ("run --stuck-after 61m", 2, "'--stuck-after <TIME>': expected 1m to 1h"),
+    ("run --stuck-after soon", 2, "expected a duration such as 90s"),
+    ("health ftp://127.0.0.1:1/", 2, "expected an address such as http://127.0.0.1:8080/readyz"),
+    ("health https://127.0.0.1:1/readyz", 1, "https://127.0.0.1:1/readyz: failed to connect: "),
     ("health", 2, "<ADDRESS>"),
     ("health localhost", 2, "expected an address such as http://127.0.0.1:8080/readyz"),
     ("health http://127.0.0.1:1/readyz", 1, "http://127.0.0.1:1/readyz: failed to connect: "),

@@ -52,6 +52,38 @@ memory
 {{- end -}}
 {{- end }}
 
+{{/* The scheme of the controller's server. */}}
+{{- define "prophet.scheme" -}}
+{{- ternary "https" "http" (not (empty .Values.tls.secretName)) -}}
+{{- end }}
+
+{{/* How an endpoint of a monitor is scraped, given the chart and the values of the monitor. */}}
+{{- define "prophet.endpoint" -}}
+{{- $chart := index . 0 -}}
+{{- $monitor := index . 1 -}}
+port: http
+path: /metrics
+scheme: {{ include "prophet.scheme" $chart }}
+interval: {{ $monitor.interval }}
+scrapeTimeout: {{ $monitor.scrapeTimeout }}
+{{- if $chart.Values.tls.secretName }}
+tlsConfig:
+  {{- if $monitor.tlsConfig }}
+  {{- toYaml $monitor.tlsConfig | nindent 2 }}
+  {{- else }}
+  ca: {secret: {name: {{ $chart.Values.tls.secretName }}, key: ca.crt}}
+  serverName: {{ $chart.Release.Name }}.{{ $chart.Release.Namespace }}.svc
+  {{- end }}
+{{- end }}
+{{- if $chart.Values.authentication.enabled }}
+{{- if $monitor.tokenSecret }}
+authorization: {type: Bearer, credentials: {{ toJson $monitor.tokenSecret }}}
+{{- else }}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Fails if values contradict each other. The schema checks each value by itself. */}}
 {{- define "prophet.check" -}}
 {{- with .Values -}}
@@ -63,6 +95,12 @@ memory
 {{- end -}}
 {{- if and .serviceMonitor.enabled .podMonitor.enabled -}}
 {{- fail "serviceMonitor and podMonitor are both enabled: each metric would be scraped twice" -}}
+{{- end -}}
+{{- if and .authentication.enabled (not .tls.secretName) -}}
+{{- fail "authentication.enabled requires tls.secretName: without TLS, others could read the tokens" -}}
+{{- end -}}
+{{- if and .authentication.enabled .podMonitor.enabled (not .podMonitor.tokenSecret) -}}
+{{- fail "podMonitor.tokenSecret is empty: with authentication, a PodMonitor needs a token" -}}
 {{- end -}}
 {{- if and (not .serviceAccount.create) (not .serviceAccount.name) -}}
 {{- fail "serviceAccount.name is empty: without serviceAccount.create, name an existing ServiceAccount" -}}

@@ -185,6 +185,7 @@ impl ClusterArgs {
             },
             data,
             own_history: false,
+            stuck_after: Duration::from_secs(STUCK_AFTER.as_seconds().unsigned_abs()),
             retention_days: self.retention_days,
             record_names: self.record_names,
             placement_group_label: self.placement_group_label,
@@ -244,6 +245,10 @@ async fn model_source(address: Option<&str>) -> anyhow::Result<onnx::ModelSource
     tokio::spawn(remote.watch());
     Ok(onnx::ModelSource::Slot(slot))
 }
+
+/// How long a controller may be without progress by default: 5 minutes. A turn takes seconds, and
+/// each request has a time limit.
+pub(super) const STUCK_AFTER: Span = Span::seconds(300);
 
 /// How long `plan` and `catalog` wait until all watches of the cluster have synced.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);

@@ -10,7 +10,7 @@ use super::log::{LoadedLog, LogArgs};
 use super::{interrupt, output, progress};
 use crate::dashboard::{Dashboard, respond};
 use crate::demo::{self, CAPTIONS, POLICIES, Pace};
-use crate::http::{Response, serve};
+use crate::http::{Response, plain, serve};
 use crate::simulate::{Comparison, SimulationInput, SimulationSettings, write_table};
 use crate::trace::Trace;
 
@@ -22,7 +22,7 @@ Examples:
 
 Without --from, the first half of a log warms up the forecasts, at most 14 days.
 Ctrl-C, or the end of the log, ends the demo and prints the comparison, with exit code 0.
-Before the picture starts, Ctrl-C exits with 130.";
+Before the picture starts, Ctrl-C exits with 130. SIGTERM exits with 143 at any time.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,7 +58,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let dashboard = Arc::new(Dashboard::new(CAPTIONS));
     eprintln!("the dashboard: http://{}/", listener.local_addr()?);
     let shown = Arc::clone(&dashboard);
-    serve(listener, move |request| respond(&shown, request).unwrap_or_else(Response::not_found))?;
+    serve(listener, plain(), move |request| {
+        respond(&shown, request).unwrap_or_else(Response::not_found)
+    })?;
     let input = SimulationInput {
         workload: &workload,
         catalog: &catalog,

@@ -10,10 +10,8 @@ use serde::Serialize;
 use super::cluster::{block_on, connect};
 use super::output;
 use super::output::OutputFormat;
-use crate::crd::{
-    BucketStatus, GroupStatus, Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus,
-    StepStatus,
-};
+use crate::crd::{BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, StepStatus};
+use crate::observe::StoredPolicy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,12 +46,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let client = connect().await?;
         let namespace =
             args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let api: Api<OverprovisioningPolicy> = Api::namespaced(client, &namespace);
+        let api: Api<StoredPolicy> = Api::namespaced(client, &namespace);
         let policies = api.list(&ListParams::default()).await?.items;
         if policies.is_empty() {
             bail!("there is no OverprovisioningPolicy in {namespace}");
         }
-        Ok(policies)
+        Ok(policies.into_iter().map(|StoredPolicy(policy)| policy))
     })?;
     let (mut found, mut text, mut known) = (Vec::new(), String::new(), Vec::new());
     for policy in policies {

@@ -1,24 +1,26 @@
 //! `prophet health`: whether a controller is ready. The image has no other program that could send
 //! a request, so `helm test` runs this command.
 
-use std::io::{Read as _, Write as _};
+use std::fmt;
+use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::output;
+use super::{output, unverified};
 use crate::clock::Stopwatch;
 use crate::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:
   prophet health http://127.0.0.1:8080/readyz
-  prophet health http://prophet.prophet:8080/readyz --wait 1m
+  prophet health https://prophet.prophet:8080/readyz --wait 1m
 
 The command fails unless the response has the status 200. A controller serves /readyz, which fails until
-all objects of the cluster were read, and /healthz, which fails after five minutes without progress.";
+all objects of the cluster were read, and /healthz, which fails after too long a time without progress.
+Over HTTPS, the certificate is not verified, as by the probes of the kubelet.";
 
 /// The time limit of a connection, and of the response.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -30,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The address, http://HOST:PORT/PATH
+    /// The address, http://HOST:PORT/PATH or https://HOST:PORT/PATH
     address: Address,
     /// How long to repeat the request until it succeeds, such as 1m
     #[arg(long, value_name = "TIME", default_value = "0s")]
@@ -40,6 +42,8 @@ pub(super) struct Args {
 /// An HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
+    /// Whether the server has TLS.
+    secure: bool,
     /// The name or address of the host, and the port.
     host: String,
     path: String,
@@ -50,15 +54,24 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || "expected an address such as http://127.0.0.1:8080/readyz".to_owned();
-        let rest = text.strip_prefix("http://").ok_or_else(expected)?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (name, port) = host.rsplit_once(':').ok_or_else(expected)?;
         // Spaces and line breaks would end the request line.
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if name.is_empty() || port.parse::<u16>().is_err() || !is_plain {
+        let is_http = matches!(scheme, "http" | "https");
+        if !is_http || name.is_empty() || port.parse::<u16>().is_err() || !is_plain {
             return Err(expected());
         }
-        Ok(Self { host: host.to_owned(), path: format!("/{path}") })
+        let secure = scheme == "https";
+        Ok(Self { secure, host: host.to_owned(), path: format!("/{path}") })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { secure, host, path } = self;
+        write!(f, "{}://{host}{path}", if *secure { "https" } else { "http" })
     }
 }
 
@@ -70,22 +83,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         match body(address) {
             Ok(text) => return output::print(&format!("{}\n", text.trim_end())),
             Err(_) if started.elapsed() + PAUSE < wait => std::thread::sleep(PAUSE),
-            Err(error) => {
-                let Address { host, path } = address;
-                return Err(error.context(format!("http://{host}{path}")));
-            }
+            Err(error) => return Err(error.context(address.to_string())),
         }
     }
 }
 
+/// A connection, with TLS or without.
+trait Channel: Read + Write {}
+
+impl<T: Read + Write> Channel for T {}
+
 /// The body of a response with the status 200.
 fn body(address: &Address) -> anyhow::Result<String> {
-    let Address { host, path } = address;
-    let mut stream = connect(host)?;
-    stream.set_write_timeout(Some(LIMIT))?;
+    let Address { secure, host, path } = address;
+    let socket = connect(host)?;
+    socket.set_write_timeout(Some(LIMIT))?;
+    socket.set_read_timeout(Some(LIMIT))?;
+    let mut stream: Box<dyn Channel> = if *secure {
+        Box::new(unverified::tls(host, socket.try_clone()?)?)
+    } else {
+        Box::new(socket.try_clone()?)
+    };
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).context("failed to send the request")?;
-    let response = response(&mut stream).context("failed to read the response")?;
+    let response = response(&mut *stream, &socket).context("failed to read the response")?;
     let (status, body) = parse(&response).context("the response is not of HTTP")?;
     ensure!(status == "200", "status {status}: {}", body.trim());
     Ok(body.to_owned())
@@ -105,14 +126,14 @@ fn connect(host: &str) -> anyhow::Result<TcpStream> {
 }
 
 /// Everything until the server closes the connection.
-fn response(stream: &mut TcpStream) -> anyhow::Result<String> {
+fn response(stream: &mut dyn Read, socket: &TcpStream) -> anyhow::Result<String> {
     let started = Stopwatch::now();
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     loop {
         let left = LIMIT.saturating_sub(started.elapsed());
         ensure!(!left.is_zero(), "no complete response within {} s", LIMIT.as_secs());
-        stream.set_read_timeout(Some(left))?;
+        socket.set_read_timeout(Some(left))?;
         match stream.read(&mut part)? {
             0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
             count => bytes.extend_from_slice(&part[..count]),
@@ -141,17 +162,20 @@ mod tests {
         let address = text.parse::<Address>().ok();
         let parts = address.as_ref().map(|one| (one.host.as_str(), one.path.as_str()));
         assert_eq!(parts, expected, "{text}");
+        let is_secure = address.is_some_and(|address| address.secure);
+        assert_eq!(is_secure, expected.is_some() && text.starts_with("https:"), "{text}");
     }
 
     #[test]
     fn an_address_has_a_host_a_port_and_a_path() {
         check_address("http://127.0.0.1:8080/readyz", Some(("127.0.0.1:8080", "/readyz")));
         check_address("http://prophet.prophet:80", Some(("prophet.prophet:80", "/")));
+        check_address("https://a:1/", Some(("a:1", "/")));
         check_address("http://[::1]:8080/a?b=c/d", Some(("[::1]:8080", "/a?b=c/d")));
         for wrong in [
             "",
             "127.0.0.1:8080",
-            "https://a:1/",
+            "ftp://a:1/",
             "http://a/readyz",
             "http://:8080/",
             "http://a:65536/",
@@ -175,7 +199,7 @@ mod tests {
             let _ = stream.write_all(&sent);
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
-        let result = body(&Address { host, path: "/readyz".into() });
+        let result = body(&Address { secure: false, host, path: "/readyz".into() });
         let request = server.join().expect("the server");
         assert!(request.starts_with("GET /readyz HTTP/1.1\r\nhost: 127.0.0.1:"), "{request}");
         result.map_err(|error| format!("{error:#}"))

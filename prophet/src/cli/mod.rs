@@ -1,9 +1,8 @@
 //! The command line, one file per command.
 //!
 //! Exit codes: 0 after success, 1 after a failure, 2 after wrong usage, 3 if `model accept` keeps
-//! the model in use, 130 after Ctrl-C. Only
-//! `run` and `demo` exit with 0 after Ctrl-C, because `run` completes its turn, and `demo` prints
-//! its comparison.
+//! the model in use, 130 after Ctrl-C, 143 after SIGTERM. `run` completes its turn after both
+//! signals, and `demo` prints its comparison after Ctrl-C, so they exit with 0.
 
 mod accept;
 mod advise;
@@ -40,6 +39,8 @@ mod remove_placeholders;
 mod run;
 mod simulate;
 mod trace;
+#[cfg(feature = "kubernetes")]
+mod unverified;
 mod usage;
 
 use std::process::ExitCode;
@@ -55,7 +56,7 @@ Examples:
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
   prophet plan --namespace prophet     the decisions of now; writes nothing
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 } else {
     "\
 Examples:
@@ -66,7 +67,7 @@ Examples:
 The commands for a cluster (run, plan, explain, crd, health, history, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 };
 
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
@@ -133,8 +134,8 @@ enum Command {
 }
 
 impl Command {
-    /// Whether Ctrl-C ends the command at once. The controller completes its turn first, and the
-    /// demo prints its comparison.
+    /// Whether Ctrl-C and SIGTERM end the command at once. The controller completes its turn first,
+    /// and the demo prints its comparison after Ctrl-C.
     fn ends_on_interrupt(&self) -> bool {
         #[cfg(feature = "kubernetes")]
         if matches!(self, Self::Run(_)) {

@@ -3,14 +3,20 @@
 use std::io::IsTerminal as _;
 #[cfg(feature = "serve")]
 use std::net::SocketAddr;
+#[cfg(feature = "serve")]
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::cluster::{ClusterArgs, block_on};
+#[cfg(feature = "serve")]
+use crate::cluster::Reviewer;
 use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
+use crate::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +37,20 @@ pub(super) struct Args {
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Serve over TLS with the certificate chain in this PEM file, which is read again when it
+    /// changes
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", env = "PROPHET_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The PEM file of the certificate's key
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", env = "PROPHET_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Serve metrics and the dashboard only to bearer tokens whose user may get the path, as the
+    /// API server decides. The probes need no token
+    #[cfg(feature = "serve")]
+    #[arg(long, env = "PROPHET_AUTHENTICATE", requires = "tls_cert")]
+    authenticate: bool,
     /// Write only while this replica holds the Lease `prophet`, so that several replicas can run
     #[arg(long, env = "PROPHET_LEADER_ELECT")]
     leader_elect: bool,
@@ -46,9 +66,27 @@ pub(super) struct Args {
     /// this replica alone, as a volume of its own does
     #[arg(long, env = "PROPHET_OWN_HISTORY", requires_all = ["leader_elect", "data"])]
     own_history: bool,
+    /// The time without progress after which the liveness probe fails, from 1m to 1h. Progress is a
+    /// turn of a policy, or the end of a wait for its history, which takes up to 20s
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "PROPHET_STUCK_AFTER",
+        default_value = "5m",
+        value_parser = stuck_after
+    )]
+    stuck_after: Span,
     /// The format of the log; the variable `PROPHET_LOG` sets its filter (default: info)
     #[arg(long, value_name = "FORMAT", env = "PROPHET_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
+}
+
+/// A shorter time could end a controller that only waits for a slow API server, and a longer one
+/// would leave a cluster without headroom for hours.
+fn stuck_after(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    let in_range = (60..=3_600).contains(&span.as_seconds());
+    in_range.then_some(span).ok_or_else(|| "expected 1m to 1h".into())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -64,6 +102,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
         let (client, mut config, source) = args.cluster.connect().await?;
         config.own_history = args.own_history;
+        config.stuck_after = Duration::from_secs(args.stuck_after.as_seconds().unsigned_abs());
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]
         let (metrics, dashboard) = (explain.metrics(), explain.dashboard());
@@ -79,11 +118,16 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let until_ended = async { drop(ended.await) };
         let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
+        #[cfg(feature = "serve")]
+        let protection = crate::serve::Protection {
+            certificate: args.tls_cert.zip(args.tls_key),
+            reviewer: args.authenticate.then(|| Reviewer::new(client.clone())),
+        };
         let operator = Operator::new(client, config, source, explain, leadership);
         #[cfg(feature = "serve")]
         {
-            let served = crate::serve::serve(args.listen, operator.health(), metrics, dashboard);
-            let address = served.with_context(|| format!("failed to serve on {}", args.listen))?;
+            let health = operator.health();
+            let address = crate::serve::serve(args.listen, protection, health, metrics, dashboard)?;
             tracing::info!(%address, "serving health, metrics and the dashboard");
         }
         operator.run(stopped()?).await;
@@ -110,8 +154,22 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
+/// Modules with a level of their own, whatever the filter, because they log what others must not
+/// read. kube logs the whole body of a response that it cannot parse, such as a list of pods with
+/// their environment variables; the watch logs the error. The SDKs of AWS log access keys and
+/// requests at the level `debug`.
+const HUSHED: [&str; 5] = [
+    "kube_client::client=error",
+    "aws_config=info",
+    "aws_runtime=info",
+    "aws_sigv4=info",
+    "aws_smithy_runtime=info",
+];
+
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("PROPHET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let directives = HUSHED.iter().filter_map(|directive| directive.parse().ok());
+    let filter = directives.fold(filter, EnvFilter::add_directive);
     // Colours would be escape codes in the log of a container.
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()

@@ -1,6 +1,7 @@
 //! The controller's settings, which apply to all policies.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::settings::Allowed;
 use crate::catalog::Comparison;
@@ -16,6 +17,8 @@ pub struct Config {
     pub data: Option<Place>,
     /// Whether the history belongs to this replica alone. Then a standby records it too.
     pub own_history: bool,
+    /// The longest time without progress. After it, the liveness probe fails.
+    pub stuck_after: Duration,
     /// The number of days after which a day of the history is removed.
     pub retention_days: u32,
     /// Whether the history has the names of the objects that control finished pods.

@@ -7,6 +7,7 @@
 //! history.rs       one policy's history: reads it, and appends the line of each tick
 //! closing.rs       closes the days of the history in the background
 //! config.rs        the controller's settings
+//! bounds.rs        the ranges of the numbers of a policy
 //! settings.rs      a policy's settings, checked
 //! election.rs      leader election: of several replicas, one writes
 //! surroundings.rs  the inputs of a turn other than the policy
@@ -23,6 +24,7 @@
 //! yielding.rs      whether placeholders yield to pods that wait for nodes
 //! reading.rs       a read of the history on a thread of its own
 //! retry.rs         when the history is read again after a failure
+//! reviews.rs       reviews of the tokens of requests to the controller's server
 //! finished.rs      pods that ended and are not in the history yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
@@ -33,6 +35,7 @@
 //! a lead time headroom shrinks to announced demand.
 
 mod blindness;
+mod bounds;
 mod checks;
 mod closing;
 mod config;
@@ -46,6 +49,8 @@ mod launching;
 mod reading;
 mod remote_model;
 mod retry;
+#[cfg(feature = "serve")]
+mod reviews;
 mod run;
 mod settings;
 mod sources;
@@ -76,6 +81,8 @@ pub use self::health::Health;
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
+#[cfg(feature = "serve")]
+pub use self::reviews::{Access, Reviewer};
 pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
 use self::sources::{EVERY_SECONDS, follow_groups};
@@ -150,6 +157,7 @@ impl Operator {
         let groups = follow_groups(source, label, Arc::clone(&shared));
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
         let writes = Writes::new(config.writes_per_minute);
+        let health = Arc::new(Health::new(config.stuck_after));
         Self {
             client,
             leadership,
@@ -162,7 +170,7 @@ impl Operator {
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
             stale: Stale::default(),
-            health: Arc::default(),
+            health,
             patience: REPLAY,
             writes,
             explain,

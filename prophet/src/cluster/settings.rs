@@ -9,6 +9,7 @@ use placeholders::{
     ScalingPolicy, ScalingRules,
 };
 
+use super::bounds::out_of_bounds;
 use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholderKind,
@@ -142,8 +143,12 @@ impl OverprovisioningPolicySpec {
             limits,
             behavior,
             placeholders,
+            unreadable,
         } = self;
-        let mut faults = Vec::new();
+        if !unreadable.is_empty() {
+            return Err(unreadable.clone());
+        }
+        let mut faults = out_of_bounds(self);
         let tick_seconds = self.tick_seconds();
         if !(10..=3_600).contains(&tick_seconds) {
             faults.push(format!("spec.tick: expected 10s to 1h, got {tick:?}"));
@@ -165,11 +170,12 @@ impl OverprovisioningPolicySpec {
                 scale_down: behavior.scale_down.rules(),
             },
         };
-        faults.extend(
-            policy.faults().into_iter().map(|InvalidField { field, problem }| {
-                format!("spec.{}: {problem}", crd_path(field))
-            }),
-        );
+        for InvalidField { field, problem } in policy.faults() {
+            let path = format!("spec.{}: ", crd_path(field));
+            if !faults.iter().any(|fault| fault.starts_with(&path)) {
+                faults.push(path + &problem);
+            }
+        }
         placeholders.faults(allowed, &mut faults);
         let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
         let workloads = workloads.workloads(allowed, spot_for, &mut faults);

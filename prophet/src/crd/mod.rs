@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
+use placeholders::WINDOW_SECONDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::Method;
+use crate::tier::Tier;
 
+pub mod bounds;
 mod status;
 
 pub use status::{
@@ -82,6 +85,9 @@ pub struct OverprovisioningPolicySpec {
     /// The kind of placeholders, their priority and image, and what they load onto a node.
     #[serde(default)]
     pub placeholders: PlaceholdersSpec,
+    /// The fields that cannot be represented, with the reason.
+    #[serde(skip)]
+    pub unreadable: Vec<String>,
 }
 
 fn one_minute() -> String {
@@ -148,11 +154,12 @@ pub struct TierSpec {
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// The lowest priority of the tier's pods.
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
     pub priority_min: i32,
     /// The cost of a waiting pod of the tier, as a multiple of the cost in `objective`. With the
     /// weight 0, no placeholder is held for the tier alone. Of a `serviceLevel`, a pod counts once,
     /// or not at all if the weight is 0.
-    #[schemars(range(min = 0.0, max = 1_000.0))]
+    #[schemars(range(min = 0.0, max = Tier::WEIGHT_MAX))]
     pub weight: f64,
 }
 
@@ -160,8 +167,10 @@ pub struct TierSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PriorityRange {
     /// The lowest priority. 0 when absent.
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
     pub min: Option<i32>,
     /// The highest priority. No limit when absent.
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
     pub max: Option<i32>,
 }
 
@@ -265,15 +274,15 @@ pub struct ObjectiveSpec {
     /// and below 100. The number of placeholders is adjusted by the pods that started in the
     /// cluster. For placeholders of kind `CapacityBuffer`, whose nodes are not observed, it follows
     /// from past demand alone.
-    #[schemars(range(min = 0.1, max = 99.99))]
+    #[schemars(range(min = bounds::LEVEL_MIN, max = bounds::LEVEL_MAX))]
     pub service_level: Option<f64>,
     /// The cost of one waiting pod, in dollars per hour. An idle instance costs its price. Where no
     /// price is known, it costs the mean of the other instance types, or 1 dollar per hour.
-    #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
+    #[schemars(range(min = bounds::PRICE_MIN, max = bounds::PRICE_MAX))]
     pub wait_cost: Option<f64>,
     /// The cost of one waiting pod as a ratio: in idle instances at the mean price of the policy's
     /// instance types.
-    #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
+    #[schemars(range(min = bounds::PRICE_MIN, max = bounds::PRICE_MAX))]
     pub wait_ratio: Option<f64>,
 }
 
@@ -298,10 +307,10 @@ pub struct ForecastSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct LadderSpec {
     /// Pairs of the CPU cores of the nodes in demand, and the number of placeholders.
-    #[schemars(length(max = 64))]
+    #[schemars(schema_with = "bounds::steps")]
     pub cores_to_replicas: Vec<[u32; 2]>,
     /// Pairs of the number of nodes in demand, and the number of placeholders.
-    #[schemars(length(max = 64))]
+    #[schemars(schema_with = "bounds::steps")]
     pub nodes_to_replicas: Vec<[u32; 2]>,
 }
 
@@ -310,13 +319,14 @@ pub struct LadderSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct LimitsSpec {
     /// The most placeholders over all buckets. No limit when absent.
-    #[schemars(range(min = 0, max = 100_000))]
+    #[schemars(range(min = 0, max = bounds::PLACEHOLDERS_MAX))]
     pub placeholders: Option<u32>,
     /// The most placeholders of single buckets, by the bucket's name, such as `m5.xlarge`,
     /// `m5.xlarge/spot` or `m5.xlarge/team=a`. No limit for buckets that are absent.
+    #[schemars(schema_with = "bounds::by_bucket")]
     pub buckets: BTreeMap<String, u32>,
     /// The most that all placeholders together may cost, in dollars per hour. No limit when absent.
-    #[schemars(range(min = 0.0, max = 1_000_000.0))]
+    #[schemars(range(min = 0.0, max = bounds::DOLLARS_MAX))]
     pub dollars_per_hour: Option<f64>,
 }
 
@@ -336,10 +346,10 @@ pub struct BehaviorSpec {
 pub struct RulesSpec {
     /// The length of the stabilization window in seconds. `scaleUp` uses the lowest target in the
     /// window, and `scaleDown` the highest.
-    #[schemars(range(min = 0, max = 86_400))]
+    #[schemars(range(min = 0, max = WINDOW_SECONDS_MAX))]
     pub stabilization_window_seconds: u32,
     /// The largest change of the target that is ignored, as a fraction of the present target.
-    #[schemars(range(min = 0.0, max = 0.99))]
+    #[schemars(range(min = 0.0, max = bounds::TOLERANCE_MAX))]
     pub tolerance: f64,
     /// Limits on the change within a period. If there are several, the strictest applies.
     #[schemars(length(max = 8))]
@@ -351,10 +361,10 @@ pub struct RulesSpec {
 #[serde(rename_all = "camelCase")]
 pub struct RateSpec {
     /// The number of placeholders.
-    #[schemars(range(min = 1, max = 100_000))]
+    #[schemars(range(min = 1, max = bounds::PLACEHOLDERS_MAX))]
     pub value: u32,
     /// The period in seconds.
-    #[schemars(range(min = 1, max = 86_400))]
+    #[schemars(range(min = 1, max = WINDOW_SECONDS_MAX))]
     pub period_seconds: u32,
 }
 

@@ -90,7 +90,7 @@ mod tests {
 
     fn text(dashboard: &Arc<Dashboard>, path: &str, query: &[(&str, &str)]) -> String {
         let query = query.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        match respond(dashboard, &Request { path: path.into(), query }) {
+        match respond(dashboard, &Request { path: path.into(), query, token: None }) {
             Some(Response::Text(200, _, text)) => text,
             _ => panic!("{path} has no text"),
         }
@@ -130,7 +130,7 @@ mod tests {
     fn each_event_has_the_fragments_that_changed() {
         let dashboard = dashboard();
         let Some(Response::Events(mut next)) =
-            respond(&dashboard, &Request { path: "/events".into(), query: vec![] })
+            respond(&dashboard, &Request { path: "/events".into(), ..Request::default() })
         else {
             panic!("no events");
         };

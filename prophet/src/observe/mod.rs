@@ -15,6 +15,7 @@
 //! finished.rs      pods that ran on a node and ended
 //! index.rs         the index of pods and nodes, updated by events
 //! workloads.rs     the workloads that a policy selects
+//! stored.rs        policies as they are stored, with fields that cannot be represented
 //! world.rs         the index, and the few objects that are stored as they are
 //! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
 //! follow.rs        one watch: it applies the events of a kind to the world
@@ -36,6 +37,7 @@ mod optional;
 mod quantity;
 mod requests;
 mod schedule;
+mod stored;
 mod taints;
 mod watch;
 mod workloads;
@@ -58,6 +60,7 @@ pub use objects::{
 pub use quantity::{millis, units};
 pub use requests::{kind_in, requests, resources};
 pub use schedule::Schedule;
+pub use stored::StoredPolicy;
 pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};
 pub(crate) use workloads::all_met;

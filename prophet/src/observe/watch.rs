@@ -20,8 +20,8 @@ use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
 use super::optional::{KARPENTER, optional_kinds};
+use super::stored::StoredPolicy;
 use super::world::{OwnedObject, World};
-use crate::crd::OverprovisioningPolicy;
 
 /// What the controller observes besides the objects that it needs in any cluster.
 #[derive(Clone, Debug)]
@@ -165,10 +165,14 @@ impl Watches {
     }
 
     fn policies(&mut self, namespace: &str) {
-        let api: Api<OverprovisioningPolicy> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<StoredPolicy> = Api::namespaced(self.client.clone(), namespace);
         let name = format!("policies of {namespace}");
         self.shared.world().wait_for([name.clone()]);
-        let apply = kept(Some(namespace.to_owned()), |world| &mut world.policies, Some);
+        let apply = kept(
+            Some(namespace.to_owned()),
+            |world| &mut world.policies,
+            |StoredPolicy(policy)| Some(policy),
+        );
         self.follow(&name, api, watcher::Config::default(), apply);
     }
 

@@ -11,6 +11,7 @@ mod groups;
 mod policies;
 mod preemption;
 mod replicas;
+mod secrets;
 mod soak;
 mod spot;
 mod templates;

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
-use kube::api::{Api, DeleteParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 use std::time::Duration;
 use tests::audit::Entry;
@@ -98,7 +99,7 @@ async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
     world.wait_for_groups(&[("small", 2)]).await;
     // Creation times have a resolution of a second.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let absurd = two("Act").replace("[[0, 2]]", "[[0, 4294967295]]");
+    let absurd = two("Act").replace("[[0, 2]]", "[[0, 100000]]");
     world.apply(&policy("younger", &absurd)).await;
     // The operator's limit leaves one placeholder to the younger policy.
     world.wait_for_groups(&[("large", 1), ("small", 2)]).await;
@@ -330,8 +331,82 @@ async fn an_invalid_policy_is_refused_or_reported() {
         ("{objective: {waitCost: 9, waitRatio: 9}}", "set only one of"),
         ("{tick: soon}", "spec.tick"),
         ("{mode: Perhaps}", "spec.mode"),
+        ("{limits: {placeholders: 100001}}", "spec.limits.placeholders"),
+        ("{limits: {buckets: {m5.xlarge: 1e300}}}", "spec.limits.buckets.m5.xlarge"),
+        ("{forecast: {ladder: {nodesToReplicas: [[0, 4294967295]]}}}", "nodesToReplicas"),
+        ("{forecast: {ladder: {coresToReplicas: [[0, 100001]]}}}", "a step has at most 100000"),
+        ("{workloads: {priority: {min: 9000000000}}}", "spec.workloads.priority.min"),
     ] {
         let refused = world.plane.apply_yaml(&policy("nonsense", spec)).await.unwrap_err();
         assert!(format!("{refused:#}").contains(message), "{refused:#}");
     }
+}
+
+/// A policy of an older or newer version of the definition may have numbers and names that this
+/// version cannot represent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_policy_that_cannot_be_read_is_reported_and_stops_no_other() {
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", &two("Act"))).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.plane.client());
+    let name = "overprovisioningpolicies.prophet.dev";
+    let strict = definitions.get(name).await.unwrap();
+    let replace = async |schema: serde_json::Value| {
+        let mut definition = definitions.get(name).await.unwrap();
+        definition.spec.versions[0].schema = serde_json::from_value(schema).unwrap();
+        definitions.replace(name, &PostParams::default(), &definition).await.unwrap();
+    };
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let properties = json!({"spec": any, "status": any});
+    replace(json!({"openAPIV3Schema": {"type": "object", "properties": properties}})).await;
+    let absurd = "{mode: Act, limits: {placeholders: -5}, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1e300]]}}, behavior: {scaleUp: {tolerance: {}}}}";
+    wait::until_true("the lenient definition", DEADLINE, async || {
+        Ok(world.plane.apply_yaml(&policy("absurd", absurd)).await.is_ok())
+    })
+    .await
+    .unwrap();
+    replace(serde_json::to_value(&strict.spec.versions[0].schema).unwrap()).await;
+
+    let reports = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            condition["reason"] == "InvalidPolicy"
+                && ["spec.limits: ", "spec.forecast: ", "spec.behavior: "]
+                    .iter()
+                    .all(|field| message.contains(field))
+        })
+    };
+    world.wait_for_status("absurd", "the fields", reports).await;
+    // The other policy is still followed, also after a restart.
+    let one = json!({"forecast": {"ladder": {"nodesToReplicas": [[0, 1]]}}});
+    world.patch_policy("batch", one).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    let (code, text, error) = explained(&world);
+    assert!(code == 0 && text.contains("batch") && text.contains("spec.limits: "), "{text}{error}");
+    let mut world = world;
+    world.prophet.take().unwrap().stop().await.unwrap();
+    world.start_controller(&[]).await;
+    world
+        .patch_policy("batch", json!({"forecast": {"ladder": {"nodesToReplicas": [[0, 2]]}}}))
+        .await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    // Once its fields are corrected, the policy is applied: an older one has its buckets.
+    let corrected = json!({"limits": null, "forecast": null, "behavior": null});
+    world.patch_policy("absurd", corrected).await;
+    let applied = |status: &serde_json::Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["reason"] == "OverlappingBuckets")
+    };
+    world.wait_for_status("absurd", "the overlap", applied).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+}
+
+/// The exit code and the output of `prophet explain`.
+fn explained(world: &World) -> (i32, String, String) {
+    let mut command = tests::prophet(&["explain", "--namespace", NAMESPACE]);
+    let output = command.env("KUBECONFIG", world.plane.kubeconfig()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
