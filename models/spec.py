@@ -69,7 +69,7 @@ def spec_of(network: Network, training: dict[str, Any], revision: str) -> Spec:
         covariates=[],
         state=list(config.features) if network.takes_state else [],
         lead_seconds=[min(leads), max(leads)] if network.gives_headroom else None,
-        training={name: training[name] for name in ("logs", "maximum") if name in training},
+        training=training,
         revision=revision,
         golden=golden_of(network, len(buckets) if buckets else 2),
     )

@@ -189,7 +189,26 @@ pub fn accept(
     let checks = compared.map(|(measure, reference, ours, theirs, points)| {
         Check::of((measure, reference), ours, theirs, points, settings.seed)
     });
-    Acceptance { ticks, days, checks: checks.into(), fault }
+    let mut checks = Vec::from(checks);
+    excuse(&mut checks);
+    Acceptance { ticks, days, checks, fault }
+}
+
+/// Ignores a larger pinball loss of the ensemble where its cost is lower than that of the same
+/// reference, by its interval. The ensemble chooses experts by their cost: a better model may move
+/// it to an expert that holds more nodes, whose quantiles have a larger loss.
+fn excuse(checks: &mut [Check]) {
+    let is_lower = |check: &Check| {
+        let interval = check.ratio.and_then(|ratio| ratio.interval);
+        check.measure == Measure::EnsembleCost && interval.is_some_and(|(_, high)| high < 1.0)
+    };
+    let cheaper: Vec<Reference> =
+        checks.iter().filter(|check| is_lower(check)).map(|check| check.reference).collect();
+    for check in checks {
+        if check.measure == Measure::EnsemblePinball && cheaper.contains(&check.reference) {
+            check.worse = false;
+        }
+    }
 }
 
 /// The pinball losses of the forecasts of D, by day.
@@ -315,6 +334,27 @@ mod tests {
         let mixed: Vec<f64> = (0..12).map(|day| if day % 2 == 0 { 1.5 } else { 0.6 }).collect();
         check(Measure::ModelPinball, &mixed, &even, false);
         check(Measure::ModelPinball, &days(1.3), &even, true);
+    }
+
+    #[test]
+    fn a_lower_cost_excuses_the_pinball_loss_of_the_ensemble_only() {
+        let even = vec![1.0; 12];
+        let of = |measure, reference, loss: f64| {
+            Check::of((measure, reference), &[loss; 12], &even, 1.0, 1)
+        };
+        let worse = |cost: f64| {
+            let mut checks = [
+                of(Measure::ModelPinball, Reference::Current, 1.2),
+                of(Measure::EnsemblePinball, Reference::Current, 1.2),
+                of(Measure::EnsemblePinball, Reference::NoModel, 1.2),
+                of(Measure::EnsembleCost, Reference::Current, cost),
+                of(Measure::EnsembleCost, Reference::NoModel, 1.0),
+            ];
+            excuse(&mut checks);
+            checks.map(|check| check.worse)
+        };
+        assert_eq!(worse(1.0), [true, true, true, false, false]);
+        assert_eq!(worse(0.9), [true, false, true, false, false]);
     }
 
     #[test]

@@ -36,7 +36,8 @@ Train the candidate without these days: a model that has seen them would be scor
   pinball loss of the model      D, the new nodes needed within the lead time, forecast by each model alone
   pinball loss of the ensemble   D, forecast by the ensemble with each model, and without any
   cost with the ensemble         of waiting and idling, by replays through the simulator
-A candidate is worse if one of these ratios is above its limit, or if its 95 % interval by day lies above 1.
+A candidate is worse if one of these ratios is above its limit, or if its 95 % interval by day lies above 1.01. The
+pinball loss of the ensemble does not count where its cost is lower: the ensemble chooses experts by their cost.
 A published model has a card beside it, NAME.card.json: the comparison, the settings, and the model's training.";
 
 #[derive(clap::Args)]
@@ -239,7 +240,7 @@ fn reasons(compared: &Acceptance) -> Vec<String> {
         let Check { measure, reference, candidate_loss, reference_loss, limit, ratio, .. } = check;
         let why = match ratio {
             Some(ratio) if ratio.ratio > *limit => format!("more than {limit:.2} times"),
-            Some(_) => "and its 95 % interval lies above 1".into(),
+            Some(_) => "and its 95 % interval lies above 1.01".into(),
             None => "where the reference has none".into(),
         };
         format!("{measure}: {candidate_loss:.4} with the candidate, {reference_loss:.4} with {reference}, {why}")
