@@ -72,6 +72,7 @@ async fn record(folder: &Path) {
             policy: POLICY.into(),
             buckets: BTreeMap::from([(BUCKET.into(), bucket)]),
             launches: vec![],
+            used: vec![],
             finished: ended.map(|(begin, end)| finished(time(*begin), time(*end))).collect(),
             offered: (tick == 0).then(offered),
             rest: Map::new(),
