@@ -1,5 +1,5 @@
-//! Retraining: a recorded history, some steps of training, the comparison with the model in use, and
-//! the publication, which controllers notice.
+//! Retraining: a recorded history, some steps of training, the comparison with the model in use,
+//! and the publication, which controllers notice.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;

@@ -125,7 +125,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let accepted = compared.accepted();
     if let Some(staged) = staged.filter(|_| accepted) {
         let card = serde_json::to_vec_pretty(&document)?;
-        staged.publish(candidate, card)?;
+        staged.publish(&candidate, &card)?;
         document["published"] = json!(args.publish);
     }
     match args.output {

@@ -95,17 +95,17 @@ pub(super) enum StagedModel {
 
 impl StagedModel {
     /// Replaces the model and its card, each in one step.
-    pub(super) fn publish(self, model: Vec<u8>, card: Vec<u8>) -> anyhow::Result<()> {
+    pub(super) fn publish(self, model: &[u8], card: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::File { name, staged } => {
-                staged.write(&card_of(&name), |to| to.write_all(&card))?;
-                staged.write(&name, |to| to.write_all(&model))?;
+                staged.write(&card_of(&name), |to| to.write_all(card))?;
+                staged.write(&name, |to| to.write_all(model))?;
                 staged.finish().map(|_| ())
             }
             #[cfg(feature = "kubernetes")]
             Self::Remote { place, name } => block_on(async {
-                place.put_file(&card_of(&name), card).await?;
-                Ok(place.put_file(&name, model).await?)
+                place.put_file(&card_of(&name), card.to_vec()).await?;
+                Ok(place.put_file(&name, model.to_vec()).await?)
             }),
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         };
         assert_eq!(place().fetch(folder.path()).unwrap(), None);
         for model in ["one", "two"] {
-            place().stage().unwrap().publish(model.into(), b"{}".into()).unwrap();
+            place().stage().unwrap().publish(model.as_bytes(), b"{}").unwrap();
             let found = place().fetch(folder.path()).unwrap().unwrap();
             assert_eq!(read(&found).unwrap(), model.as_bytes());
             assert_eq!(std::fs::read(&path).unwrap(), model.as_bytes());
