@@ -199,21 +199,25 @@ impl Default for Metrics {
             Unit::Seconds,
             reaction,
         );
-        // The function `increase` of Prometheus misses the first event of a series that does not
-        // exist before it.
-        for kind in WriteKind::ALL.map(WriteKind::label) {
-            for result in SENT {
-                drop(metrics.writes.get_or_create(&OfWrites { kind, result }));
-            }
-            for reason in DEFERRED {
-                drop(metrics.deferred.get_or_create(&OfDeferral { kind, reason }));
-            }
-        }
+        metrics.begin_writes();
         Self { registry, ..metrics }
     }
 }
 
 impl Metrics {
+    /// Creates the series of all writes, because the function `increase` of Prometheus misses the
+    /// first event of a series that does not exist before it.
+    fn begin_writes(&self) {
+        for kind in WriteKind::ALL.map(WriteKind::label) {
+            for result in SENT {
+                drop(self.writes.get_or_create(&OfWrites { kind, result }));
+            }
+            for reason in DEFERRED {
+                drop(self.deferred.get_or_create(&OfDeferral { kind, reason }));
+            }
+        }
+    }
+
     /// All metrics in the text format of OpenMetrics.
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -212,6 +212,7 @@ pub struct ContainerResources {
     pub limits: BTreeMap<String, String>,
 }
 
+#[expect(clippy::struct_field_names, reason = "the fields of the Kubernetes API")]
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
