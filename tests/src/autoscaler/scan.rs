@@ -225,7 +225,9 @@ impl Scanner {
                 .get(&group.name)
                 .filter(|backoff| now < backoff.until)
                 .map(|backoff| backoff.reason.clone()),
-            in_progress: group.upcoming() > 0 || grown.contains(&group.name),
+            scale_up: (group.upcoming() > 0 || grown.contains(&group.name))
+                .then(|| self.last_scale_up.get(&group.name).map_or(now, |began| *began))
+                .map(|began| now.saturating_duration_since(began)),
             candidates: group.ready.iter().filter(|id| self.unneeded.contains_key(*id)).count(),
         };
         let statuses: Vec<GroupStatus> = groups.iter().map(status).collect();

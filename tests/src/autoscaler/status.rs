@@ -2,6 +2,7 @@
 //! 1.30.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -25,7 +26,8 @@ pub(super) struct GroupStatus {
     pub(super) unregistered: usize,
     /// The reason of the backoff, if the group backs off.
     pub(super) backoff: Option<String>,
-    pub(super) in_progress: bool,
+    /// The age of the scale-up that is in progress.
+    pub(super) scale_up: Option<Duration>,
     /// The number of unneeded nodes.
     pub(super) candidates: usize,
 }
@@ -37,7 +39,7 @@ pub(super) async fn write(client: &Client, groups: &[GroupStatus]) -> Result<()>
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": NAME, "annotations": {"cluster-autoscaler.kubernetes.io/last-updated": updated}},
-        "data": {"status": text(groups, &updated, &now.strftime("%FT%TZ").to_string())?},
+        "data": {"status": text(groups, &updated, now)?},
     });
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
     let params = PatchParams::apply("cluster-autoscaler").force();
@@ -45,24 +47,28 @@ pub(super) async fn write(client: &Client, groups: &[GroupStatus]) -> Result<()>
     Ok(())
 }
 
-fn text(groups: &[GroupStatus], updated: &str, now: &str) -> Result<String> {
+fn text(groups: &[GroupStatus], updated: &str, time: Timestamp) -> Result<String> {
+    let now = &time.strftime("%FT%TZ").to_string();
     let sum = |of: fn(&GroupStatus) -> usize| groups.iter().map(of).sum::<usize>();
     let (registered, ready) = (sum(|group| group.registered), sum(|group| group.ready));
     let mut text = format!("time: {updated}\nautoscalerStatus: Running\nclusterWide:\n  health:\n");
     let counts = counts(registered, ready, sum(|group| group.unregistered));
     write!(text, "    status: Healthy\n{counts}{}", times(now))?;
-    let scale_up =
-        if groups.iter().any(|group| group.in_progress) { "InProgress" } else { "NoActivity" };
+    let scale_up = if groups.iter().any(|group| group.scale_up.is_some()) {
+        "InProgress"
+    } else {
+        "NoActivity"
+    };
     write!(text, "  scaleUp:\n    status: {scale_up}\n{}", times(now))?;
     text += &scale_down(sum(|group| group.candidates), now);
     text += "nodeGroups:\n";
     for group in groups {
-        text += &of_group(group, now)?;
+        text += &of_group(group, now, time)?;
     }
     Ok(text)
 }
 
-fn of_group(group: &GroupStatus, now: &str) -> Result<String> {
+fn of_group(group: &GroupStatus, now: &str, time: Timestamp) -> Result<String> {
     let GroupStatus {
         name,
         min,
@@ -72,7 +78,7 @@ fn of_group(group: &GroupStatus, now: &str) -> Result<String> {
         ready,
         unregistered,
         backoff,
-        in_progress,
+        scale_up,
         candidates,
     } = group;
     let mut text = format!("- name: {name}\n  health:\n    status: Healthy\n");
@@ -89,10 +95,12 @@ fn of_group(group: &GroupStatus, now: &str) -> Result<String> {
             text += "    status: Backoff\n    backoffInfo:\n      errorCode: timeout\n";
             writeln!(text, "      errorMessage: \"{message}\"")?;
         }
-        None if *in_progress => text += "    status: InProgress\n",
+        None if scale_up.is_some() => text += "    status: InProgress\n",
         None => text += "    status: NoActivity\n",
     }
-    text += &times(now);
+    // The time of the transition is the beginning of the scale-up.
+    let began = (time - scale_up.unwrap_or_default()).strftime("%FT%TZ").to_string();
+    text += &format!("    lastProbeTime: \"{now}\"\n    lastTransitionTime: \"{began}\"\n");
     text += &scale_down(*candidates, now);
     Ok(text)
 }
