@@ -75,8 +75,10 @@ impl Control {
     }
 
     /// Takes over the stabilisers of the control that this one replaces, and what stands in place
-    /// of spot instances, by the names of the buckets.
+    /// of spot instances, by the names of the buckets. For the same buckets, it also takes over the
+    /// observations since the last tick.
     pub fn succeed(&mut self, predecessor: &Self) {
+        self.recorder.succeed(&predecessor.recorder);
         self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
     }

@@ -173,12 +173,13 @@ impl Explain {
 
     async fn write(&self, key: &Key, status: &OverprovisioningPolicyStatus) -> kube::Result<()> {
         let api: Api<OverprovisioningPolicy> = Api::namespaced(self.client.clone(), &key.namespace);
-        let body = json!({
-            "apiVersion": "prophet.dev/v1alpha1", "kind": "OverprovisioningPolicy",
-            "metadata": {"name": key.name}, "status": status,
-        });
-        let parameters = PatchParams::apply("prophet").force();
-        match api.patch_status(&key.name, &parameters, &Patch::Apply(&body)).await {
+        // A server-side apply fails on a stored policy whose fields do not have the types of the
+        // definition. The status of such a policy is needed most.
+        let replace = json!([{"op": "add", "path": "/status", "value": status}]);
+        let replace = serde_json::from_value(replace).map_err(kube::Error::SerdeError)?;
+        let manager = Some("prophet".to_owned());
+        let parameters = PatchParams { field_manager: manager, ..PatchParams::default() };
+        match api.patch_status(&key.name, &parameters, &Patch::Json::<()>(replace)).await {
             // The policy was deleted in the meantime.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             done => done.map(drop),

@@ -183,6 +183,24 @@ impl Recorder {
         Tick { time, buckets, room, first_seen, arrivals, gangs, tiers }
     }
 
+    /// Takes over the observations since the last tick of a recorder of the same buckets. The shapes
+    /// and buckets of other buckets have other numbers, so theirs are lost.
+    pub fn succeed(&mut self, predecessor: &Self) {
+        if predecessor.catalog != self.catalog {
+            return;
+        }
+        for (shape, count) in predecessor.arrivals.since_tick() {
+            let id = predecessor.shapes.get(shape).and_then(|shape| self.intern(shape));
+            if let Some(id) = id {
+                self.arrived(id, count);
+            }
+        }
+        self.gangs.clone_from(&predecessor.gangs);
+        self.tiers.clone_from(&predecessor.tiers);
+        self.starts.clone_from(&predecessor.starts);
+        self.demand(predecessor.demand_max.iter().copied());
+    }
+
     /// Restores the state after a tick of the history, so that recording continues from it.
     pub fn recall(&mut self, tick: &Tick) {
         for (shape, count) in &tick.arrivals {
@@ -197,3 +215,45 @@ impl Recorder {
 /// The largest number of sizes of gangs in a tick. The limit bounds the length of a line of the
 /// history.
 const GANG_SIZES_MAX: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use embedder::{AcceleratorKind, Resources};
+
+    use super::*;
+    use crate::forecast::sample;
+
+    /// A lead time that changes replaces the recorder between two ticks.
+    #[test]
+    fn a_successor_has_the_observations_since_the_last_tick() {
+        let catalog = sample::catalog();
+        let shape = |cpu_millis| {
+            let requests = Resources { cpu_millis, pods: 1, ..Resources::default() };
+            Shape::new(requests, AcceleratorKind::default())
+        };
+        let mut before = Recorder::new(&catalog, 60);
+        before.intern(&shape(2_000));
+        let id = before.intern(&shape(1_000)).unwrap();
+        before.arrived(id, 3);
+        before.tier_arrived("production", id, 2);
+        before.gang_arrived(VirtualInstance { bucket: 0, instances: 4 });
+        before.started(0, PodStarts { hidden: 5, waited: 6 });
+        before.demand(vec![7; catalog.len()]);
+
+        let mut after = Recorder::new(&catalog, 60);
+        after.succeed(&before);
+        let now = DateTime::UNIX_EPOCH + TimeDelta::hours(1);
+        let states = vec![BucketState::default(); catalog.len()];
+        let numbered = after.intern(&shape(1_000)).unwrap();
+        let tick = after.tick(now, &states, &[]);
+        assert_eq!(tick.arrivals, [(numbered, 3)]);
+        assert_eq!(tick.gangs, [(VirtualInstance { bucket: 0, instances: 4 }, 1)]);
+        assert_eq!(tick.tiers.iter().map(|tier| tier.pods).collect::<Vec<_>>(), [2]);
+        let BucketTick { demand_max, pods_hidden, pods_waited, .. } = tick.buckets[0];
+        assert_eq!((demand_max, pods_hidden, pods_waited), (7, 5, 6));
+        // The next tick begins anew.
+        let next = after.tick(now + TimeDelta::minutes(1), &states, &[]);
+        assert_eq!((next.arrivals, next.gangs), (vec![], vec![]));
+    }
+}
