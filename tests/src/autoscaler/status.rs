@@ -100,7 +100,7 @@ fn of_group(group: &GroupStatus, now: &str, time: Timestamp) -> Result<String> {
     }
     // The time of the transition is the beginning of the scale-up.
     let began = (time - scale_up.unwrap_or_default()).strftime("%FT%TZ").to_string();
-    text += &format!("    lastProbeTime: \"{now}\"\n    lastTransitionTime: \"{began}\"\n");
+    writeln!(text, "    lastProbeTime: \"{now}\"\n    lastTransitionTime: \"{began}\"")?;
     text += &scale_down(*candidates, now);
     Ok(text)
 }
