@@ -21,8 +21,9 @@ use crate::outcome::{NoBucket, TierPods};
 pub struct Seen {
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
-    /// The gangs that are announced for the first time, or whose job runs without an announcement.
-    pub announced_first: Vec<Gang>,
+    /// The gangs that are announced for the first time, or whose job runs without an announcement,
+    /// by the object that announces them.
+    pub announced_first: Vec<(Key, Gang)>,
     /// The standing placeholders.
     pub standing: PlaceholdersStanding,
     /// The number of placeholders on nodes, by bucket and then by group.
@@ -102,6 +103,13 @@ impl View {
             admits
         };
         Shape { requests: class.requests, accelerator_kind: class.accelerator_kind.clone(), admits }
+    }
+
+    /// Reports gangs as announced for the first time again in the next turn.
+    pub fn postpone(&mut self, announced_first: &[(Key, Gang)]) {
+        for (key, _) in announced_first {
+            self.announced.iter_mut().for_each(|known| _ = known.remove(key));
+        }
     }
 
     /// When a CronJob fires, in Unix seconds: the last firing while its job may not exist yet, else
@@ -304,7 +312,8 @@ impl View {
                 // The next job of a CronJob is counted when it exists.
                 if announcement.schedule.is_none() {
                     if is_new(key) {
-                        seen.announced_first.push(Gang { requests: ours.clone() });
+                        let gang = Gang { requests: ours.clone() };
+                        seen.announced_first.push((key.clone(), gang));
                     }
                     gangs.insert(key.clone());
                 }

@@ -26,6 +26,7 @@
 //! retry.rs         when the history is read again after a failure
 //! reviews.rs       reviews of the tokens of requests to the controller's server
 //! finished.rs      pods that ended and are not in the history yet
+//! unlearnt.rs      pods and gangs that no control could learn yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
 //! ```
@@ -58,6 +59,7 @@ mod stale;
 mod standing;
 mod surroundings;
 mod templates;
+mod unlearnt;
 mod unwritten;
 mod yielding;
 

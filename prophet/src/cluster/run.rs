@@ -22,6 +22,7 @@ use super::settings::PolicySettings;
 use super::standing::{Stands, Writer};
 use super::surroundings::Surroundings;
 use super::templates::templates;
+use super::unlearnt::{Arrived, Lesson, Unlearnt};
 use super::yielding::Yield;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
@@ -49,8 +50,7 @@ pub struct PolicyController {
     view: View,
     launching: Launching,
     launches: Launches,
-    /// Arrivals while watches fail. They are learnt if no tick is missed meanwhile.
-    unlearnt: Vec<(PodClass, u64)>,
+    unlearnt: Unlearnt,
     blindness: Blindness,
     /// The placeholders that the policy had when they began to yield to waiting pods.
     stood: Option<u64>,
@@ -161,8 +161,7 @@ impl PolicyController {
             let prepared = self.prepare(&settings, &offers, around, now).await;
             self.history.note(prepared, now);
         }
-        let of_offers = |(of, _): &(ForecasterConfig, Control)| of.catalog == offers.catalog;
-        if self.history.is_busy() && !self.control.as_ref().is_some_and(of_offers) {
+        if self.history.is_busy() && !self.has_control_of(&offers) {
             outcome.fault(Cause::ReadingHistory, "the history is being read");
         }
         for fault in self.history.faults(now) {
@@ -382,20 +381,27 @@ impl PolicyController {
             }
         }
         let ready_in_buckets = ready.iter().map(|groups| groups.iter().sum()).collect();
-        let missed_tick = self.blindness.seconds(now) > settings.tick_seconds;
         self.blindness.note(outcome.blind, now, || {
             let bucket = |(id, bucket): (BucketId, &Bucket)| {
                 (bucket.name.clone(), standing.placeholders(id))
             };
             buckets.iter().enumerate().map(bucket).collect()
         });
-        let arrived = self.learnable(around.arrivals, outcome.blind, missed_tick);
-        let (arrivals, of_tiers) = self.arrivals(&arrived, settings, offers);
-        let gangs = if outcome.blind || missed_tick {
-            Vec::new()
-        } else {
-            self.gangs(announced_first, around.gangs, settings, offers)
+        let can_learn = !outcome.blind && self.has_control_of(offers);
+        let arrived = match self.unlearnt.turn(around, can_learn, settings.tick_seconds, now) {
+            Lesson::Learn(arrived) => Some(arrived),
+            Lesson::Later => {
+                self.view.postpone(&announced_first);
+                None
+            }
+            Lesson::Drop => None,
         };
+        let (mut arrivals, mut of_tiers, mut gangs) = <_>::default();
+        if let Some(Arrived { pods, gangs: formed }) = arrived {
+            (arrivals, of_tiers) = self.arrivals(&pods, settings, offers);
+            let announced_first = announced_first.into_iter().map(|(_, gang)| gang).collect();
+            gangs = self.gangs(announced_first, &formed, settings, offers);
+        }
         let starts =
             if outcome.blind { Vec::new() } else { starts(index, offers, settings, around) };
         if around.config.data.is_some() {
@@ -426,20 +432,9 @@ impl PolicyController {
         stands
     }
 
-    /// The arrivals to learn from, of those since the last turn. While watches fail, there are
-    /// none. Arrivals of more than a tick are left out, because they would be learnt as one burst.
-    fn learnable(
-        &mut self,
-        arrivals: &[(PodClass, u64)],
-        blind: bool,
-        missed_tick: bool,
-    ) -> Vec<(PodClass, u64)> {
-        if missed_tick {
-            self.unlearnt.clear();
-        } else {
-            self.unlearnt.extend_from_slice(arrivals);
-        }
-        if blind { Vec::new() } else { std::mem::take(&mut self.unlearnt) }
+    /// Whether there is a control, and it has the buckets on offer.
+    fn has_control_of(&self, offers: &Offers) -> bool {
+        self.control.as_ref().is_some_and(|(of, _)| of.catalog == offers.catalog)
     }
 
     /// The number of arrived batch pods by shape, and of those that belong to a tier, by tier and
@@ -451,10 +446,7 @@ impl PolicyController {
         offers: &Offers,
     ) -> (Vec<(ShapeId, u64)>, Vec<TierArrival>) {
         let (mut all, mut of_tiers) = (Vec::new(), Vec::new());
-        let Some((config, control)) = &mut self.control else { return (all, of_tiers) };
-        if config.catalog != offers.catalog {
-            return (all, of_tiers);
-        }
+        let Some((_, control)) = &mut self.control else { return (all, of_tiers) };
         let workloads = &settings.workloads;
         for (class, count) in arrivals.iter().filter(|(class, _)| workloads.select(class)) {
             let shape = self.view.shape(class, offers, workloads);

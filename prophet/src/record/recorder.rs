@@ -183,10 +183,13 @@ impl Recorder {
         Tick { time, buckets, room, first_seen, arrivals, gangs, tiers }
     }
 
-    /// Takes over the observations since the last tick of a recorder of the same buckets. The shapes
-    /// and buckets of other buckets have other numbers, so theirs are lost.
+    /// Takes over the observations since the last tick of a recorder of the same buckets, which may
+    /// have other sizes. Other buckets have other numbers, so their observations are lost.
     pub fn succeed(&mut self, predecessor: &Self) {
-        if predecessor.catalog != self.catalog {
+        let names = |of: &Self| -> Vec<String> {
+            of.catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect()
+        };
+        if names(predecessor) != names(self) {
             return;
         }
         for (shape, count) in predecessor.arrivals.since_tick() {
