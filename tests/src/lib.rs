@@ -34,6 +34,7 @@ pub mod ports;
 pub mod process;
 mod programs;
 mod quantity;
+pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;
 
