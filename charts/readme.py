@@ -25,8 +25,11 @@ INTRODUCTION = """\
 
 [Installing Prophet](../../docs/installing.md) describes an installation on EKS beside
 cluster-autoscaler, and [From Observe to Act](../../docs/observe-to-act.md) the next steps. [The
-runbook](../../docs/runbooks.md) describes the alerts. The chart needs Kubernetes 1.33, and is
-tested with Helm 4.
+runbook](../../docs/runbooks.md) describes the alerts.
+
+The chart needs Kubernetes 1.31. The tests install it with Helm 4 on Kubernetes 1.36, and compare
+its manifests with the types of each version since 1.31. Image volumes, as in `extraVolumes`, need
+Kubernetes 1.35.
 
 `charts/readme.py` generates this page from `values.yaml`.
 

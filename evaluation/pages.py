@@ -318,7 +318,9 @@ def main(results: Path, folder: Path) -> None:
         plot(of_log, pages / f"{log.name}.svg")
     replays = json.loads((results / f"{LOGS[0].windows()[0].name}.json").read_text())["settings"]["replays"]
     prose = (HERE / "prose.md").read_text().replace("{{replays}}", str(replays))
-    figures = "\n\n".join(f"[![{log.name}](evaluation/{log.name}.svg)](evaluation/{log.name}.md)" for log in LOGS)
+    figures = "\n\n".join(
+        f"[{log.name}](evaluation/{log.name}.md):\n\n![Waiting and idling](evaluation/{log.name}.svg)" for log in LOGS
+    )
     prose = (
         prose.replace("{{overview}}", overview(of_logs))
         .replace("{{figures}}", figures)

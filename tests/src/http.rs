@@ -1,6 +1,6 @@
 //! Requests over plain HTTP on loopback.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -8,6 +8,17 @@ use tokio::net::TcpStream;
 pub(crate) async fn get(port: u16, path: &str) -> Result<String> {
     send(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
         .await
+}
+
+/// The body of the response to a GET request of HTTP/1.0, which no server sends in chunks.
+///
+/// # Errors
+/// The server does not respond, or not with the status 200.
+pub(crate) async fn body(port: u16, path: &str) -> Result<String> {
+    let response = send(port, &format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")).await?;
+    let (head, body) = response.split_once("\r\n\r\n").context("the response has no head")?;
+    ensure!(head.contains(" 200 "), "{response}");
+    Ok(body.to_owned())
 }
 
 /// The whole response to a PUT request without a body, with its head.

@@ -33,7 +33,9 @@ pub mod own_root;
 pub mod ports;
 pub mod process;
 mod programs;
+pub mod prometheus;
 mod quantity;
+pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::helm;
@@ -33,6 +33,30 @@ pub fn dashboard() -> Result<Value> {
     let objects = helm::rendered(&["grafanaDashboard.enabled=true"])?;
     let map = objects.iter().find_map(|object| object["data"]["prophet.json"].as_str());
     Ok(serde_json::from_str(map.context("the chart has no dashboard")?)?)
+}
+
+/// The queries of the dashboard: the title of the panel, and the expression with the variables of
+/// Grafana replaced. They select all policies and buckets of a day, and rates are of 5 minutes.
+///
+/// # Errors
+/// The chart cannot be rendered, or a query has another variable.
+pub fn queries() -> Result<Vec<(String, String)>> {
+    let dashboard = dashboard()?;
+    let mut queries = Vec::new();
+    for panel in dashboard["panels"].as_array().into_iter().flatten() {
+        let title = panel["title"].as_str().context("a panel has no title")?;
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().context("a target has no expression")?;
+            let expression = expression
+                .replace("$__rate_interval", "5m")
+                .replace("$__range", "1d")
+                .replace("$policy", ".*")
+                .replace("$bucket", ".*");
+            ensure!(!expression.contains('$'), "{title}: an unknown variable: {expression}");
+            queries.push((title.to_owned(), expression));
+        }
+    }
+    Ok(queries)
 }
 
 /// The expressions of the alerts, and of the panels and variables of the dashboard.

@@ -15,7 +15,6 @@ use super::reaction::Reaction;
 use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
 use crate::observe::Key;
 use crate::outcome::Outcome;
-use crate::record::PodStarts;
 use crate::record::store::LaunchEnd;
 use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
 
@@ -325,8 +324,21 @@ impl Metrics {
             .get_or_create(&of)
             .set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
         set.insert(Labels::Unplaced(of.clone()));
+        self.count(&policy, outcome);
+        self.replace(&set, |labels| labels.policy() == policy);
+    }
+
+    /// Adds what happened in a policy's turn to its counters.
+    ///
+    /// The series of all reasons begin at 0 in the first turn, because the function `increase` of
+    /// Prometheus misses the first event of a series that does not exist before it.
+    fn count(&self, policy: &str, outcome: &Outcome) {
+        let of = |reason: &str| OfReason { policy: policy.to_owned(), reason: reason.to_owned() };
         let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
-        self.taken.get_or_create(&of).inc_by(taken);
+        self.taken.get_or_create(&OfPolicy { policy: policy.to_owned() }).inc_by(taken);
+        for reason in ["ready", "waited_for", "failed"] {
+            drop(self.launches.get_or_create(&of(reason)));
+        }
         for launch in &outcome.launches {
             let reason = match launch.end {
                 LaunchEnd::Ready(at) => {
@@ -336,17 +348,14 @@ impl Metrics {
                 LaunchEnd::WaitedFor(_) => "waited_for",
                 LaunchEnd::Failed(_) => "failed",
             };
-            self.launches
-                .get_or_create(&OfReason { policy: policy.clone(), reason: reason.into() })
-                .inc();
+            self.launches.get_or_create(&of(reason)).inc();
         }
-        for (_, PodStarts { hidden, waited }) in &outcome.observed.starts {
-            for (reason, pods) in [("hidden", hidden), ("waited", waited)] {
-                let of = OfReason { policy: policy.clone(), reason: reason.into() };
-                self.pods_started.get_or_create(&of).inc_by(*pods);
-            }
+        let starts = || outcome.observed.starts.iter().map(|(_, starts)| *starts);
+        let hidden = starts().map(|starts| starts.hidden).sum();
+        let waited = starts().map(|starts| starts.waited).sum();
+        for (reason, pods) in [("hidden", hidden), ("waited", waited)] {
+            self.pods_started.get_or_create(&of(reason)).inc_by(pods);
         }
-        self.replace(&set, |labels| labels.policy() == policy);
     }
 
     /// Removes the gauges of policies that are not in `keys`.

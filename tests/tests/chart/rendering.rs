@@ -1,5 +1,8 @@
 //! What values render to.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use serde_json::Value;
 use tests::helm;
 use tests::installed::workload;
@@ -199,15 +202,21 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("uninstall.removePlaceholders=false", "Job prophet-remove-placeholders", "", "-"),
 ];
 
+/// The objects of each rendering in `ROWS`, by its values. Several tests use them.
+pub(crate) static RENDERED: LazyLock<BTreeMap<&str, Vec<Value>>> = LazyLock::new(|| {
+    let mut all = BTreeMap::new();
+    for (values, ..) in ROWS {
+        all.entry(*values).or_insert_with(|| render(values));
+    }
+    all
+});
+
 #[test]
 fn values_render_to_these_fields() {
     let mut wrong = Vec::new();
-    let mut last: Option<(&str, Vec<Value>)> = None;
     for (values, object, pointer, expected) in ROWS {
-        let same = last.take().filter(|(of, _)| of == values);
-        let (_, objects) = &*last.insert(same.unwrap_or_else(|| (values, render(values))));
-        let found =
-            find(objects, object, &pointer.replace('@', CONTAINER).replace('%', OF_CRON_JOB));
+        let pointer = pointer.replace('@', CONTAINER).replace('%', OF_CRON_JOB);
+        let found = find(&RENDERED[values], object, &pointer);
         if !matches(found, expected) {
             let found = found.map_or("nothing".to_owned(), ToString::to_string);
             wrong.push(format!("{values}: {object}{pointer} is {found}, and not {expected}"));
@@ -216,7 +225,7 @@ fn values_render_to_these_fields() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn render(values: &str) -> Vec<Value> {
+pub(crate) fn render(values: &str) -> Vec<Value> {
     let values: Vec<&str> = values.split_whitespace().collect();
     helm::rendered_with_hooks(&values).unwrap_or_else(|error| panic!("{values:?}: {error:#}"))
 }

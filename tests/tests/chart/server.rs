@@ -13,7 +13,7 @@ use tests::{built, helm, wait};
 
 /// The values of each rendering, as `KEY=JSON` separated by spaces.
 #[rustfmt::skip]
-const RENDERINGS: [&str; 4] = [
+pub(crate) const RENDERINGS: [&str; 4] = [
     "",
     // Everything that is off by default.
     r#"networkPolicy.enabled=true serviceMonitor.enabled=true prometheusRule.enabled=true grafanaDashboard.enabled=true policies=[{"name":"batch","spec":{"mode":"Act","limits":{"placeholders":2}}}]"#,

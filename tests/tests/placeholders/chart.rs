@@ -11,6 +11,7 @@ use tests::installed::{Prophet, volume};
 use tests::node_group::NodeGroup;
 use tests::{monitoring, wait};
 
+use super::prometheus;
 use super::world::{DEADLINE, Plan, World, job};
 
 /// The chart's CustomResourceDefinition must equal the output of `prophet crd`.
@@ -36,6 +37,15 @@ const BEFORE: &str = "
        {name: work, image: busybox, resources: {requests: {cpu: '3'}}}]}}}}\n---\n
     {apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [
        {name: work, image: busybox, resources: {requests: {cpu: '300'}}}]}}";
+
+/// The alerts that fire by the faults of the policy `faulty` and of the pod that fits nowhere.
+const BY_FAULTS: [&str; 2] = ["ProphetPodsUnplaced", "ProphetPolicyInvalid"];
+
+/// The alerts that fire after the stop of each replica.
+const BY_STOPS: [&[&str]; 2] = [
+    &["ProphetPodsUnplaced", "ProphetPolicyInvalid", "ProphetReplicasMissing"],
+    &["ProphetAbsent"],
+];
 
 /// Values of an installation whose policy `batch` holds this many placeholders.
 fn values(placeholders: u32) -> [String; 4] {
@@ -139,20 +149,33 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
     assert!(notes.contains("prophet/batch: Act"), "{notes}");
 
     let replicas = world.replicas().await;
+    let prometheus = prometheus::start(&world, &REPLICAS, &replicas).await;
     world.wait_for_placeholders([1, 0, 0]).await;
-    world.apply(&job("work", 1)).await;
-    world.wait_for_job("work", 1).await;
-    world.wait_for_placeholders([1, 0, 0]).await;
+    // The first launch shows how much a node has, so its placeholder is replaced. The second job
+    // makes sure that there is a launch after Prometheus was started.
+    for name in ["work", "work-again"] {
+        world.apply(&job(name, 1)).await;
+        world.wait_for_job(name, 1).await;
+        world.wait_for_placeholders([1, 0, 0]).await;
+    }
     world.wait_for_metrics(&replicas).await;
+    if let Some(prometheus) = &prometheus {
+        prometheus::wait_for_panels(prometheus).await;
+        prometheus::wait_for_alerts(prometheus, &BY_FAULTS).await;
+    }
     world.wait_for_histories().await;
 
     // An upgrade changes the policy in place. The container's arguments change too.
     let uid = world.policy_uid("batch").await;
     helm(&world, &["upgrade", "prophet", chart], &values(2));
     assert_eq!(world.policy_uid("batch").await, uid);
-    for replica in replicas {
+    for (replica, alert) in replicas.into_iter().zip(BY_STOPS) {
         replica.stop().await.unwrap();
+        if let Some(prometheus) = &prometheus {
+            prometheus::wait_for_alerts(prometheus, alert).await;
+        }
     }
+    drop(prometheus);
     let replicas = world.replicas().await;
     world.wait_for_placeholders([2, 0, 0]).await;
     for replica in &replicas {
@@ -193,7 +216,8 @@ async fn uninstall(world: World, replicas: [Prophet; 2], before: &BTreeSet<Strin
         replica.stop().await.unwrap();
     }
     helm(&world, &["uninstall", "prophet", "--no-hooks"], &[]);
-    let ours = ["Job default/suspended", "Job default/work", "Pod default/huge"];
+    let ours =
+        ["Job default/suspended", "Job default/work", "Job default/work-again", "Pod default/huge"];
     // The claims stay, and with them the volumes and the history.
     let claims = REPLICAS.map(|replica| format!("PersistentVolumeClaim prophet/history-{replica}"));
     let mut left = Vec::new();

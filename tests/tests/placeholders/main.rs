@@ -10,6 +10,7 @@ mod forecasts;
 mod groups;
 mod policies;
 mod preemption;
+mod prometheus;
 mod replicas;
 mod secrets;
 mod soak;
