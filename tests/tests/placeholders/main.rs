@@ -8,6 +8,7 @@ mod chart;
 mod faults;
 mod forecasts;
 mod groups;
+mod liveness;
 mod policies;
 mod preemption;
 mod replicas;
