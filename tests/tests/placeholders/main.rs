@@ -9,6 +9,7 @@ mod faults;
 mod forecasts;
 mod groups;
 mod liveness;
+mod nodes;
 mod policies;
 mod preemption;
 mod replicas;
