@@ -70,7 +70,7 @@ impl LogPipe {
         let mut pipe = self.pipe.try_clone()?;
         // It hangs until the pipe is read again. An error leaves room in the pipe, so the test
         // that waits for a hanging program fails.
-        thread::spawn(move || pipe.write_all(&[FILLER; FILLERS]));
+        thread::spawn(move || pipe.write_all(&vec![FILLER; FILLERS]));
         Ok(())
     }
 
