@@ -12,6 +12,7 @@ mod liveness;
 mod nodes;
 mod policies;
 mod preemption;
+mod reality;
 mod replicas;
 mod secrets;
 mod soak;
