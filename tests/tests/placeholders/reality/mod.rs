@@ -39,7 +39,7 @@ const TEN_MINUTES: Trace = Trace {
         job("c", 96, 90, 1, Size::Gpu),
         job("d", 97, 60, 3, Size::Node),
         // The only node with a GPU is in use.
-        job("e", 106, 60, 1, Size::Gpu),
+        job("e", 176, 60, 1, Size::Gpu),
         job("f", 296, 70, 3, Size::Node),
         job("g", 376, 40, 2, Size::Small),
         job("h", 386, 40, 1, Size::Gpu),
