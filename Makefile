@@ -40,6 +40,9 @@ REPLAYS ?= 10
 # The length of `make soak`.
 MINUTES ?= 10
 
+# The number of repeats of `make reality`.
+RUNS ?= 3
+
 # The seconds between two bursts of jobs in `make demo-cluster`.
 PAUSE ?= 120
 
@@ -57,7 +60,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -109,6 +112,10 @@ bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of th
 soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
+
+reality: control-plane ## run the trace of the simulator's test in real time, with and without Prophet on RUNS=3 real control planes each, and print both sides
+	cargo build --workspace --all-features --locked
+	RUNS=$(RUNS) cargo test --workspace --all-features --locked --test placeholders reality -- --ignored --nocapture
 
 demo-cluster: control-plane ## run bursts of jobs, PAUSE=120 seconds apart, on a real control plane with Prophet, until Ctrl-C
 	cargo build --workspace --all-features --locked

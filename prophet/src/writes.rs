@@ -110,6 +110,11 @@ impl Writes {
         self.with(|state, now| state.admit(kind, object, requests, now))
     }
 
+    /// Notes that a write was not tried, because others of its turn got no response.
+    pub(crate) fn postpone(&self, kind: WriteKind) {
+        self.with(|state, now| state.defer(kind, "backoff", now));
+    }
+
     /// Notes the result of an admitted write.
     pub(crate) fn note(&self, kind: WriteKind, object: &str, written: Written) {
         self.with(|state, now| state.note(kind, object, written, now));

@@ -174,6 +174,14 @@ impl Prophet {
         format!("127.0.0.1:{}", self.port.number())
     }
 
+    /// Whether the liveness probe succeeds.
+    ///
+    /// # Errors
+    /// The controller does not respond.
+    pub async fn is_alive(&self) -> Result<bool> {
+        Ok(http::get(self.port.number(), "/healthz").await?.contains("200 OK"))
+    }
+
     /// The HTTP response of the metrics endpoint.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ pub mod installed;
 pub mod instances;
 pub mod joiner;
 pub mod karpenter;
+pub mod log_pipe;
 pub mod monitoring;
 pub mod moto;
 pub mod node_group;

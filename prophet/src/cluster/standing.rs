@@ -1,6 +1,7 @@
 //! The standing placeholders of a policy, and the writes that change them to the policy's plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::BucketId;
@@ -232,14 +233,24 @@ pub(super) struct Writer<'a> {
 impl Writer<'_> {
     /// Sends the writes that may be sent now. Returns a message for each write that failed, also
     /// for those that are not repeated yet.
+    ///
+    /// Once a write got no response in time, the next turn sends those that are left. Otherwise
+    /// hundreds of them would delay the turn for minutes.
     async fn write(&self, writes: Vec<Write<'_>>, now: DateTime<Utc>) -> Vec<String> {
         let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let failures = futures::stream::iter(writes.iter().map(|write| self.one(write, &now)));
+        let silent = AtomicBool::new(false);
+        let one = |write| self.one(write, &now, &silent);
+        let failures = futures::stream::iter(writes.iter().map(one));
         let failed = failures.buffer_unordered(WRITES_AT_ONCE).filter_map(std::future::ready);
         failed.collect().await
     }
 
-    async fn one(&self, write: &Write<'_>, now: &str) -> Option<String> {
+    /// `silent` is whether a write of this turn got no response in time.
+    async fn one(&self, write: &Write<'_>, now: &str, silent: &AtomicBool) -> Option<String> {
+        if silent.load(Ordering::Relaxed) {
+            self.writes.postpone(WriteKind::Placeholders);
+            return None;
+        }
         let (kind, name) = write.object();
         let object = format!("{kind} {}/{name}", self.namespace);
         match self.writes.admit(WriteKind::Placeholders, &object, write.requests()) {
@@ -256,10 +267,11 @@ impl Writer<'_> {
                 tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
                 if error.is_stale() { Written::Outdated } else { Written::Refused(chain(&error)) }
             }
-            Err(_) => Written::Refused(format!(
-                "no response to a write of {object} within {}s",
-                REQUEST.as_secs()
-            )),
+            Err(_) => {
+                silent.store(true, Ordering::Relaxed);
+                let seconds = REQUEST.as_secs();
+                Written::Refused(format!("no response to a write of {object} within {seconds}s"))
+            }
         };
         self.writes.note(WriteKind::Placeholders, &object, written.clone());
         match written {

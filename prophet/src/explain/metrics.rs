@@ -177,7 +177,7 @@ impl Default for Metrics {
         );
         registry.register(
             "writes_deferred",
-            "Turns that left out a write, by kind and reason: backoff of an object whose last write failed, or budget",
+            "Turns that left out a write, by kind and reason: backoff after a write that failed, or budget",
             metrics.deferred.clone(),
         );
         registry.register(

@@ -58,7 +58,8 @@ async fn a_job_with_quota_has_nodes_of_its_flavor_and_other_jobs_of_kueue_have_n
         .replace("labels: {", "labels: {kueue.x-k8s.io/queue-name: batch, ");
     let rack = "topologyRequest: {required: cloud.provider.com/topology-rack},";
     let workloads = [
-        workload("admitted", 2, ""),
+        // It may run with two of its three pods.
+        workload("admitted", 3, "minCount: 2,"),
         workload("waiting", 5, ""),
         workload("checked", 3, ""),
         workload("placed", 4, rack),
@@ -93,16 +94,17 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
     let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
         workloads: {releasedGates: [example.com/data], releasedJobs: {matchLabels: {job: soon}},
             tiers: [{name: production, priorityMin: 100, weight: 4}, {name: batch, priorityMin: 0, weight: 1}]}}";
-    let world =
-        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
+    // The controller lists these jobs before it reads a policy that selects by their labels.
+    let held =
+        [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
+    let plan = Plan { before: vec![&held], ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", spec)).await;
     let gated = |name: &str, gate: &str| {
         job_with(name, 1, "").replace(
             "restartPolicy",
             &format!("schedulingGates: [{{name: {gate}}}], restartPolicy"),
         )
     };
-    let held =
-        [job_with("soon", 1, "suspend: true,"), job_with("some-day", 4, "suspend: true,")].concat();
     let pods = [gated("data", "example.com/data"), gated("unknown", "example.com/other")].concat();
     // Pods that cannot preempt would wait beside the placeholders that stand for them.
     let with = |name: &str, more: &str| {
@@ -121,7 +123,7 @@ async fn suspended_jobs_and_gated_pods_count_where_the_policy_names_them() {
         "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]",
     );
     let others = [polite_job, polite_later, volcano, claim, spread].concat();
-    world.apply(&[polite, &held, &pods, &others].concat()).await;
+    world.apply(&[polite, &pods, &others].concat()).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     let held_back = |status: &Value| {
         status["heldBack"]

@@ -8,7 +8,7 @@ use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
 
-use super::world::{POD, Plan, job};
+use super::world::{POD, Plan, job, job_with};
 
 /// A policy with four placeholders of each bucket at any demand.
 const FOUR: &str =
@@ -52,21 +52,40 @@ async fn a_group_whose_launches_fail_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gang_larger_than_a_node_is_launched_in_one_placement_group() {
+async fn gangs_larger_than_a_node_are_launched_in_one_placement_group_or_not_at_all() {
     let groups = [
         NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
         NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
     ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedJobs: {matchLabels: {queue: soon}}}}";
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
+        workloads: {releasedJobs: {matchLabels: {queue: soon}}, gangJobs: {matchLabels: {kind: ring}}}}";
     let plan = Plan { before: vec![crds::JOB_SET], ..Plan::of(groups) };
     let world = plan.start(&policy("batch", spec)).await;
-    let set = format!(
-        "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: gang, namespace: default, labels: {{queue: soon}}}},
-          spec: {{suspend: true, replicatedJobs: [{{name: workers, replicas: 1, template: {{spec: {{parallelism: 3, completions: 3, template: {POD}}}}}}}]}}}}"
-    );
-    world.apply(&set).await;
+    let set = |name: &str, pods: usize| {
+        format!(
+            "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: {name}, namespace: default, labels: {{queue: soon}}}},
+              spec: {{suspend: true, replicatedJobs: [{{name: workers, replicas: 1, template: {{spec: {{parallelism: {pods}, completions: {pods}, template: {POD}}}}}}}]}}}}"
+        )
+    };
+    world.apply(&set("gang", 3)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
+
+    // A Job with indexes is a gang, too, where the policy selects it.
+    let ring = job_with("ring", 3, "suspend: true, completionMode: Indexed,")
+        .replace("labels: {", "labels: {queue: soon, kind: ring, ");
+    world.apply(&ring).await;
+    world.wait_for_groups(&[("wide", 6)]).await;
+
+    // No group has room for all of it, so nothing is launched for a part of it.
+    world.apply(&set("vast", 11)).await;
+    let waits = |status: &Value| {
+        let steps = status["buckets"][0]["steps"].as_array().cloned().unwrap_or_default();
+        steps.iter().any(|step| step["reason"] == "gang_fits_no_group")
+    };
+    world.wait_for_status("batch", "the gang that fits no group", waits).await;
+    assert_eq!(world.launched_after_scans(3).await, 6, "{}", world.details());
+    world.wait_for_groups(&[("wide", 6)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

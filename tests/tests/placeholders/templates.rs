@@ -91,6 +91,11 @@ async fn a_restart_without_a_history_remembers_the_daemon_sets_of_a_group_withou
     let nodes: Api<Node> = Api::all(world.plane.client());
     let label = json!({"metadata": {"labels": {"feature.node.kubernetes.io/device": "true"}}});
     nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+    // A node has ephemeral storage. The autoscaler's template of the group has none, so it would
+    // launch nothing for a placeholder that requests some.
+    let storage = json!({"ephemeral-storage": "80Gi"});
+    let storage = json!({"status": {"capacity": storage, "allocatable": storage}});
+    nodes.patch_status(&node, &PatchParams::default(), &Patch::Merge(&storage)).await.unwrap();
     let smaller = async |world: &World| {
         let what = "placeholders that leave room for the driver";
         let waited = wait::until_true(what, DEADLINE, async || {
