@@ -176,15 +176,18 @@ impl SeriesChoice {
     }
 }
 
-/// The occupied nodes and their price.
-struct Scale {
-    counts: Vec<TypeCount>,
-    dollars: f64,
+/// The nodes that jobs occupy without launch latency, and their price.
+pub(crate) struct Scale {
+    /// The nodes of each bucket.
+    pub(crate) counts: Vec<TypeCount>,
+    /// The price, in dollars.
+    pub(crate) dollars: f64,
+    /// The mean price over time, as (second, dollars per hour).
     points: Vec<(f64, f64)>,
 }
 
 impl Scale {
-    fn new(
+    pub(crate) fn new(
         workload: &Workload,
         catalog: &Catalog,
         settings: &SimulationSettings,

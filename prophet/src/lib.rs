@@ -26,6 +26,8 @@
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
 //! advice.rs    instance types for a log
+//! usage/       what containers use, and the requests that follow from it
+//! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
@@ -62,11 +64,13 @@ pub mod outcome;
 pub mod record;
 pub mod replay;
 mod report;
+pub mod rightsize;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
 pub mod span;
 pub mod tier;
 pub mod trace;
+pub mod usage;
 #[cfg(feature = "kubernetes")]
 mod writes;

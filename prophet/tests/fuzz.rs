@@ -15,6 +15,7 @@ use prophet::crd::OverprovisioningPolicySpec;
 use prophet::forecast::onnx::Spec;
 use prophet::observe::{Index, World, millis, units};
 use prophet::record::store::{Journal, Line, Place as Folder, parse_shape_key};
+use prophet::usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
 
@@ -76,6 +77,11 @@ const LOGS: [&str; 7] = [
     "M1,5.0,j_1,1,Terminated,87076,87086,50.0,0.5\n",
 ];
 
+const USAGES: [&str; 2] = [
+    "time,owner,container,pod,cpu_millis,memory_bytes,cpu_request_millis,memory_request_bytes,class,oom_tolerance\n0,a,x,p,500.5,1048576,1000,2097152,batch,low\n300,a,x,p,600,1048576,1000,2097152,service,minimal\n",
+    "{\"start_time\":\"300000000\",\"collection_id\":\"1\",\"instance_index\":\"0\",\"average_usage\":{\"cpus\":0.1,\"memory\":0.2},\"maximum_usage\":{\"cpus\":0.1,\"memory\":0.2},\"cpu_usage_distribution\":[0,0,0,0,0,0.1,0.1,0.1,0.1,0.1,0.2],\"tail_cpu_usage_distribution\":[0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.2]}\n{\"start_time\":600000000,\"collection_id\":1,\"instance_index\":0,\"average_usage\":{\"cpus\":0.1}}\n",
+];
+
 const CATALOG: &str = "instanceTypes:
 - name: m5.xlarge
   cpuMillis: 4000
@@ -119,6 +125,22 @@ nodeGroups:
 - {name: b, scaleUp: {status: InProgress, lastTransitionTime: '2026-08-01T11:59:00Z'}, scaleDown: {status: NoCandidates}}
 ";
 
+/// Reads usage into a book.
+fn usage_of(text: &str, lenient: bool) -> Result<RecordedUsage, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let mut book = UsageBook::new(BookSettings::default(), |_| ContainerRequest::default());
+    let mut take = |row| {
+        book.add(&row).map_err(|fault| prophet::trace::TraceFault {
+            column: "",
+            problem: fault.to_string().into(),
+            value: String::new(),
+        })
+    };
+    let read = prophet::trace::read_usage(file.path(), lenient, &mut take);
+    read.map(|_| book.finish()).map_err(|error| error.to_string())
+}
+
 /// The description of a model, as in the metadata of its file.
 const SPEC: &str = r#"{"version": 1, "window": 2, "horizon": 1, "tick_seconds": 300, "levels": [0.5, 0.9], "buckets": ["a"],
   "covariates": [], "state": [], "lead_seconds": [60, 3600], "training": {"seed": 1},
@@ -149,6 +171,9 @@ fn the_undamaged_texts_are_valid() {
         let trace = prophet::trace::read(file.path(), false).unwrap();
         assert!(!trace.jobs.is_empty(), "{log}");
     }
+    for usage in USAGES {
+        assert_eq!(usage_of(usage, false).unwrap().containers[0].samples, 2, "{usage}");
+    }
     a_catalog();
     let spec: OverprovisioningPolicySpec = serde_json::from_str(POLICY).unwrap();
     let allowed = Allowed { host_path_prefix: Some("/data".into()), ..Allowed::default() };
@@ -165,6 +190,18 @@ fn the_undamaged_texts_are_valid() {
 }
 
 proptest! {
+    #[test]
+    fn damaged_usage_is_read_or_refused(
+        usage in select(&USAGES[..]),
+        changes in changes(),
+        lenient: bool,
+    ) {
+        match usage_of(&damaged(usage, &changes), lenient) {
+            Ok(usage) => prop_assert!(usage.figures()[0].oom_day_share <= 1.0),
+            Err(error) => prop_assert!(!error.is_empty()),
+        }
+    }
+
     #[test]
     fn a_damaged_log_is_read_or_refused(log in select(&LOGS[..]), changes in changes(), lenient: bool) {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use embedder::{Resources, Split};
 use flate2::write::GzEncoder;
-use prophet::trace::{Format, Job, Recipe, Trace, generate, read, write_table};
+use prophet::trace::{Format, Job, Recipe, Trace, generate, read, read_usage, write_table};
 
 fn load(text: &str, lenient: bool) -> Result<Trace, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -312,4 +312,30 @@ fn a_recipe_is_deterministic_for_a_seed_and_follows_its_seasons() {
             .count() as f64
     };
     assert!(by_day(false) / 5.0 > 1.5 * by_day(true) / 2.0, "weekdays are busier");
+}
+
+/// The rows of a file of usage, with the owner, the pod and the container as one text.
+fn usage(text: &str) -> Result<Vec<(i64, String, Vec<(u64, f64)>, Option<u64>)>, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let mut rows = Vec::new();
+    let mut take = |row: prophet::usage::UsageRow| {
+        rows.push((row.time, format!("{} {}", row.key, row.pod), row.cpu, row.memory_bytes));
+        Ok(())
+    };
+    read_usage(file.path(), false, &mut take).map_err(|error| error.to_string())?;
+    Ok(rows)
+}
+
+#[test]
+fn a_usage_table_has_columns_in_any_order_and_blank_fields() {
+    let rows = usage(
+        "Memory_Bytes,owner,cpu_millis,TIME,pod,container\n1000,\"a,b\",,2024-01-01T00:00:10Z,p,\n\n,c,499.2,2024-01-01 00:05:00,,d\n",
+    );
+    let base = 1_704_067_200;
+    let expected = vec![
+        (base + 10, "a,b p".to_owned(), vec![], Some(1_000)),
+        (base + 300, "c/d ".to_owned(), vec![(500, 1.0)], None),
+    ];
+    assert_eq!(rows, Ok(expected));
 }

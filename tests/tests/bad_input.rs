@@ -18,16 +18,20 @@ enum Content {
     Jobs(&'static str),
     /// A file of pods: its lines after the header.
     Pods(&'static str),
+    /// A file of usage: its lines after the header.
+    Usage(&'static str),
     Made(fn() -> Vec<u8>),
     /// A folder in place of the file.
     Folder,
 }
 
-use Content::{Bytes, Folder, Jobs, Made, Pods, Text};
+use Content::{Bytes, Folder, Jobs, Made, Pods, Text, Usage};
 
-/// A name, the content of FILE, the arguments, the exit code and the whole standard error.
+/// A name, the content of FILE, the arguments, the exit code and the whole standard error. LOG is a
+/// log of one job, `a`.
 type Row = (&'static str, Content, &'static [&'static str], i32, &'static str);
 
+const USAGE: &[&str] = &["rightsize", "--usage", "FILE", "--trace", "LOG"];
 const LOG: &[&str] = &["trace", "describe", "FILE"];
 const REPLAY: &[&str] = &["simulate", "--policies", "reactive", "--trace", "FILE"];
 const ADVISE: &[&str] = &["catalog", "advise", "--trace", "FILE"];
@@ -43,6 +47,7 @@ const ODD_TICK_ENSEMBLE: &[&str] =
 const CHECK: &[&str] = &["model", "check", "FILE"];
 
 const JOBS_HEADER: &str = "submit,runtime,pods,cpu_millis\n";
+const USAGE_HEADER: &str = "time,owner,container,cpu_millis,memory_bytes,class,oom_tolerance\n";
 const PODS_HEADER: &str = "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes\n";
 const MODEL_FILE: &[u8] = include_bytes!("../../models/pretrained/quantile.onnx");
 
@@ -213,6 +218,33 @@ static ROWS: &[Row] = &[
     ("a negative count", Pods("a,-1,0,1,1,1\n"), PODS, 1, "prophet: FILE:2: column count: expected a whole number from 0 to 2^60, got \"-1\""),
     ("a request beyond all machines", Pods("a,1,0,18446744073709551615,1,1\n"), PODS, 1, "prophet: FILE:2: column cpu_millis: expected a whole number from 0 to 2^60, got \"18446744073709551615\""),
     ("a short line of pods", Pods("a,1\n"), PODS, 1, "prophet: FILE:2: expected 6 columns, got 2"),
+    // Usage.
+    ("empty usage", Text(""), USAGE, 1, "prophet: FILE: the file is empty"),
+    ("usage without a row", Usage(""), USAGE, 1, "prophet: FILE: the file has no usage"),
+    ("a folder as usage", Folder, USAGE, 1, "prophet: failed to read FILE: it is a folder: give a file in it"),
+    ("usage in Parquet", Bytes(b"PAR1\x15\x04\x15\x00"), USAGE, 1, "prophet: failed to read FILE: expected text, but this is a Parquet file: export it as CSV (docs/trace-format.md has a query for DuckDB)"),
+    ("a log as usage", Jobs("0,60,1,1000\n"), USAGE, 1, "prophet: FILE:1: the header lacks the columns time, owner and has the unknown columns submit, runtime, pods (docs/rightsizing.md lists the columns of usage)"),
+    ("usage of nothing", Text("time,owner\n0,a\n"), USAGE, 1, "prophet: FILE:1: the header needs cpu_millis or memory_bytes or both (docs/rightsizing.md lists the columns of usage)"),
+    ("usage with semicolons", Text("time;owner;cpu_millis\n0;a;1\n"), USAGE, 1, "prophet: FILE:1: the columns are separated by semicolons: separate them with commas"),
+    ("usage with carriage returns alone", Text("time,owner,cpu_millis\r0,a,1\r"), USAGE, 1, "prophet: FILE:1: the lines end with carriage returns alone: convert them to line feeds, for example with tr '\\r' '\\n'"),
+    ("usage with too many columns", Usage("0,a,,1,1,,,9\n"), USAGE, 1, "prophet: FILE:2: expected 7 columns, got 8"),
+    ("usage with too few columns", Usage("0,a,,1\n"), USAGE, 1, "prophet: FILE:2: column memory_bytes: the line has too few columns"),
+    ("usage at no time", Usage(",a,,1,1,,\n"), USAGE, 1, "prophet: FILE:2: column time: is empty"),
+    ("usage of nobody", Usage("0,,,1,1,,\n"), USAGE, 1, "prophet: FILE:2: column owner: is empty"),
+    ("usage in milliseconds", Usage("0,a,,1,1,,\n1502093123000,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: expected seconds, but this looks like milliseconds (divide by 1000), got \"1502093123000\""),
+    ("usage at a date among seconds", Usage("0,a,,1,1,,\n2017-10-01T00:00:00Z,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: expected seconds, because line 2 has them, got \"2017-10-01T00:00:00Z\""),
+    ("usage that is not sorted", Usage("600,a,,1,1,,\n299,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: an earlier row of the same owner and container has a later time: sort the rows by time, got \"a\""),
+    ("negative usage", Usage("0,a,,-1,1,,\n"), USAGE, 1, "prophet: FILE:2: column cpu_millis: expected a number from 0, got \"-1\""),
+    ("usage of a quantity", Usage("0,a,,1,4Gi,,\n"), USAGE, 1, "prophet: FILE:2: column memory_bytes: expected a number, got \"4Gi\""),
+    ("more usage than any machine has", Usage("0,a,,1e9,1,,\n"), USAGE, 1, "prophet: FILE:2: column cpu_millis: expected at most 33980468, got \"1e9\""),
+    ("a row without usage", Usage("0,a,,,,,\n"), USAGE, 1, "prophet: FILE:2: has neither cpu_millis nor memory_bytes"),
+    ("an unknown class", Usage("0,a,,1,1,web,\n"), USAGE, 1, "prophet: FILE:2: column class: expected batch, service or sensitive-service, got \"web\""),
+    ("an unknown tolerance", Usage("0,a,,1,1,,none\n"), USAGE, 1, "prophet: FILE:2: column oom_tolerance: expected minimal, low or intermediate, got \"none\""),
+    ("two containers without requests", Usage("0,a,x,1,1,,\n0,a,y,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column container: the pods of this owner have several containers, so give the requests of each: the log has only those of pods, got \"a/y\""),
+    ("usage of other jobs", Usage("0,b,,1,1,,\n"), USAGE, 1, "prophet: FILE: no job of the log has usage: an owner is b, and a job a"),
+    ("events as usage", Text("{\"time\":1,\"type\":0,\"collection_id\":1,\"instance_index\":0}\n"), USAGE, 1, "prophet: FILE:1: the first line has no field of usage (start_time, average_usage, maximum_usage, sample_rate). JSON is read as Borg 2019 instance_usage, one row per line; convert other usage to a table (docs/rightsizing.md)"),
+    ("usage of half an instance", Text("{\"start_time\":0,\"collection_id\":1,\"instance_index\":0.5}\n"), USAGE, 1, "prophet: FILE:1: column instance_index: expected an integer, got \"0.5\""),
+    ("usage of a word", Text("{\"start_time\":0,\"collection_id\":1,\"instance_index\":0,\"average_usage\":{\"cpus\":\"x\"}}\n"), USAGE, 1, "prophet: FILE:1: column average_usage.cpus: expected a share of a machine, a number from 0, got \"\\\"x\\\"\""),
     // Models that the user names.
     ("an empty model", Text(""), MODEL, 1, "prophet: the model FILE cannot be run by the embedded engine: file: the file is empty"),
     ("a text as a model", Text("hello world\n"), MODEL, 1, "prophet: the model FILE cannot be run by the embedded engine: file: not an ONNX file, or an incomplete one (failed to decode Protobuf message: unexpected end group tag)"),
@@ -241,8 +273,14 @@ fn bad_input_is_answered_with_file_line_field_and_what_to_do() {
             None => fs::create_dir(&path).expect("the folder is created"),
         }
         let path = path.display().to_string();
-        let typed: Vec<String> =
-            arguments.iter().map(|argument| argument.replace("FILE", &path)).collect();
+        let log = folder.path().join("log");
+        fs::write(&log, format!("job,{JOBS_HEADER}a,0,60,1,1000\n")).expect("the log is written");
+        let log = log.display().to_string();
+        let replaced = |argument: &&str| match *argument {
+            "LOG" => log.clone(),
+            other => other.replace("FILE", &path),
+        };
+        let typed: Vec<String> = arguments.iter().map(replaced).collect();
         let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
         let (got, _, error) = run(&typed);
         let error = error.replace(&path, "FILE");
@@ -261,6 +299,7 @@ impl Content {
             Bytes(bytes) => Some((*bytes).into()),
             Jobs(lines) => Some(format!("{JOBS_HEADER}{lines}").into()),
             Pods(lines) => Some(format!("{PODS_HEADER}{lines}").into()),
+            Usage(lines) => Some(format!("{USAGE_HEADER}{lines}").into()),
             Made(make) => Some(make()),
             Folder => None,
         }

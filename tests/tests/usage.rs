@@ -10,8 +10,9 @@ use tests::{prophet, run};
 /// The arguments, separated by spaces; the exit code; and a part of standard error.
 ///
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
-/// `pods.csv`, pods that fit; `bad.yaml`, which is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 96] = [
+/// `pods.csv`, pods that fit; `usage.csv`, usage of the job 1 and of another one; `bad.yaml`, which
+/// is no settings file; and an empty folder `folder`.
+const ROWS: [(&str, i32, &str); 108] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -178,6 +179,46 @@ const ROWS: [(&str, i32, &str); 96] = [
     ("catalog advise --trace none.csv", 1, "failed to read none.csv: No such file"),
     ("catalog advise --out pods.csv", 1, "failed to write into pods.csv: it is a file"),
     ("catalog --output table advise", 2, "cannot be used with"),
+    ("rightsize --trace log.csv", 2, "--usage <FILE>"),
+    (
+        "rightsize --usage usage.csv",
+        2,
+        "give the jobs that the usage belongs to: --trace FILE, or --data",
+    ),
+    ("rightsize --usage usage.csv --prometheus http://a:1", 2, "cannot be used with"),
+    ("rightsize --prometheus localhost", 2, "expected an address such as http://127.0.0.1:8080"),
+    (
+        "rightsize --prometheus https://127.0.0.1:1 --trace log.csv",
+        1,
+        "https://127.0.0.1:1/: expected http://: forward a port",
+    ),
+    (
+        "rightsize --prometheus http://127.0.0.1:1 --trace log.csv",
+        1,
+        "http://127.0.0.1:1/: failed to connect",
+    ),
+    ("rightsize --usage none.csv --trace log.csv", 1, "failed to read none.csv: No such file"),
+    ("rightsize --usage usage.csv --trace none.csv", 1, "failed to read none.csv: No such file"),
+    (
+        "rightsize --usage usage.csv --trace log.csv --class web",
+        2,
+        "possible values: batch, service, sensitive-service",
+    ),
+    (
+        "rightsize --usage usage.csv --trace log.csv --oom-tolerance none",
+        2,
+        "possible values: minimal, low, intermediate",
+    ),
+    (
+        "rightsize --usage - --trace log.csv --sweep",
+        2,
+        "--sweep reads the usage several times: give a file",
+    ),
+    (
+        "rightsize --usage usage.csv --trace log.csv",
+        0,
+        "note: 1 containers have no job in the log (the first is of other)",
+    ),
     ("trace describe", 2, "<FILE>"),
     ("trace describe log.csv --data history", 2, "cannot be used with '--data <PLACE>'"),
     ("trace describe --data none", 1, "none"),
@@ -229,6 +270,7 @@ fn errors_name_the_argument_and_what_to_do() {
     assert_eq!(run("trace generate --days 3 --jobs-per-day 100 --out log.csv").0, Some(0));
     let header = "name,count,accelerators,cpu_millis,memory_bytes,ephemeral_bytes";
     fs::write(path("pods.csv"), format!("{header}\nweb,10,0,1000,1,0\n")).expect("pods.csv");
+    fs::write(path("usage.csv"), "time,owner,cpu_millis\n0,1,500\n0,other,500\n").expect("usage");
     fs::write(path("bad.yaml"), "tik: 1m\n").expect("bad.yaml");
     fs::create_dir(path("folder")).expect("folder");
     let mut wrong = Vec::new();
@@ -277,6 +319,7 @@ fn every_help_has_examples() {
         "simulate",
         "backtest",
         "embed",
+        "rightsize",
         "trace",
         "trace describe",
         "trace ticks",

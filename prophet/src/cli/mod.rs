@@ -22,6 +22,8 @@ mod explain;
 mod health;
 #[cfg(feature = "kubernetes")]
 mod history;
+#[cfg(feature = "kubernetes")]
+mod http_get;
 mod input;
 mod interrupt;
 mod log;
@@ -31,10 +33,13 @@ mod output;
 #[cfg(feature = "kubernetes")]
 mod plan;
 mod progress;
+#[cfg(feature = "kubernetes")]
+mod prometheus;
 #[cfg(feature = "serve")]
 mod reference;
 #[cfg(feature = "kubernetes")]
 mod remove_placeholders;
+mod rightsize;
 #[cfg(feature = "kubernetes")]
 mod run;
 mod simulate;
@@ -108,6 +113,8 @@ enum Command {
     Backtest(Box<backtest::Args>),
     /// Count the instances that pods need.
     Embed(embed::Args),
+    /// Recommend requests by what jobs used, and report the nodes and the dollars that they save.
+    Rightsize(Box<rightsize::Args>),
     /// Describe a job log, or generate one.
     #[command(
         subcommand,
@@ -166,6 +173,7 @@ impl Command {
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),
             Self::Embed(args) => embed::run(&args),
+            Self::Rightsize(args) => rightsize::run(&args),
             Self::Trace(command) => trace::run(command),
             Self::Model(command) => return model::run(&command),
             #[cfg(feature = "kubernetes")]
@@ -208,7 +216,8 @@ mod tests {
     #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
-        let others = ["catalog", "demo", "simulate", "backtest", "embed", "trace", "model"];
+        let others =
+            ["catalog", "demo", "simulate", "backtest", "embed", "rightsize", "trace", "model"];
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();

@@ -1,6 +1,8 @@
 //! All hyperparameters of the forecasting methods. The values are the same for all logs and
 //! clusters.
 
+use crate::usage::ModelWeights;
+
 /// Half-life of past windows, forecast errors and expert costs, in seconds: one week. A week is
 /// long enough to contain a weekend and short enough to forget a project that has ended.
 pub(super) const HALF_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
@@ -117,21 +119,9 @@ pub(super) const MODEL_DECAYS: [f64; 3] = [0.1, 0.008, 0.0007];
 /// node is the smallest margin.
 pub(super) const MODEL_MARGINS: [u64; 4] = [0, 1, 2, 4];
 
-/// The weights of the costs of `autopilot-ml`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ModelWeights {
-    /// The cost of an overrun by a node at a tick.
-    pub(super) overrun: f64,
-    /// The cost of an underrun by a node at a tick.
-    pub(super) underrun: f64,
-    /// The cost of a change of the limit.
-    pub(super) limit_change: f64,
-    /// The cost of a change of the model.
-    pub(super) model_change: f64,
-    /// The decay rate of a model's cost, as a fraction a minute.
-    pub(super) cost_decay: f64,
-}
-
+/// The weights of the costs of `autopilot-ml`, for a node and a tick. The decay rate is a fraction
+/// a minute.
+///
 /// Nine to one is the default price of waiting relative to idling. A sweep of the other weights
 /// over Philly, LCG and openb (`the_sweep_of_the_weights_is_printed`) shows that they matter
 /// little. These cost 2.25, 7.42 and 0.09 a tick, and the cheapest settings 2.19, 6.73 and 0.08,

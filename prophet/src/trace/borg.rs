@@ -20,12 +20,12 @@ use super::reader::{Notes, Reader, Row, TraceFault, json_problem};
 
 /// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
 /// the trace does not disclose the true size.
-const CPU_MILLIS: f64 = 96_000.0;
+pub(super) const CPU_MILLIS: f64 = 96_000.0;
 /// A request of 1.0 memory, in bytes: 384 GiB, an assumption for the same reason.
-const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
+pub(super) const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
 /// The greatest valid time, in microseconds: a thousand years. The trace covers a month, so a
 /// greater time is an error in the log.
-const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
+pub(super) const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
 /// The time of events after the end of the trace.
 const AFTER: i64 = i64::MAX;
 
@@ -182,7 +182,7 @@ fn kind(value: &Value) -> Result<Kind, TraceFault> {
 }
 
 /// Parses an integer. The trace writes 64-bit integers as numbers or as strings.
-fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFault> {
+pub(super) fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFault> {
     let parsed = match value {
         Value::Null => return Ok(None),
         Value::Number(number) => number.as_i64(),
@@ -194,21 +194,27 @@ fn integer(column: &'static str, value: &Value) -> Result<Option<i64>, TraceFaul
         .ok_or_else(|| TraceFault::new(column, "expected an integer", &value.to_string()))
 }
 
+/// The amount of a share of the largest machine.
+pub(super) fn amount(
+    column: &'static str,
+    share: Option<&Value>,
+    whole: f64,
+) -> Result<u64, TraceFault> {
+    let share = share.filter(|share| !share.is_null());
+    let number = share.map_or(Some(0.0), Value::as_f64);
+    let number = number.filter(|number| (0.0..=1e3).contains(number)).ok_or_else(|| {
+        let value = share.map_or(String::new(), ToString::to_string);
+        TraceFault::new(column, "expected a share of a machine, a number from 0", &value)
+    })?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    Ok((number * whole).ceil() as u64)
+}
+
 fn request(request: &Value) -> Result<Resources, TraceFault> {
-    let amount = |column, share: Option<&Value>, whole: f64| {
-        let share = share.filter(|share| !share.is_null());
-        let number = share.map_or(Some(0.0), Value::as_f64);
-        let number = number.filter(|number| (0.0..=1e3).contains(number)).ok_or_else(|| {
-            let value = share.map_or(String::new(), ToString::to_string);
-            TraceFault::new(column, "expected a share of a machine, a number from 0", &value)
-        })?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range is checked"
-        )]
-        Ok((number * whole).ceil() as u64)
-    };
     Ok(Resources {
         cpu_millis: amount("resource_request.cpus", request.get("cpus"), CPU_MILLIS)?,
         memory_bytes: amount("resource_request.memory", request.get("memory"), MEMORY_BYTES)?,

@@ -10,7 +10,9 @@
 //! read.rs       reads a log of any format (reader.rs: shared by the readers)
 //! detect.rs     the formats, and the detection of a format from the first line
 //! lines.rs      lines of a file, plain or gzip, of bounded length; fields.rs: fields of a line
+//! times.rs      times of tables: seconds or dates
 //! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
+//! usage/        readers of what containers use: a table, and Borg's instance_usage
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! ```
@@ -30,6 +32,8 @@ mod reader;
 mod swf;
 mod table;
 mod tail;
+mod times;
+mod usage;
 
 pub use describe::{Description, InterArrival, LogTier, describe};
 pub use detect::Format;
@@ -39,3 +43,4 @@ pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;
 pub use tail::{Consumption, Percentiles, Tail};
+pub use usage::{UsageNotes, read_usage};

@@ -68,6 +68,14 @@ pub enum TraceError {
         /// The limit.
         most: usize,
     },
+    /// The file has no measurement.
+    #[error("{}: the file has no usage{notes}", path.display())]
+    NoUsage {
+        /// The file.
+        path: PathBuf,
+        /// The counts of omitted rows in parentheses, if there are any.
+        notes: String,
+    },
     /// The log has no job that ran.
     #[error("{}: the log has no job that ran{notes}", path.display())]
     Empty {

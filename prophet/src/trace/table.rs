@@ -5,15 +5,14 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use chrono::{DateTime, NaiveDateTime};
 use embedder::{AcceleratorKind, Resources, Split};
 
 use super::fields::split as split_line;
 use super::job::{Admits, Job, Work};
 use super::reader::{
-    AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, count, field, name, number,
-    seconds, submission,
+    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, number, seconds,
 };
+use super::times::SameClock;
 
 /// The columns, in the order in which they are written.
 pub(super) const COLUMNS: [&str; 14] = [
@@ -41,35 +40,15 @@ pub(super) struct Table {
     places: [Option<usize>; COLUMNS.len()],
     /// The number of columns in the file.
     width: usize,
-    /// The clock of the first job, and its line. All jobs must use the same.
-    clock: Option<(Clock, u64)>,
-}
-
-/// How times of submission are written.
-#[derive(Clone, Copy, PartialEq)]
-enum Clock {
-    /// Seconds from any zero.
-    Seconds,
-    /// Dates with a time.
-    Dates,
+    /// The clock of the jobs.
+    clock: SameClock,
 }
 
 impl Table {
     /// A reader for a file with this header, all of whose names are in [`COLUMNS`].
     pub(super) fn new(header: &[&str]) -> Self {
         let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
-        Self { places, width: header.len(), clock: None }
-    }
-
-    /// Checks that a job is submitted by the same clock as the first job.
-    fn check_clock(&mut self, clock: Clock, line: u64, text: &str) -> Result<(), TraceFault> {
-        let (first, at) = *self.clock.get_or_insert((clock, line));
-        let problem = match clock {
-            _ if clock == first => return Ok(()),
-            Clock::Seconds => format!("expected a date, because line {at} has one"),
-            Clock::Dates => format!("expected seconds, because line {at} has them"),
-        };
-        Err(TraceFault::new("submit", problem, text))
+        Self { places, width: header.len(), clock: SameClock::default() }
     }
 }
 
@@ -98,8 +77,7 @@ impl Reader for Table {
         let get = |column| get(&places, &fields, column);
         let required = |column| get(column)?.ok_or_else(|| TraceFault::new(column, "is empty", ""));
         let text = required("submit")?;
-        let (submit, clock) = time(text)?;
-        self.check_clock(clock, line_number, text)?;
+        let submit = self.clock.time("submit", text, line_number)?;
         let runtime = seconds("runtime", required("runtime")?)?;
         let (units, split) = match (get("pods")?, get("units")?) {
             (Some(_), Some(units)) => {
@@ -156,33 +134,6 @@ fn whole(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault>
         return Err(TraceFault::new(column, "expected a whole number, 0 or more", text));
     }
     count(column, text, most)
-}
-
-/// Parses a number of seconds, or a time with or without its zone. A time without a zone is UTC.
-fn time(text: &str) -> Result<(i64, Clock), TraceFault> {
-    if text.parse::<f64>().is_ok_and(f64::is_finite) {
-        return Ok((submission("submit", text)?, Clock::Seconds));
-    }
-    let fault = |problem: &'static str| TraceFault::new("submit", problem, text);
-    let zoned = DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp());
-    let plain = || {
-        let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
-        let mut times = formats.iter().map(|format| NaiveDateTime::parse_from_str(text, format));
-        times.find_map(Result::ok).map(|time| time.and_utc().timestamp())
-    };
-    let time = zoned.or_else(plain).ok_or_else(|| {
-        let year = text.trim_start_matches('+').split('-').next().unwrap_or_default();
-        if year.len() > 4 && year.bytes().all(|byte| byte.is_ascii_digit()) {
-            fault("expected a year of four digits")
-        } else {
-            fault("expected seconds, or a time such as 2024-01-31T09:30:00Z")
-        }
-    })?;
-    match time {
-        ..0 => Err(fault("expected a time from the year 1970 on")),
-        _ if time as f64 > SECONDS_MAX => Err(fault("expected a time before the year 5138")),
-        _ => Ok((time, Clock::Dates)),
-    }
 }
 
 fn admits(interruptible: Option<&str>) -> Result<Admits, TraceFault> {

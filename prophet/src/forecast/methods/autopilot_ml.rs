@@ -1,29 +1,23 @@
 //! Autopilot's machine-learning recommender over demand (Rzadca et al., Autopilot, 2020, section
 //! 3.2.3).
 //!
-//! Numbers in parentheses are the paper's equations. Each model m has a decay rate d and a margin
-//! M. For every limit L the model smooths the nodes by which samples exceed L, o(L) (4), and by
-//! which L exceeds samples, u(L) (5). Its limit L' minimises `w_o` o + `w_u` u, plus `w_L` where
-//! the limit changes (6), and the margin M is added (7). The cost c of a model is its smoothed cost
-//! on the last sample (8). The chosen model minimises c, plus `w_m` where the model changes and
-//! `w_L` where the limit changes (9).
-//!
-//! As printed, (4) and (5) count samples, so all limits above all samples cost the same. Then a
-//! limit never comes down after a peak, because the gain is smaller than the penalty of a change.
-//! The paper compares the weights with dollars of opportunity and of infrastructure, which are
-//! proportional to the distance, so distances are smoothed here.
+//! `usage/model_set.rs` has the choice among models, and the paper's equations. The cost of a limit
+//! is the number of nodes by which a sample exceeds it, or by which it exceeds the sample: the
+//! paper compares the weights with dollars of opportunity and of infrastructure, which are
+//! proportional to the distance.
 //!
 //! A sample is the largest demand of a tick. Decay rates are given per minute, so the length of a
 //! tick does not change a model's memory. The headroom is the limit less present demand. It is a
 //! single count, so a quantile in the policy has no effect.
 
-use crate::forecast::hyperparameters::{MODEL_DECAYS, MODEL_MARGINS, MODEL_WEIGHTS, ModelWeights};
+use crate::forecast::hyperparameters::{MODEL_DECAYS, MODEL_MARGINS, MODEL_WEIGHTS};
 use crate::forecast::{
     demand_ahead::{Ahead, DemandForecaster},
     lead::Lead,
     question::{Forecaster, Outlook, Present, each},
 };
 use crate::record::History;
+use crate::usage::{ModelSet, ModelWeights, decay_over};
 
 /// Autopilot's recommender, with a set of models for each bucket.
 pub struct AutopilotMl {
@@ -31,25 +25,7 @@ pub struct AutopilotMl {
     limits: Vec<u64>,
     /// The weights, with a decay rate per tick.
     weights: ModelWeights,
-    buckets: Vec<Bucket>,
-}
-
-struct Bucket {
-    models: Vec<Model>,
-    followed: usize,
-    limit: u64,
-}
-
-struct Model {
-    /// The decay rate, as a fraction a tick.
-    decay: f64,
-    margin: u64,
-    /// The smoothed overruns and underruns in nodes, per limit.
-    runs: Vec<(f64, f64)>,
-    /// The position of the limit without the margin.
-    at: usize,
-    limit: u64,
-    cost: f64,
+    buckets: Vec<ModelSet>,
 }
 
 impl AutopilotMl {
@@ -60,20 +36,17 @@ impl AutopilotMl {
 
     fn weighted(buckets: usize, tick_seconds: i64, weights: ModelWeights) -> Self {
         let limits = limits();
-        let cost_decay = per_tick(weights.cost_decay, tick_seconds);
-        let models = || models(limits.len(), tick_seconds);
-        let bucket = |_| Bucket { models: models(), followed: 0, limit: 0 };
+        let minutes = tick_seconds as f64 / 60.0;
+        let cost_decay = decay_over(weights.cost_decay, minutes);
+        let decays = MODEL_DECAYS.map(|decay| decay_over(decay, minutes));
+        let models =
+            ModelSet::new(limits.len(), &decays, &MODEL_MARGINS, |limit, nodes| limit + nodes);
         Self {
-            buckets: (0..buckets).map(bucket).collect(),
+            buckets: vec![models; buckets],
             weights: ModelWeights { cost_decay, ..weights },
             limits,
         }
     }
-}
-
-/// Converts a decay rate per minute to a rate per tick.
-fn per_tick(decay: f64, tick_seconds: i64) -> f64 {
-    1.0 - (1.0 - decay).powf(tick_seconds as f64 / 60.0)
 }
 
 /// Returns the candidate limits: every count up to 100, then steps of 5 % up to 100,000 nodes.
@@ -84,84 +57,39 @@ fn limits() -> Vec<u64> {
     std::iter::successors(Some(0), next).take_while(|limit| *limit < 100_000).collect()
 }
 
-fn models(limits: usize, tick_seconds: i64) -> Vec<Model> {
-    let model = |decay, margin| Model {
-        decay: per_tick(decay, tick_seconds),
-        margin,
-        runs: vec![(0.0, 0.0); limits],
-        at: 0,
-        limit: margin,
-        cost: 0.0,
-    };
-    MODEL_DECAYS
-        .iter()
-        .flat_map(|&decay| MODEL_MARGINS.map(|margin| model(decay, margin)))
-        .collect()
-}
-
-fn one_if(changed: bool) -> f64 {
-    f64::from(u8::from(changed))
-}
-
 /// Returns the nodes by which a sample exceeds a limit, and by which the limit exceeds the sample.
 fn runs(sample: u64, limit: u64) -> (f64, f64) {
     (sample.saturating_sub(limit) as f64, limit.saturating_sub(sample) as f64)
 }
 
-impl Model {
-    fn learn(&mut self, sample: u64, limits: &[u64], weights: &ModelWeights) {
-        let ModelWeights { overrun, underrun, limit_change, cost_decay, .. } = *weights;
-        let (over, under) = runs(sample, self.limit);
-        let before = self.limit;
-        let d = self.decay;
-        for ((o, u), limit) in self.runs.iter_mut().zip(limits) {
-            let (over, under) = runs(sample, *limit);
-            *o = (1.0 - d) * *o + d * over;
-            *u = (1.0 - d) * *u + d * under;
+impl AutopilotMl {
+    fn learn_sample(&mut self, bucket: usize, sample: u64) {
+        let Self { limits, weights, buckets } = self;
+        if let Some(models) = buckets.get_mut(bucket) {
+            models.learn(limits, &|limit| runs(sample, limit), weights);
         }
-        let cost = |at: usize| {
-            let (o, u) = self.runs[at];
-            overrun * o + underrun * u + limit_change * one_if(at != self.at)
-        };
-        let least = (0..limits.len()).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
-        self.at = least.unwrap_or(0);
-        self.limit = limits[self.at] + self.margin;
-        let now = overrun * over + underrun * under + limit_change * one_if(before != self.limit);
-        self.cost = cost_decay * now + (1.0 - cost_decay) * self.cost;
-    }
-}
-
-impl Bucket {
-    fn learn(&mut self, sample: u64, limits: &[u64], weights: &ModelWeights) {
-        self.models.iter_mut().for_each(|model| model.learn(sample, limits, weights));
-        let cost = |at: usize| {
-            let Model { cost, limit, .. } = self.models[at];
-            cost + weights.model_change * one_if(at != self.followed)
-                + weights.limit_change * one_if(limit != self.limit)
-        };
-        let least = (0..self.models.len()).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
-        self.followed = least.unwrap_or(0);
-        self.limit = self.models[self.followed].limit;
     }
 }
 
 impl Forecaster for AutopilotMl {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
-        let pairs = self.buckets.iter_mut().zip(&tick.buckets);
-        pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, &self.limits, &self.weights));
+        for (bucket, seen) in tick.buckets.iter().enumerate() {
+            self.learn_sample(bucket, seen.demand_max);
+        }
     }
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
-            self.buckets[id].limit.saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
+            let present = now.demand.present.get(id).copied().unwrap_or(0);
+            self.buckets[id].limit().saturating_sub(present)
         })
     }
 }
 
 impl DemandForecaster for AutopilotMl {
     fn demand_ahead(&self, _: &History, _: usize) -> Vec<Ahead> {
-        self.buckets.iter().map(|bucket| Ahead::certain(bucket.limit)).collect()
+        self.buckets.iter().map(|bucket| Ahead::certain(bucket.limit())).collect()
     }
 }
 
@@ -169,25 +97,11 @@ impl DemandForecaster for AutopilotMl {
 mod tests {
     use super::*;
 
-    /// With d = 1/2 and the samples 2 and 0, limit 0 has o = .5 and u = 0. Limit 1 has o = .25 and
-    /// u = .5, and limit 2 has o = 0 and u = 1.
-    #[test]
-    fn overruns_and_underruns_are_smoothed() {
-        let mut model =
-            Model { decay: 0.5, margin: 1, runs: vec![(0.0, 0.0); 4], at: 0, limit: 1, cost: 0.0 };
-        model.learn(2, &[0, 1, 2, 3], &MODEL_WEIGHTS);
-        // An overrun costs far more than a change, so the limit moves to the sample plus the
-        // margin.
-        assert_eq!((model.at, model.limit), (2, 3));
-        model.learn(0, &[0, 1, 2, 3], &MODEL_WEIGHTS);
-        assert_eq!(model.runs, [(0.5, 0.0), (0.25, 0.5), (0.0, 1.0), (0.0, 1.75)]);
-    }
-
     #[test]
     fn the_limit_of_a_steady_demand_is_the_demand() {
-        let mut bucket = Bucket { models: models(limits().len(), 60), followed: 0, limit: 0 };
-        (0..500).for_each(|_| bucket.learn(7, &limits(), &MODEL_WEIGHTS));
-        assert_eq!(bucket.limit, 7);
+        let mut forecaster = AutopilotMl::weighted(1, 60, MODEL_WEIGHTS);
+        (0..500).for_each(|_| forecaster.learn_sample(0, 7));
+        assert_eq!(forecaster.buckets[0].limit(), 7);
     }
 
     /// Six days after a peak of one day, the limit follows demand again, at any length of a tick.
@@ -198,10 +112,9 @@ mod tests {
             let mut forecaster = AutopilotMl::weighted(1, tick_seconds, MODEL_WEIGHTS);
             let mut learn = |demand: &dyn Fn(usize) -> u64, days: usize| {
                 for at in 0..days * day(tick_seconds) {
-                    let AutopilotMl { limits, weights, buckets } = &mut forecaster;
-                    buckets[0].learn(demand(at), limits, weights);
+                    forecaster.learn_sample(0, demand(at));
                 }
-                forecaster.buckets[0].limit
+                forecaster.buckets[0].limit()
             };
             // Demand changes at every tick, between 1 and 24 nodes.
             let usual = |at: usize| 1 + at as u64 * 7 % 24;
@@ -278,14 +191,13 @@ mod tests {
         let mut forecaster = AutopilotMl::weighted(1, 300, weights);
         let (mut over, mut under, mut changes) = (0.0, 0.0, 0.0);
         for (at, sample) in log.iter().enumerate() {
-            let before = forecaster.buckets[0].limit;
+            let before = forecaster.buckets[0].limit();
             let run = runs(*sample, before);
-            let AutopilotMl { limits, weights, buckets } = &mut forecaster;
-            buckets[0].learn(*sample, limits, weights);
+            forecaster.learn_sample(0, *sample);
             if 2 * at >= log.len() {
                 over += run.0;
                 under += run.1;
-                changes += one_if(before != buckets[0].limit);
+                changes += f64::from(u8::from(before != forecaster.buckets[0].limit()));
             }
         }
         let half = log.len() as f64 / 2.0;

@@ -9,7 +9,7 @@
 //! The headroom is the limit less present demand. It is a single count, so a quantile in the policy
 //! has no effect.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::forecast::hyperparameters::{
     LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE,
@@ -20,61 +20,54 @@ use crate::forecast::{
     question::{Forecaster, Outlook, Present, each},
 };
 use crate::record::History;
+use crate::usage::{SlidingMax, load_percentile};
 
 /// Autopilot's moving window, with a histogram for each bucket.
 pub struct MovingWindow {
     buckets: Vec<Bucket>,
     /// The factor by which weights decay in one tick.
     keep: f64,
-    /// The number of recommendations that are held, one a tick.
-    hold: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Bucket {
     /// The weights of samples, per demand in nodes.
     weights: BTreeMap<u64, f64>,
-    /// The recommendations of the last hour in nodes, oldest first.
-    recent: VecDeque<u64>,
+    /// The largest recommendation of the last hour, in nodes.
+    held: SlidingMax,
+    /// The number of samples.
+    samples: i64,
 }
 
 impl MovingWindow {
     /// A forecaster for `buckets` buckets.
     pub fn new(buckets: usize, lead: Lead) -> Self {
-        let hour = Lead { seconds: LIMIT_HOLD_SECONDS, ..lead };
+        let hold = LIMIT_HOLD_SECONDS / lead.tick_seconds.max(1);
         Self {
-            buckets: vec![Bucket::default(); buckets],
+            buckets: vec![Bucket::new(hold); buckets],
             keep: (-lead.tick_seconds as f64 / LIMIT_HALF_LIFE_SECONDS).exp2(),
-            hold: hour.ticks(),
         }
     }
 }
 
 impl Bucket {
-    fn learn(&mut self, demand: u64, keep: f64, hold: usize) {
+    /// A bucket whose recommendations hold for this many ticks.
+    fn new(hold: i64) -> Self {
+        Self { weights: BTreeMap::new(), held: SlidingMax::new(hold), samples: 0 }
+    }
+
+    fn learn(&mut self, demand: u64, keep: f64) {
         self.weights.values_mut().for_each(|weight| *weight *= keep);
         // Negligible weights are dropped, so that memory stays bounded.
         self.weights.retain(|_, weight| *weight > 1e-9);
         *self.weights.entry(demand).or_default() += 1.0;
-        self.recent.push_back(with_margin(self.percentile()));
-        while self.recent.len() > hold {
-            self.recent.pop_front();
-        }
-    }
-
-    fn limit(&self) -> u64 {
-        self.recent.iter().copied().max().unwrap_or(0)
+        self.samples += 1;
+        self.held.add(self.samples, with_margin(self.percentile()));
     }
 
     fn percentile(&self) -> u64 {
-        let load = |(&demand, &weight): (&u64, &f64)| (demand, demand as f64 * weight);
-        let total: f64 = self.weights.iter().map(load).map(|(_, load)| load).sum();
-        let mut sum = 0.0;
-        let reached = self.weights.iter().map(load).find(|(_, load)| {
-            sum += load;
-            sum >= LIMIT_PERCENTILE * total
-        });
-        reached.map_or(0, |(demand, _)| demand)
+        let weights = self.weights.iter().map(|(demand, weight)| (*demand, *weight));
+        load_percentile(weights, LIMIT_PERCENTILE)
     }
 }
 
@@ -88,13 +81,14 @@ impl Forecaster for MovingWindow {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
         let pairs = self.buckets.iter_mut().zip(&tick.buckets);
-        pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, self.keep, self.hold));
+        pairs.for_each(|(bucket, seen)| bucket.learn(seen.demand_max, self.keep));
     }
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.buckets.len(), |id| {
             self.buckets[id]
-                .limit()
+                .held
+                .max()
                 .saturating_sub(now.demand.present.get(id).copied().unwrap_or(0))
         })
     }
@@ -102,7 +96,7 @@ impl Forecaster for MovingWindow {
 
 impl DemandForecaster for MovingWindow {
     fn demand_ahead(&self, _: &History, _: usize) -> Vec<Ahead> {
-        self.buckets.iter().map(|bucket| Ahead::certain(bucket.limit())).collect()
+        self.buckets.iter().map(|bucket| Ahead::certain(bucket.held.max())).collect()
     }
 }
 
@@ -114,11 +108,11 @@ mod tests {
     /// the 90th percentile is 10.
     #[test]
     fn percentiles_are_taken_over_load_and_not_over_time() {
-        let mut bucket = Bucket::default();
-        std::iter::repeat_n(1, 9).chain([10]).for_each(|demand| bucket.learn(demand, 1.0, 60));
+        let mut bucket = Bucket::new(60);
+        std::iter::repeat_n(1, 9).chain([10]).for_each(|demand| bucket.learn(demand, 1.0));
         assert_eq!(bucket.percentile(), 10);
         // The samples below 990 have a load of 19, which is below 98 % of the total of 1009.
-        bucket.learn(990, 1.0, 60);
+        bucket.learn(990, 1.0);
         assert_eq!(bucket.percentile(), 990);
     }
 
@@ -126,12 +120,12 @@ mod tests {
     /// one node.
     #[test]
     fn recommendations_are_held_for_the_configured_ticks() {
-        let mut bucket = Bucket::default();
-        bucket.learn(10, 0.0, 2);
-        bucket.learn(1, 0.0, 2);
-        assert_eq!(bucket.recent, [12, 2]);
-        bucket.learn(1, 0.0, 2);
-        assert_eq!(bucket.recent, [2, 2]);
+        let mut bucket = Bucket::new(2);
+        let mut learn = |demand: u64| {
+            bucket.learn(demand, 0.0);
+            bucket.held.max()
+        };
+        assert_eq!([10, 1, 1].map(&mut learn), [12, 12, 2]);
     }
 
     #[test]

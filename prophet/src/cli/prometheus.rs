@@ -1,0 +1,226 @@
+//! Usage from Prometheus' HTTP API, as the kubelet's cAdvisor and kube-state-metrics export it.
+//!
+//! Each hour is read by itself, so that a response is of bounded size. A row is one minute of one
+//! container of one pod. CPU is the rate over three minutes, and memory the peak of the working set
+//! over two, because scrapes are up to a minute apart.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::http_get::{Address, GetLimits, get};
+use crate::usage::{ContainerKey, ContainerRequest, UsageRow};
+
+/// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
+const CHUNK_SECONDS: i64 = 3_600;
+
+/// The seconds between two values.
+const STEP_SECONDS: i64 = 60;
+
+/// The limits of a response. Prometheus ends a query after two minutes by default.
+const LIMITS: GetLimits = GetLimits { time: Duration::from_mins(2), bytes: 256 << 20 };
+
+const CPU: &str = r#"sum by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"}[3m]))"#;
+const MEMORY: &str = r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{container!="",container!="POD"}[2m]))"#;
+const REQUESTS: &str = r#"max by (namespace, pod, container, resource) (kube_pod_container_resource_requests{resource=~"cpu|memory"})"#;
+const OWNERS: &str =
+    r#"max by (namespace, pod, owner_name) (kube_pod_owner{owner_name!="",owner_kind!="<none>"})"#;
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Matrix,
+}
+
+#[derive(Deserialize)]
+struct Matrix {
+    result: Vec<Series>,
+}
+
+/// A series: its labels, and its values by second. Prometheus writes values as texts.
+#[derive(Deserialize)]
+struct Series {
+    metric: HashMap<String, String>,
+    values: Vec<(f64, String)>,
+}
+
+/// The labels of a container of a pod.
+type Labels = (String, String, String);
+
+impl Series {
+    fn label(&self, name: &str) -> String {
+        self.metric.get(name).cloned().unwrap_or_default()
+    }
+
+    fn labels(&self) -> Labels {
+        (self.label("namespace"), self.label("pod"), self.label("container"))
+    }
+
+    /// The values that are amounts, by second.
+    fn amounts(&self) -> impl Iterator<Item = (i64, f64)> {
+        let parsed = self.values.iter().filter_map(|(time, value)| {
+            let value: f64 = value.parse().ok()?;
+            #[expect(clippy::cast_possible_truncation, reason = "times are those of the query")]
+            Some((time.round() as i64, value))
+        });
+        parsed.filter(|(_, value)| (0.0..1e15).contains(value))
+    }
+}
+
+/// Reads the usage from `from` until `until`, in Unix seconds, and hands each row to `take`, in the
+/// order of time. Returns the number of rows.
+pub(super) fn read(
+    server: &Address,
+    from: i64,
+    until: i64,
+    take: &mut dyn FnMut(UsageRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let mut rows = 0;
+    // A query of less than a minute would end before it starts.
+    let until = until.div_euclid(STEP_SECONDS) * STEP_SECONDS;
+    let mut start = from.div_euclid(STEP_SECONDS) * STEP_SECONDS;
+    while start < until {
+        let end = start.saturating_add(CHUNK_SECONDS).min(until);
+        for row in chunk(server, start, end)? {
+            take(row)?;
+            rows += 1;
+        }
+        start = end;
+    }
+    Ok(rows)
+}
+
+/// The rows of one query of each kind.
+fn chunk(server: &Address, start: i64, end: i64) -> anyhow::Result<Vec<UsageRow>> {
+    let query = |text: &str| query(server, text, start, end);
+    let mut requests: HashMap<Labels, ContainerRequest> = HashMap::new();
+    for series in query(REQUESTS)? {
+        let Some((_, value)) = series.amounts().last() else { continue };
+        let request = requests.entry(series.labels()).or_default();
+        match series.label("resource").as_str() {
+            "cpu" => request.cpu_millis = Some(whole(1_000.0 * value)),
+            _ => request.memory_bytes = Some(whole(value)),
+        }
+    }
+    let owners: HashMap<(String, String), String> = query(OWNERS)?
+        .into_iter()
+        .map(|series| {
+            ((series.label("namespace"), series.label("pod")), series.label("owner_name"))
+        })
+        .collect();
+    let mut measured: BTreeMap<(i64, Labels), (Option<u64>, Option<u64>)> = BTreeMap::new();
+    for series in query(CPU)? {
+        for (time, cores) in series.amounts() {
+            measured.entry((time, series.labels())).or_default().0 = Some(whole(1_000.0 * cores));
+        }
+    }
+    for series in query(MEMORY)? {
+        for (time, bytes) in series.amounts() {
+            measured.entry((time, series.labels())).or_default().1 = Some(whole(bytes));
+        }
+    }
+    let row = |((time, labels), (cpu, memory_bytes)): ((i64, Labels), _)| {
+        let request = requests.get(&labels).copied().unwrap_or_default();
+        let (namespace, pod, container) = labels;
+        let place = (namespace, pod);
+        let owner = owners.get(&place).map_or_else(|| without_suffix(&place.1), String::as_str);
+        let cpu: Option<u64> = cpu;
+        UsageRow {
+            time: time - STEP_SECONDS,
+            key: ContainerKey {
+                owner: format!("{}/{}", place.0, recurring(owner)).into(),
+                container: container.into(),
+            },
+            cpu: cpu.map(|millis| (millis, 1.0)).into_iter().collect(),
+            memory_bytes,
+            request,
+            class: None,
+            oom_tolerance: None,
+            pod: place.1.into(),
+        }
+    };
+    Ok(measured.into_iter().map(row).collect())
+}
+
+/// The name of a pod without the suffix that its controller added.
+fn without_suffix(name: &str) -> &str {
+    name.rsplit_once('-').map_or(name, |(name, _)| name)
+}
+
+/// The name of an owner without a number at its end: the Jobs of a CronJob and other repeated Jobs
+/// differ in it, and count as one workload.
+fn recurring(name: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let cut = name.rsplit_once('-').filter(|(name, number)| !name.is_empty() && is_number(number));
+    cut.map_or(name, |(name, _)| name)
+}
+
+fn whole(value: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    let whole = value.ceil() as u64;
+    whole
+}
+
+/// The series of a query over the minutes after `start` until `end`.
+fn query(server: &Address, text: &str, start: i64, end: i64) -> anyhow::Result<Vec<Series>> {
+    let first = start + STEP_SECONDS;
+    let path = format!(
+        "{}/api/v1/query_range?query={}&start={first}&end={end}&step={STEP_SECONDS}",
+        server.path.trim_end_matches('/'),
+        encoded(text)
+    );
+    let address = Address { path, ..server.clone() };
+    let answer = get(&address, LIMITS).with_context(|| server.to_string())?;
+    let answer: Answer = serde_json::from_str(&answer)
+        .with_context(|| format!("{server}: the response is not of Prometheus' API"))?;
+    Ok(answer.data.result)
+}
+
+/// A text as part of a query of an address.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// Checks an address. Usage is read without TLS, so the server is on this machine or forwarded to
+/// it.
+pub(super) fn check(server: &Address) -> anyhow::Result<()> {
+    ensure!(
+        !server.secure,
+        "{server}: expected http://: forward a port, for example with kubectl port-forward"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_of_repeated_jobs_have_one_name() {
+        assert_eq!(
+            ["nightly-28412345", "train", "a-1b", "-1", "x-"].map(recurring),
+            ["nightly", "train", "a-1b", "-1", "x-"]
+        );
+        assert_eq!(["train-7-x2c4z", "single"].map(without_suffix), ["train-7", "single"]);
+    }
+
+    #[test]
+    fn a_query_is_encoded() {
+        assert_eq!(encoded("a{b=~\"c|d\"}"), "a%7Bb%3D%7E%22c%7Cd%22%7D");
+    }
+}

@@ -1,0 +1,364 @@
+//! `prophet rightsize`: what jobs request against what they use.
+
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+#[cfg(feature = "kubernetes")]
+use super::http_get::Address;
+use super::log::{LoadedLog, LogArgs, warn_untrained};
+use super::output::OutputFormat;
+#[cfg(feature = "kubernetes")]
+use super::prometheus;
+use super::{input, output, progress, usage as wrong_usage};
+use crate::rightsize::{JobsByOwner, right_size};
+use crate::simulate::NamedPolicy;
+#[cfg(feature = "kubernetes")]
+use crate::span::Span;
+use crate::trace::{Job, TraceFault, UsageNotes, read_usage};
+use crate::usage::{
+    BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
+    UsageBook, UsageFault, UsageRow, WorkloadClass,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet rightsize --usage usage.csv.gz --trace jobs.csv.gz
+  prophet rightsize --usage usage.csv --data /var/lib/prophet   your own cluster, from the history that prophet run recorded
+  prophet rightsize --prometheus http://127.0.0.1:9090 --data /var/lib/prophet --lookback 14d
+  prophet rightsize --usage instance_usage.json.gz --trace instance_events.json.gz --instance-type m5.8xlarge
+  prophet rightsize --usage usage.csv --trace jobs.csv --class service --oom-tolerance low --output json
+  prophet rightsize --usage usage.csv --trace jobs.csv --sweep  compare weights of the recommender by models
+
+usage.csv has a header and these columns:
+  time, owner, cpu_millis or memory_bytes and, optionally, container, pod, cpu_request_millis, memory_request_bytes, class
+  and oom_tolerance; docs/rightsizing.md describes them
+
+The owner of a row is the name of a job, or that name without its last part after - or /. Each recommendation follows from
+the usage before it. The nodes and dollars are those of the whole log with the last recommendations as requests. Nothing
+is written to jobs.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What containers used: a usage table, or Borg 2019 instance usage, gzipped or plain; `-` is
+    /// standard input
+    #[arg(long, value_name = "FILE", value_parser = input::file())]
+    #[cfg_attr(feature = "kubernetes", arg(required_unless_present = "prometheus"))]
+    #[cfg_attr(not(feature = "kubernetes"), arg(required = true))]
+    usage: Option<PathBuf>,
+    /// A Prometheus that scrapes the kubelets and, for owners and requests, kube-state-metrics:
+    /// http://HOST:PORT
+    #[cfg(feature = "kubernetes")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "usage")]
+    prometheus: Option<Address>,
+    /// How much of its past is read
+    #[cfg(feature = "kubernetes")]
+    #[arg(long, value_name = "TIME", default_value = "7d", conflicts_with = "usage")]
+    lookback: Span,
+    #[command(flatten)]
+    log: LogArgs,
+    /// The class of workloads whose rows have none: CPU by the average, the 90th or the 95th
+    /// percentile of load
+    #[arg(long, default_value = "batch")]
+    class: ClassArg,
+    /// How workloads whose rows do not have it tolerate kills for lack of memory [default: minimal
+    /// up to 10 pods, low above]
+    #[arg(long, value_name = "TOLERANCE")]
+    oom_tolerance: Option<ToleranceArg>,
+    /// What recommends the limits
+    #[arg(long, default_value = "window")]
+    recommender: RecommenderArg,
+    /// Print the figures of the recommender by models under many weights, without the cluster
+    #[arg(long)]
+    sweep: bool,
+    /// The most containers in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// How to print the result
+    #[arg(long, default_value = "table")]
+    output: OutputFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ClassArg {
+    /// Jobs that tolerate throttling.
+    Batch,
+    /// Services.
+    Service,
+    /// Services whose latency is sensitive to load.
+    SensitiveService,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ToleranceArg {
+    /// No kill: the peak of memory.
+    Minimal,
+    /// Rare kills: the 98th percentile of load.
+    Low,
+    /// Kills at short peaks: the 60th percentile, and at least half of the peak.
+    Intermediate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RecommenderArg {
+    /// Statistics of a moving window, by class and tolerance.
+    Window,
+    /// Models, each of which minimises the cost of overruns, slack and changes.
+    Models,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let source = args.source()?;
+    if args.sweep && !matches!(&source, Source::File(path) if *path != Path::new("/dev/stdin")) {
+        return Err(wrong_usage::conflict("--sweep reads the usage several times: give a file"));
+    }
+    let settings = args.log.settings(|settings| settings.policies = vec![NamedPolicy::DEFAULT])?;
+    if settings.trace.is_none() && settings.data.is_none() {
+        return Err(wrong_usage::conflict(
+            "give the jobs that the usage belongs to: --trace FILE, or --data PLACE",
+        ));
+    }
+    let loaded = args.log.replay(settings, |_, _| ())?;
+    let lenient = loaded.settings.lenient;
+    let jobs = &loaded.trace.jobs;
+    if args.sweep {
+        return sweep(args, &source, jobs, lenient);
+    }
+    let models = (args.recommender == RecommenderArg::Models).then_some(USAGE_WEIGHTS);
+    let (recorded, notes) = read(args, &source, jobs, models, lenient)?;
+    if notes != (UsageNotes { rows: notes.rows, ..UsageNotes::default() }) {
+        eprintln!("note: {source}: {notes}");
+    }
+    check_owners(&recorded, jobs, &source)?;
+    warn_untrained(&loaded);
+    let LoadedLog { settings, trace, window, catalog, .. } = loaded;
+    let advice = progress::of_runs(|progress| {
+        right_size(&trace.jobs, &recorded, &catalog, &settings, window, progress)
+    });
+    for unplaceable in &advice.unplaceable {
+        eprintln!("note: right-sized: {}", unplaceable.sentence(&catalog));
+    }
+    match args.output {
+        OutputFormat::Json => output::print_json(&json!({
+            "trace": trace.source,
+            "window": {"from": window.0, "until": window.1},
+            "usage": {
+                "source": source.to_string(),
+                "rows": notes.rows,
+                "from": recorded.times.map(|times| times.0),
+                "until": recorded.times.map(|times| times.1),
+            },
+            "advice": advice,
+        })),
+        OutputFormat::Table => output::print(&advice.table(args.top)),
+    }
+}
+
+/// Reads the usage of the jobs of a log.
+fn read(
+    args: &Args,
+    source: &Source<'_>,
+    jobs: &[Job],
+    models: Option<ModelWeights>,
+    lenient: bool,
+) -> anyhow::Result<(RecordedUsage, UsageNotes)> {
+    let owners = JobsByOwner::new(jobs);
+    let settings = BookSettings {
+        class: match args.class {
+            ClassArg::Batch => WorkloadClass::Batch,
+            ClassArg::Service => WorkloadClass::Service,
+            ClassArg::SensitiveService => WorkloadClass::SensitiveService,
+        },
+        oom_tolerance: args.oom_tolerance.map(|tolerance| match tolerance {
+            ToleranceArg::Minimal => OomTolerance::Minimal,
+            ToleranceArg::Low => OomTolerance::Low,
+            ToleranceArg::Intermediate => OomTolerance::Intermediate,
+        }),
+        models,
+    };
+    let mut book = UsageBook::new(settings, |owner| owners.request(owner));
+    let mut take = |row: UsageRow| book.add(&row).map_err(|fault| in_row(&fault, &row));
+    let reading = || source.read(lenient, &mut take);
+    let notes = progress::during(&format!("reading {source}"), reading)?;
+    Ok((book.finish(), notes))
+}
+
+/// Where usage is read from.
+enum Source<'a> {
+    File(&'a Path),
+    /// A server, and the times from which and until which it is read, in Unix seconds.
+    #[cfg(feature = "kubernetes")]
+    Prometheus(&'a Address, i64, i64),
+}
+
+impl Args {
+    #[cfg(feature = "kubernetes")]
+    fn source(&self) -> anyhow::Result<Source<'_>> {
+        if let Some(server) = &self.prometheus {
+            prometheus::check(server)?;
+            let now = crate::clock::now().timestamp();
+            return Ok(Source::Prometheus(server, now - self.lookback.as_seconds(), now));
+        }
+        self.file()
+    }
+
+    #[cfg(not(feature = "kubernetes"))]
+    fn source(&self) -> anyhow::Result<Source<'_>> {
+        self.file()
+    }
+
+    fn file(&self) -> anyhow::Result<Source<'_>> {
+        let missing = || wrong_usage::conflict("give --usage FILE");
+        self.usage.as_deref().map(Source::File).ok_or_else(missing)
+    }
+}
+
+impl Source<'_> {
+    fn read(
+        &self,
+        lenient: bool,
+        take: &mut dyn FnMut(UsageRow) -> Result<(), TraceFault>,
+    ) -> anyhow::Result<UsageNotes> {
+        match self {
+            Self::File(path) => Ok(read_usage(path, lenient, take)?),
+            #[cfg(feature = "kubernetes")]
+            Self::Prometheus(server, from, until) => {
+                let rows = prometheus::read(server, *from, *until, &mut |row| Ok(take(row)?))?;
+                anyhow::ensure!(rows > 0, "{server}: no container has usage in this time");
+                Ok(UsageNotes { rows, ..UsageNotes::default() })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            #[cfg(feature = "kubernetes")]
+            Self::Prometheus(server, ..) => server.fmt(f),
+        }
+    }
+}
+
+/// The column of a row that a fault is about, and its value.
+fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
+    let (column, value) = match fault {
+        UsageFault::Order => ("time", row.key.to_string()),
+        UsageFault::TooManyContainers(_) => ("owner", row.key.to_string()),
+        UsageFault::TooManyPods => ("pod", row.pod.to_string()),
+        UsageFault::NoRequests => ("container", row.key.to_string()),
+    };
+    TraceFault { column, problem: fault.to_string().into(), value }
+}
+
+/// Fails if no job has usage, and prints a note about owners without a job.
+fn check_owners(recorded: &RecordedUsage, jobs: &[Job], source: &Source<'_>) -> anyhow::Result<()> {
+    let owners = JobsByOwner::new(jobs);
+    let lost = |owner: &str| owners.of(owner).next().is_none();
+    let containers = recorded.containers.iter();
+    let names: Vec<&str> = containers.map(|container| &*container.key.owner).collect();
+    let without: Vec<&str> = names.iter().copied().filter(|owner| lost(owner)).collect();
+    let first = jobs.first().map_or("-", |job| &job.name);
+    match without.first() {
+        Some(owner) if without.len() == names.len() => anyhow::bail!(
+            "{source}: no job of the log has usage: an owner is {owner}, and a job {first}"
+        ),
+        Some(owner) => eprintln!(
+            "note: {} containers have no job in the log (the first is of {owner}), so they change neither nodes nor dollars",
+            without.len()
+        ),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The weights that the sweep varies: of an overrun, of a change of the limit and of the model, and
+/// the decay of a model's cost with half-lives of 2, 12 and 48 hours.
+const OVERRUNS: [f64; 3] = [10.0, 30.0, 100.0];
+const LIMIT_CHANGES: [f64; 3] = [0.0, 0.1, 0.5];
+const MODEL_CHANGES: [f64; 2] = [0.0, 0.05];
+const COST_DECAYS: [f64; 3] = [0.0285, 0.0048, 0.0012];
+
+/// Prints the figures of limits under the request, under the moving window, and under models with
+/// each combination of weights.
+fn sweep(args: &Args, source: &Source<'_>, jobs: &[Job], lenient: bool) -> anyhow::Result<()> {
+    let (window, _) = read(args, source, jobs, None, lenient)?;
+    let [requested, of_window] = window.figures();
+    let mut rows = vec![(None, "requested", requested), (None, "window", of_window)];
+    for overrun in OVERRUNS {
+        for limit_change in LIMIT_CHANGES {
+            for model_change in MODEL_CHANGES {
+                for cost_decay in COST_DECAYS {
+                    let weights = ModelWeights {
+                        overrun,
+                        underrun: 1.0,
+                        limit_change,
+                        model_change,
+                        cost_decay,
+                    };
+                    let (recorded, _) = read(args, source, jobs, Some(weights), lenient)?;
+                    rows.push((Some(weights), "models", recorded.figures()[1]));
+                }
+            }
+        }
+    }
+    match args.output {
+        OutputFormat::Json => {
+            let row = |(weights, name, figures): &(Option<ModelWeights>, &str, LimitFigures)| json!({"recommender": name, "weights": weights, "figures": figures});
+            output::print_json(&json!({"sweep": rows.iter().map(row).collect::<Vec<_>>()}))
+        }
+        OutputFormat::Table => output::print(&sweep_table(&rows)),
+    }
+}
+
+fn sweep_table(rows: &[(Option<ModelWeights>, &str, LimitFigures)]) -> String {
+    let mut text = format!(
+        "{:10} {:>7} {:>7} {:>7} {:>7}  {:>8} {:>9} {:>9} {:>8} {:>8}\n",
+        "",
+        "overrun",
+        "limit",
+        "model",
+        "decay",
+        "slack of",
+        "slack of",
+        "time above",
+        "OOM",
+        "changes"
+    );
+    let _ = writeln!(
+        text,
+        "{:10} {:>7} {:>7} {:>7} {:>7}  {:>8} {:>9} {:>10} {:>8} {:>8}",
+        "",
+        "weight",
+        "change",
+        "change",
+        "of cost",
+        "CPU %",
+        "memory %",
+        "CPU %",
+        "days %",
+        "a day"
+    );
+    for (weights, name, figures) in rows {
+        let weights = weights.map_or_else(
+            || format!("{:>7} {:>7} {:>7} {:>7}", "-", "-", "-", "-"),
+            |weights| {
+                let ModelWeights { overrun, limit_change, model_change, cost_decay, .. } = weights;
+                format!("{overrun:>7} {limit_change:>7} {model_change:>7} {cost_decay:>7}")
+            },
+        );
+        let _ = writeln!(
+            text,
+            "{name:10} {weights}  {:>8.1} {:>9.1} {:>10.1} {:>8.1} {:>8.1}",
+            100.0 * figures.slack_cpu,
+            100.0 * figures.slack_memory,
+            100.0 * figures.cpu_above_limit_share,
+            100.0 * figures.oom_day_share,
+            figures.changes_per_day
+        );
+    }
+    text
+}

@@ -1,0 +1,19 @@
+//! What right-sized requests would change: containers' recommendations as nodes and dollars.
+//!
+//! The requests of a job log are replaced by the recommendations of `usage/`, and both logs are
+//! packed and simulated. Advice only: nothing is written to jobs.
+//!
+//! ```text
+//! owners.rs     the jobs of a log, by owner
+//! requests.rs   the requests of jobs after the recommendations
+//! advice.rs     the advice, as data
+//! table.rs      the same as text
+//! ```
+
+mod advice;
+mod owners;
+mod requests;
+mod table;
+
+pub use advice::{ContainerAdvice, RightSizing, SizedCluster, right_size};
+pub use owners::JobsByOwner;

@@ -1,0 +1,101 @@
+//! The jobs of a log, by owner.
+
+use crate::trace::Job;
+use crate::usage::ContainerRequest;
+
+/// The jobs of a log in the order of their names, and in that of their stems.
+///
+/// The stem of a name is the part before its last `-` or `/`. Kubernetes adds a suffix to the names
+/// of what a CronJob or a JobSet creates, and the reader of Borg's events adds the index of an
+/// instance to the collection.
+pub struct JobsByOwner<'a> {
+    jobs: &'a [Job],
+    /// Indices of jobs, by name.
+    by_name: Vec<u32>,
+    /// Indices of jobs whose name has a stem, by stem.
+    by_stem: Vec<u32>,
+}
+
+fn stem(name: &str) -> Option<&str> {
+    name.rfind(['-', '/']).map(|at| &name[..at])
+}
+
+impl<'a> JobsByOwner<'a> {
+    /// Sorts jobs, which are in the order of their submission.
+    pub fn new(jobs: &'a [Job]) -> Self {
+        let name = |at: &u32| &*jobs[*at as usize].name;
+        let all = 0..u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        let mut by_name: Vec<u32> = all.clone().collect();
+        by_name.sort_by_key(name);
+        let mut by_stem: Vec<u32> = all.filter(|at| stem(name(at)).is_some()).collect();
+        by_stem.sort_by_key(|at| stem(name(at)));
+        Self { jobs, by_name, by_stem }
+    }
+
+    /// The indices of the jobs of an owner in the order of submission: those with its name, or, if
+    /// there is none, those whose stem it is.
+    pub fn of(&self, owner: &str) -> impl Iterator<Item = usize> {
+        let name = |at: u32| &*self.jobs[at as usize].name;
+        let named = range(&self.by_name, |at| name(at).cmp(owner));
+        let stemmed = || range(&self.by_stem, |at| stem(name(at)).cmp(&Some(owner)));
+        let found = if named.is_empty() { stemmed() } else { named };
+        found.iter().map(|at| *at as usize)
+    }
+
+    /// The requests of a pod of the owner's last job.
+    pub fn request(&self, owner: &str) -> ContainerRequest {
+        let last = self.of(owner).last().map(|at| self.jobs[at].work.unit);
+        ContainerRequest {
+            cpu_millis: last.map(|unit| unit.cpu_millis),
+            memory_bytes: last.map(|unit| unit.memory_bytes),
+        }
+    }
+}
+
+/// The part of a sorted list that compares as equal.
+fn range(sorted: &[u32], order: impl Fn(u32) -> std::cmp::Ordering) -> &[u32] {
+    let start = sorted.partition_point(|at| order(*at).is_lt());
+    let end = sorted.partition_point(|at| order(*at).is_le());
+    &sorted[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Admits;
+
+    pub(in crate::rightsize) fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
+        let unit = embedder::Resources { cpu_millis, ..embedder::Resources::default() };
+        let work = crate::trace::Work {
+            units: 1,
+            unit,
+            accelerator_kind: embedder::AcceleratorKind::default(),
+            split: None,
+            admits: Admits::All,
+        };
+        Job { name: name.into(), user: "".into(), submit, runtime: 60, priority: 0, work }
+    }
+
+    #[test]
+    fn an_owner_has_the_jobs_of_its_name_or_else_of_its_stem() {
+        let names = ["ns/train", "ns/train-1", "7/0", "ns/train-2", "7/1", "ns/eval-1", "7"];
+        let jobs: Vec<Job> = names.iter().zip(0..).map(|(name, at)| job(name, at, 1)).collect();
+        let owners = JobsByOwner::new(&jobs);
+        let check = |owner: &str, expected: &[usize]| {
+            assert_eq!(owners.of(owner).collect::<Vec<_>>(), expected, "{owner}");
+        };
+        check("ns/train", &[0]);
+        check("ns/eval", &[5]);
+        check("ns/train-2", &[3]);
+        check("7", &[6]);
+        check("ns", &[0]);
+        check("other", &[]);
+    }
+
+    #[test]
+    fn the_request_is_that_of_the_last_job() {
+        let jobs = [job("a-1", 0, 100), job("a-2", 1, 300), job("b", 2, 500)];
+        let request = |owner: &str| JobsByOwner::new(&jobs).request(owner).cpu_millis;
+        assert_eq!([request("a"), request("b"), request("c")], [Some(300), Some(500), None]);
+    }
+}

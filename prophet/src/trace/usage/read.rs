@@ -1,0 +1,82 @@
+//! Reads a file of usage.
+
+use std::path::Path;
+
+use super::reader::{UsageNotes, UsageReader};
+use super::{borg, table};
+use crate::input::{header_faults, other_separator};
+use crate::trace::fields::split;
+use crate::trace::lines::Lines;
+use crate::trace::read::TraceError;
+use crate::trace::reader::TraceFault;
+use crate::usage::UsageRow;
+
+/// Reads a file of usage, and hands each row to `take`. A gzip file is decompressed.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, its format is unknown, it has no row, or, unless
+/// `lenient`, a line is malformed or `take` refuses it.
+pub fn read_usage(
+    path: &Path,
+    lenient: bool,
+    take: &mut dyn FnMut(UsageRow) -> Result<(), TraceFault>,
+) -> Result<UsageNotes, TraceError> {
+    let failed = |source| TraceError::Read { path: path.into(), source };
+    let mut lines = Lines::open(path).map_err(failed)?;
+    let mut line = String::new();
+    while line.trim().is_empty() {
+        if !lines.next(&mut line).map_err(failed)? {
+            return Err(TraceError::Blank { path: path.into() });
+        }
+    }
+    let number = lines.number();
+    let format = |problem| TraceError::Format { path: path.into(), line: number, problem };
+    let (mut reader, header) = detect(&line).map_err(format)?;
+    let mut notes = UsageNotes::default();
+    let mut pending = !header;
+    while std::mem::take(&mut pending) || lines.next(&mut line).map_err(failed)? {
+        let row = reader.row(&line, lines.number(), &mut notes);
+        match row.and_then(|row| row.map(&mut *take).transpose()) {
+            Ok(taken) => notes.rows += u64::from(taken.is_some()),
+            Err(fault) => {
+                let bad = TraceError::Line { path: path.into(), line: lines.number(), fault };
+                if !lenient {
+                    return Err(bad);
+                }
+                notes.bad_lines += 1;
+                notes.first_bad.get_or_insert_with(|| bad.to_string());
+            }
+        }
+    }
+    if notes.rows == 0 {
+        let none = notes == UsageNotes::default();
+        let notes = if none { String::new() } else { format!(" ({notes})") };
+        return Err(TraceError::NoUsage { path: path.into(), notes });
+    }
+    Ok(notes)
+}
+
+/// Detects the format from the first line that is not blank. Returns the reader, and whether the
+/// line is a header.
+fn detect(first: &str) -> Result<(Box<dyn UsageReader>, bool), String> {
+    if first.trim_start().starts_with(['{', '[']) {
+        return borg::detect(first).map(|reader| (Box::new(reader) as Box<dyn UsageReader>, false));
+    }
+    if first.contains('\r') {
+        return Err("the lines end with carriage returns alone: convert them to line feeds, for example with tr '\\r' '\\n'".into());
+    }
+    if let Some(name) = other_separator(first, &table::COLUMNS) {
+        return Err(format!("the columns are separated by {name}: separate them with commas"));
+    }
+    let header = split(first).unwrap_or_else(|_| first.split(',').map(Into::into).collect());
+    let header: Vec<String> = header.iter().map(|name| name.to_lowercase()).collect();
+    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let page = "docs/rightsizing.md lists the columns of usage";
+    if let Some(faults) = header_faults(&names, &table::REQUIRED, &table::COLUMNS) {
+        return Err(format!("{faults} ({page})"));
+    }
+    if !table::MEASURED.iter().any(|name| names.contains(name)) {
+        return Err(format!("the header needs {} or both ({page})", table::MEASURED.join(" or ")));
+    }
+    Ok((Box::new(table::Table::new(&names)), true))
+}
