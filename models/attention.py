@@ -37,7 +37,7 @@ def attention(network: RelativeTransformer, series: list[Series]) -> NDArray[np.
     with torch.no_grad():
         seen = Seen.of(examples.target)
         ticks = torch.div(by_row(examples.time, 1), network.config.tick_seconds, rounding_mode="floor")
-        token = network.into(seen.inputs(seen.relative)) + network.positions(ticks)
+        token = network.into(seen.window()) + network.positions(ticks)
         weights = network.encoder[0].own.weights(token, token, False)
     return weights.mean((0, 1)).to(torch.float64).numpy()
 

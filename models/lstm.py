@@ -4,7 +4,6 @@ It forecasts the next tick of all buckets of one cluster.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,15 +33,13 @@ class Lstm(Network):
     name = "lstm"
     joint = True
 
-    def __init__(self, config: Any, inputs: int | None = None, outputs: int | None = None) -> None:
-        """`inputs` and `outputs` are the numbers of values by tick, by default one by bucket."""
+    def __init__(self, config: LstmConfig) -> None:
         super().__init__()
         self.config = config
-        if inputs is None or outputs is None:
-            self.register_buffer("maxima", torch.tensor(config.maxima))
-            inputs = outputs = len(config.buckets)
-        self.lstm = nn.LSTM(inputs, config.cells, config.layers, batch_first=True)
-        self.out = nn.Linear(config.cells, outputs)
+        buckets = len(config.buckets)
+        self.register_buffer("maxima", torch.tensor(config.maxima))
+        self.lstm = nn.LSTM(buckets, config.cells, config.layers, batch_first=True)
+        self.out = nn.Linear(config.cells, buckets)
 
     def forward(self, target: Tensor, time: Tensor) -> Tensor:
         """Returns demand of the next tick, [batch, buckets, 1, 1], in nodes.

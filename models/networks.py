@@ -15,7 +15,7 @@ from data import Series
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
-from relative import RelativeLstm, RelativeLstmConfig, RelativeTransformer, RelativeTransformerConfig
+from relative import RelativeTransformer, RelativeTransformerConfig
 from transformer import Transformer, TransformerConfig
 
 __all__ = ["KEY", "NAMES", "Examples", "Network", "as_text", "load", "new"]
@@ -28,7 +28,6 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "transformer": (Transformer, TransformerConfig),
     "lstm": (Lstm, LstmConfig),
     "relative-transformer": (RelativeTransformer, RelativeTransformerConfig),
-    "relative-lstm": (RelativeLstm, RelativeLstmConfig),
 }
 NAMES = tuple(KINDS)
 

@@ -13,7 +13,7 @@ from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
-from relative import RelativeLstm, RelativeLstmConfig, RelativeTransformer, RelativeTransformerConfig
+from relative import RelativeTransformer, RelativeTransformerConfig
 from spec import made_up
 from transformer import Transformer, TransformerConfig
 
@@ -32,7 +32,6 @@ NETWORKS = {
     "relative-transformer": lambda: stirred(
         RelativeTransformer(RelativeTransformerConfig(window=48, width=16, layers=2, horizon=2))
     ),
-    "relative-lstm": lambda: stirred(RelativeLstm(RelativeLstmConfig(window=48, horizon=2))),
 }
 TRAINING = {"leads": [3, 6, 11], "logs": ["made up"]}
 
@@ -116,9 +115,8 @@ def test_the_decoder_does_not_use_later_points() -> None:
     assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["relative-transformer", "relative-lstm"])
-def test_an_untrained_variant_forecasts_the_last_value(kind: str) -> None:
-    network = networks.new(kind, []).eval()
+def test_an_untrained_variant_forecasts_the_last_value() -> None:
+    network = networks.new("relative-transformer", []).eval()
     examples = made_up(2, 3, network.config.window)
     with torch.no_grad():
         quantiles, _ = network.predict(examples)
@@ -126,10 +124,9 @@ def test_an_untrained_variant_forecasts_the_last_value(kind: str) -> None:
     assert torch.allclose(quantiles, last, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["relative-transformer", "relative-lstm"])
-def test_a_variant_sees_each_bucket_in_units_of_its_own_changes(kind: str) -> None:
+def test_a_variant_sees_each_bucket_in_units_of_its_own_changes() -> None:
     torch.manual_seed(1)
-    network = NETWORKS[kind]().eval()
+    network = NETWORKS["relative-transformer"]().eval()
     examples = made_up(1, 2, network.config.window)
     pair = replace(examples, target=torch.cat([examples.target[..., :1] * 100, examples.target[..., 1:]], dim=-1))
     with torch.no_grad():
