@@ -2,8 +2,8 @@
 //!
 //! The protocol of the paper has ticks of five minutes. Demand is counted by Algorithm 2 at the
 //! ticks: in units (GPUs, processors), for which the shipped networks were trained, or in instances
-//! of the types that are given. Errors are those of demand one tick ahead, as shares of the training
-//! maximum. The last week is held out.
+//! of the types that are given. Errors are those of demand one tick ahead, as shares of the
+//! training maximum. The last week is held out.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -107,8 +107,8 @@ impl Protocol {
     }
 }
 
-/// Returns a catalog with one instance type that holds one unit (a GPU or a processor). The networks
-/// of the paper that ship with Prophet were trained for it.
+/// Returns a catalog with one instance type that holds one unit (a GPU or a processor). The
+/// networks of the paper that ship with Prophet were trained for it.
 pub fn paper_catalog() -> CatalogFile {
     let unit = InstanceTypeEntry {
         name: "unit".into(),

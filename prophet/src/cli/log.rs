@@ -397,8 +397,8 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
     Ok(())
 }
 
-/// Loads the networks of the policies `paper`. A network that an option names must suit the buckets;
-/// if the shipped one does not, `paper` holds the ladder.
+/// Loads the networks of the policies `paper`. A network that an option names must suit the
+/// buckets; if the shipped one does not, `paper` holds the ladder.
 fn check_paper(
     settings: &SimulationSettings,
     catalog: &Catalog,

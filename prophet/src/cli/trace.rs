@@ -90,7 +90,8 @@ pub(super) struct TicksArgs {
     /// The time between two ticks
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
     tick: Span,
-    /// How demand is counted; with share, rows are snapshots at the ticks, without arrivals and room
+    /// How demand is counted; with share, rows are snapshots at the ticks, without arrivals and
+    /// room
     #[arg(long, default_value = "bins")]
     mode: Mode,
     /// The file to write [default: standard output, also `-`]

@@ -4,8 +4,8 @@
 //! Every five minutes the counts of all pods that run or are pending are recorded, and the counts
 //! of the next ticks are forecast, as many as a launch needs. Until the next forecast, the headroom
 //! of a bucket is the largest forecast count less the present count, at least 0. Counts are rounded
-//! up, as in the paper. Until a day was recorded, and where the forecast is missing, the headroom is
-//! that of the ladder, the paper's initial stage.
+//! up, as in the paper. Until a day was recorded, and where the forecast is missing, the headroom
+//! is that of the ladder, the paper's initial stage.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

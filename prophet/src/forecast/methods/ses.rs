@@ -10,9 +10,9 @@
 //! s(t + m) = γ y / l' + (1 - γ) s(t)     ŷ(h) = (l' + h b') s(t + h)
 //! ```
 //!
-//! The paper takes a week as the period of its own log and of Philly, and a day for Fuxi. Demand can
-//! be 0, where a ratio has no meaning. Therefore the level is at least 1 node, and the season stays
-//! between a tenth and ten.
+//! The paper takes a week as the period of its own log and of Philly, and a day for Fuxi. Demand
+//! can be 0, where a ratio has no meaning. Therefore the level is at least 1 node, and the season
+//! stays between a tenth and ten.
 
 use embedder::BucketId;
 
