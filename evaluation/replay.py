@@ -54,9 +54,7 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
 def paper(prophet: Path, traces: Path, results: Path) -> None:
     """Repeats table 4 of the paper on Philly."""
     log = LOGS[0].file(traces.resolve())
-    models = [option for name in ("transformer", "lstm") for option in ("--named-model", f"{name}={name}.onnx")]
-    backtest = ["backtest", "--paper", "--trace", str(log), *models]
-    write(prophet, results / "paper.txt", backtest, HERE.parent / "models" / "paper")
+    write(prophet, results / "paper.txt", ["backtest", "--paper", "--trace", str(log)], HERE)
 
 
 def is_last(window: Window) -> bool:

@@ -15,6 +15,7 @@ from data import Series
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
+from relative import RelativeTransformer, RelativeTransformerConfig
 from transformer import Transformer, TransformerConfig
 
 __all__ = ["KEY", "NAMES", "Examples", "Network", "as_text", "load", "new"]
@@ -26,6 +27,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "quantile": (Quantile, QuantileConfig),
     "transformer": (Transformer, TransformerConfig),
     "lstm": (Lstm, LstmConfig),
+    "relative-transformer": (RelativeTransformer, RelativeTransformerConfig),
 }
 NAMES = tuple(KINDS)
 

@@ -6,6 +6,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
+from numpy.typing import NDArray
 
 
 def learning_curve(steps: list[int], train: list[float], validate: list[float], path: Path) -> None:
@@ -28,6 +30,15 @@ def calibration(levels: list[float], below: list[float], within: list[float], pa
     axes.fill_between(levels, below, within, alpha=0.3, label="from P(less) to P(as much or less)")
     axes.set(xlabel="level", ylabel="share of examples", xlim=(0, 1), ylim=(0, 1))
     axes.legend(loc="upper left")
+    _save(figure, path)
+
+
+def attention(weights: NDArray[np.float64], path: Path) -> None:
+    """Plots a map of attention: rows attend to columns, both from the oldest tick to the last."""
+    figure, axes = plt.subplots(figsize=(6, 5))
+    image = axes.imshow(weights, cmap="viridis", aspect="equal", origin="upper")
+    axes.set(xlabel="tick of the window that is attended to", ylabel="tick of the window")
+    figure.colorbar(image, label="attention")
     _save(figure, path)
 
 

@@ -51,6 +51,8 @@ class TrainConfig:
     patience: int = 10
     """Number of checks in a row without a lower validation loss that end the training."""
     validation_batches: int = 32
+    validation_rows_min: int = 64
+    """The fewest rows of a validation batch. Fewer would choose the weights by chance."""
 
 
 class Sampler:
@@ -107,38 +109,40 @@ class Curve:
 
 
 def fit(network: Network, training: Sampler, validation: list[Examples], config: TrainConfig) -> Curve:
-    """Trains until the checks do not improve, and keeps the best weights."""
+    """Trains until the checks do not improve, and keeps the best weights.
+
+    The first check is of the untrained network.
+    """
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
     processes, loss_of = training.processes, training.processes.loss(network)
     curve, best, best_loss, since_best = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0
     recent: list[float] = []
-    for step in range(1, config.steps_max + 1):
+    for step in range(config.steps_max + 1):
         network.train()
-        examples = training.draw(random_state, config.batch, int(random_state.choice(config.buckets)))
-        loss = loss_of(examples)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+        loss = loss_of(training.draw(random_state, config.batch, int(random_state.choice(config.buckets))))
         recent.append(loss.item())
-        if step % config.check_every:
-            continue
-        network.eval()
-        with torch.no_grad():
-            checked = processes.mean([network.loss(examples).item() for examples in validation], training.device)
-        curve.steps.append(step)
-        curve.train.append(processes.mean(recent, training.device))
-        curve.validate.append(checked)
-        recent.clear()
-        if processes.rank == 0:
-            print(f"step {step:6}  train {curve.train[-1]:.4f}  validate {checked:.4f}", flush=True)
-        since_best = 0 if checked < best_loss else since_best + 1
-        if since_best == 0:
-            best_loss, best = checked, {name: value.clone() for name, value in network.state_dict().items()}
-        if since_best == config.patience:
-            break
+        if step % config.check_every == 0:
+            network.eval()
+            with torch.no_grad():
+                checked = processes.mean([network.loss(examples).item() for examples in validation], training.device)
+            curve.steps.append(step)
+            curve.train.append(processes.mean(recent, training.device))
+            curve.validate.append(checked)
+            recent.clear()
+            if processes.rank == 0:
+                print(f"step {step:6}  train {curve.train[-1]:.4g}  validate {checked:.4g}", flush=True)
+            since_best = 0 if checked < best_loss else since_best + 1
+            if since_best == 0:
+                best_loss, best = checked, {name: value.clone() for name, value in network.state_dict().items()}
+            if since_best == config.patience:
+                break
+        if step < config.steps_max:
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
     network.load_state_dict(best)
     return curve
 
@@ -218,7 +222,8 @@ def main() -> None:
     training = Sampler(trained_on, config, network.joint, device, processes)
     validating = Sampler(parts(series, "validate", splits, shares), config, network.joint, device)
     validating_state = np.random.default_rng(0)
-    validation = [validating.draw(validating_state, config.batch, 1) for _ in range(config.validation_batches)]
+    rows = max(config.batch, config.validation_rows_min)
+    validation = [validating.draw(validating_state, rows, 1) for _ in range(config.validation_batches)]
     # Each process drops out other neurons.
     torch.manual_seed(arguments.seed + processes.rank)
     if processes.rank == 0:

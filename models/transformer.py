@@ -9,6 +9,7 @@ d^-0.5 min(step^-0.5, step warmup^-1.5); the printed formula lost the minus sign
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,8 @@ class TransformerConfig:
     widening: int = 4
     dropout: float = 0.2
     warmup: int = 5_000
+    pace: float = 1.0
+    """The factor of the learning rate: 1 in the paper."""
 
 
 class Transformer(Network):
@@ -43,12 +46,14 @@ class Transformer(Network):
     name = "transformer"
     joint = True
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: Any, inputs: int | None = None, outputs: int | None = None) -> None:
+        """`inputs` and `outputs` are the numbers of values by tick, by default one by bucket."""
         super().__init__()
         self.config = config
-        buckets = len(config.buckets)
-        self.register_buffer("maxima", torch.tensor(config.maxima))
-        self.into, self.out = nn.Linear(buckets, config.width), nn.Linear(config.width, buckets)
+        if inputs is None or outputs is None:
+            self.register_buffer("maxima", torch.tensor(config.maxima))
+            inputs = outputs = len(config.buckets)
+        self.into, self.out = nn.Linear(inputs, config.width), nn.Linear(config.width, outputs)
         self.encoder = nn.ModuleList(Block(config, looks_back=False) for _ in range(config.layers))
         self.decoder = nn.ModuleList(Block(config, looks_back=True) for _ in range(config.layers))
 
@@ -99,10 +104,10 @@ class Transformer(Network):
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """Returns the paper's optimizer and schedule; `rate` and `steps` are not used."""
         adam = torch.optim.Adam(self.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
-        width, warmup = self.config.width, self.config.warmup
+        width, warmup, pace = self.config.width, self.config.warmup, self.config.pace
 
         def rate_at(step: int) -> float:
-            return float(width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5))
+            return float(pace * width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5))
 
         return adam, torch.optim.lr_scheduler.LambdaLR(adam, rate_at)
 
@@ -113,7 +118,7 @@ class Block(nn.Module):
     A norm follows each.
     """
 
-    def __init__(self, config: TransformerConfig, looks_back: bool) -> None:
+    def __init__(self, config: Any, looks_back: bool) -> None:
         super().__init__()
         width = config.width
         self.causal = looks_back
@@ -148,13 +153,22 @@ class Attention(nn.Module):
 
         With `causal`, an element does not attend to the elements after it.
         """
-        projected = self.query(queries), self.key(memory), self.value(memory)
-        query, key, value = (values.unflatten(-1, (self.heads, -1)).transpose(1, 2) for values in projected)
+        weights = self.weights(queries, memory, causal)
+        value = self.by_head(self.value(memory))
+        return self.merge((weights @ value).transpose(1, 2).flatten(-2))
+
+    def weights(self, queries: Tensor, memory: Tensor, causal: bool) -> Tensor:
+        """Returns how much each query attends to each element of the memory, [batch, heads, n, m]."""
+        query, key = self.by_head(self.query(queries)), self.by_head(self.key(memory))
         likeness = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         if causal:
             n = queries.shape[1]
             likeness = likeness + torch.triu(torch.full((n, n), BLOCKED, device=queries.device), diagonal=1)
-        return self.merge((torch.softmax(likeness, dim=-1) @ value).transpose(1, 2).flatten(-2))
+        return torch.softmax(likeness, dim=-1)
+
+    def by_head(self, values: Tensor) -> Tensor:
+        """Maps [batch, n, width] to [batch, heads, n, width / heads]."""
+        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 BLOCKED = -1e9

@@ -39,4 +39,4 @@ pub use pack::{
 };
 pub use resources::{Resource, Resources, UNLIMITED};
 pub use room::Room;
-pub use share::{Share, share};
+pub use share::{Share, Sums, share};

@@ -10,9 +10,9 @@
 //!   ascending, that admits it and that it fits component by component.
 //! - Table 2 prints a count of 1.5 where the maximum of the shares is 2. Here the count is 2.
 
-use crate::bucket::Catalog;
+use crate::bucket::{BucketId, Catalog};
 use crate::pack::{PodRequest, Unplaced};
-use crate::resources::UNLIMITED;
+use crate::resources::{Resources, UNLIMITED};
 
 /// The result of [`share`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,26 +25,67 @@ pub struct Share {
 
 /// Returns the instances per bucket whose capacity covers the summed requests of the pods.
 pub fn share(requests: &[PodRequest], catalog: &Catalog) -> Share {
-    let mut sums = vec![[0_u128; 5]; catalog.len()];
+    let mut sums = Sums::new(catalog);
     let mut unplaced = Vec::new();
     for (index, PodRequest { shape, count }) in requests.iter().enumerate() {
         match catalog.buckets_for(shape) {
             Err(reason) => unplaced.push(Unplaced { request: index, count: *count, reason }),
             Ok(fitting) => {
-                let Some(sum) = fitting.first().and_then(|id| sums.get_mut(id)) else { continue };
-                for (total, request) in sum.iter_mut().zip(shape.requests.components()) {
-                    *total = total.saturating_add(u128::from(request) * u128::from(*count));
-                }
+                let Some(bucket) = fitting.first() else { continue };
+                sums.add(bucket, shape.requests, *count);
             }
         }
     }
-    let instances = catalog.buckets().iter().zip(sums).map(|(bucket, sum)| {
-        let shares = bucket.allocatable.components().into_iter().zip(sum);
-        let limited = shares.filter(|&(capacity, _)| capacity != UNLIMITED && capacity > 0);
-        let dominant = limited.map(|(capacity, total)| total.div_ceil(u128::from(capacity))).max();
-        // Requests that no capacity limits still need one instance to run on.
-        let some = u128::from(sum.iter().any(|&total| total > 0));
-        u64::try_from(dominant.unwrap_or(0).max(some)).unwrap_or(u64::MAX)
-    });
-    Share { instances: instances.collect(), unplaced }
+    Share { instances: sums.instances(catalog), unplaced }
+}
+
+/// The summed requests of the pods of each bucket, to which pods are added and removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sums(Vec<[u128; 5]>);
+
+impl Sums {
+    /// No pods.
+    pub fn new(catalog: &Catalog) -> Self {
+        Self(vec![[0; 5]; catalog.len()])
+    }
+
+    /// Adds `count` pods with equal requests to a bucket: the first one that they fit.
+    pub fn add(&mut self, bucket: BucketId, requests: Resources, count: u64) {
+        self.change(bucket, requests, |sum, request| {
+            sum.saturating_add(u128::from(request) * u128::from(count))
+        });
+    }
+
+    /// Removes `count` pods with equal requests from a bucket.
+    pub fn remove(&mut self, bucket: BucketId, requests: Resources, count: u64) {
+        self.change(bucket, requests, |sum, request| {
+            sum.saturating_sub(u128::from(request) * u128::from(count))
+        });
+    }
+
+    fn change(
+        &mut self,
+        bucket: BucketId,
+        requests: Resources,
+        changed: impl Fn(u128, u64) -> u128,
+    ) {
+        let Some(sums) = self.0.get_mut(bucket) else { return };
+        for (sum, request) in sums.iter_mut().zip(requests.components()) {
+            *sum = changed(*sum, request);
+        }
+    }
+
+    /// Returns the instances per bucket: the dominant share of the sums, rounded up.
+    pub fn instances(&self, catalog: &Catalog) -> Vec<u64> {
+        let instances = catalog.buckets().iter().zip(&self.0).map(|(bucket, sum)| {
+            let shares = bucket.allocatable.components().into_iter().zip(sum);
+            let limited = shares.filter(|&(capacity, _)| capacity != UNLIMITED && capacity > 0);
+            let dominant =
+                limited.map(|(capacity, total)| total.div_ceil(u128::from(capacity))).max();
+            // Requests that no capacity limits still need one instance to run on.
+            let some = u128::from(sum.iter().any(|&total| total > 0));
+            u64::try_from(dominant.unwrap_or(0).max(some)).unwrap_or(u64::MAX)
+        });
+        instances.collect()
+    }
 }

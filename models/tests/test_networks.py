@@ -13,14 +13,25 @@ from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
+from relative import RelativeTransformer, RelativeTransformerConfig
 from spec import made_up
 from transformer import Transformer, TransformerConfig
+
+
+def stirred(network: Network) -> Network:
+    """Returns a network whose last layer does not return 0, as that of an untrained one does."""
+    torch.nn.init.normal_(network.out.weight, std=0.1)
+    return network
+
 
 CLUSTER = {"buckets": ("a", "b", "c"), "maxima": (40.0, 80.0, 1.0)}
 NETWORKS = {
     "quantile": lambda: Quantile(QuantileConfig()),
     "lstm": lambda: Lstm(LstmConfig(**CLUSTER, window=48)),
     "transformer": lambda: Transformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)),
+    "relative-transformer": lambda: stirred(
+        RelativeTransformer(RelativeTransformerConfig(window=48, width=16, layers=2, horizon=2))
+    ),
 }
 TRAINING = {"leads": [3, 6, 11], "logs": ["made up"]}
 
@@ -102,6 +113,27 @@ def test_the_decoder_does_not_use_later_points() -> None:
     first, second = (network.decode(some, memory, examples.time) for some in (points, later))
     assert torch.allclose(first[:, :2], second[:, :2], atol=1e-6)
     assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
+
+
+def test_an_untrained_variant_forecasts_the_last_value() -> None:
+    network = networks.new("relative-transformer", []).eval()
+    examples = made_up(2, 3, network.config.window)
+    with torch.no_grad():
+        quantiles, _ = network.predict(examples)
+    last = examples.target[:, -1, :, None, None].expand_as(quantiles)
+    assert torch.allclose(quantiles, last, rtol=1e-5, atol=1e-4)
+
+
+def test_a_variant_sees_each_bucket_in_units_of_its_own_changes() -> None:
+    torch.manual_seed(1)
+    network = NETWORKS["relative-transformer"]().eval()
+    examples = made_up(1, 2, network.config.window)
+    pair = replace(examples, target=torch.cat([examples.target[..., :1] * 100, examples.target[..., 1:]], dim=-1))
+    with torch.no_grad():
+        alone, together = (network.predict(some)[0] for some in (examples, pair))
+    # The second bucket does not see the first. The first changes a hundredfold, but for the constant in the scale.
+    assert torch.allclose(alone[:, 1], together[:, 1], rtol=1e-5)
+    assert torch.allclose(alone[:, 0] * 100, together[:, 0], rtol=2e-2)
 
 
 def test_the_order_of_buckets_does_not_change_the_forecast() -> None:

@@ -38,16 +38,8 @@ fn the_main_command_compares_all_policies_on_the_example_log() {
         "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster\n"
     );
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
-    let policies = [
-        "reactive",
-        "static-max",
-        "constant:4",
-        "best-constant",
-        "ladder",
-        "paper(last-value)",
-        "ensemble",
-        "oracle",
-    ];
+    let policies =
+        ["reactive", "static-max", "constant:4", "best-constant", "ladder", "ensemble", "oracle"];
     for policy in policies {
         assert!(out.lines().any(|line| line.starts_with(policy)), "{policy} is not in\n{out}");
     }
@@ -229,43 +221,92 @@ fn a_backtest_scores_forecasts_and_decisions() {
 fn the_papers_table_has_its_rows() {
     let folder = folder();
     let log = log(folder.path());
-    let lstm = concat!("lstm=", env!("CARGO_MANIFEST_DIR"), "/../models/paper/lstm.onnx");
-    let transformer =
-        concat!("transformer=", env!("CARGO_MANIFEST_DIR"), "/../models/paper/transformer.onnx");
+    let report = folder.path().join("report").display().to_string();
     let quantile =
         concat!("mine=", env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx");
-    let table = [
-        "--paper",
-        "--forecasters",
-        "increments",
-        "--named-model",
-        lstm,
-        "--named-model",
-        transformer,
-        "--named-model",
-        quantile,
-    ];
+    let table =
+        ["--paper", "--forecasters", "increments", "--named-model", quantile, "--out", &report];
     let (code, out, error) =
-        run(&[&["backtest", "--trace", &log, "--from", "3d"], &table[..]].concat());
+        run(&[&["backtest", "--trace", &log, "--from", "158h"], &table[..]].concat());
     assert_eq!(code, 0, "{error}");
     let row = |model: &str, ours: &str| {
         let rows = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let row = rows
-            .filter(|cells| cells.len() == 6)
-            .find(|cells| cells[0] == model && cells[3] == ours);
+            .filter(|cells| cells.len() == 8)
+            .find(|cells| cells[0] == model && cells[4] == ours);
         row.unwrap_or_else(|| panic!("{model} is not in\n{out}"))
     };
     for (model, ours) in [("Static", "static-max"), ("-", "increments")] {
         row(model, ours);
     }
     // The forecasts of the models and of the last value differ, so none replaces another.
-    let rows =
-        [("LSTM", "lstm"), ("Transformer", "transformer"), ("-", "mine"), ("-", "last-value")];
+    let rows = [
+        ("LSTM", "lstm"),
+        ("Transformer", "transformer"),
+        ("SES", "ses"),
+        ("-", "mine"),
+        ("-", "last-value"),
+    ];
     let errors: std::collections::BTreeSet<&str> =
-        rows.iter().map(|(model, ours)| row(model, ours)[4]).collect();
+        rows.iter().map(|(model, ours)| row(model, ours)[5]).collect();
     assert_eq!(errors.len(), rows.len(), "{errors:?}");
     assert!(out.contains("lstm: prophet.spec.horizon"), "{out}");
     assert!(out.contains("too few for intervals by day"), "{out}");
+    let page = fs::read_to_string(folder.path().join("report/backtest.html")).expect("page");
+    for title in ["Bucket counts", "Forecasts one tick ahead: transformer"] {
+        assert!(page.contains(title), "{title}");
+    }
+}
+
+/// The shipped networks were trained for another bucket than the types of AWS.
+#[test]
+fn networks_of_other_buckets_have_no_row_and_others_are_named() {
+    let folder = folder();
+    let log = log(folder.path());
+    let file = |name: &str| format!("{}/../models/paper/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mine = format!("mine={}", file("lstm.onnx"));
+    let scored = ["backtest", "--forecasters", "increments", "--paper", "--from", "160h"];
+    let types = ["--trace", &log, "--instance-type", "m5.24xlarge,g4dn.metal"];
+    let (code, out, error) = run(&[&scored[..], &types, &["--named-model", &mine]].concat());
+    assert_eq!(code, 0, "{error}");
+    for name in ["transformer", "lstm", "mine"] {
+        let fault = format!("{name}: prophet.spec.buckets: \"unit\" is not a bucket");
+        assert!(out.contains(&fault), "{name} is not in\n{out}");
+    }
+    assert!(out.lines().any(|line| line.starts_with("SES")), "{out}");
+}
+
+/// The last hours of a week of a synthetic log.
+#[test]
+fn the_papers_autoscaler_holds_what_its_networks_forecast() {
+    let folder = folder();
+    let log = log(folder.path());
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/paper/unit.yaml");
+    let policies = "paper,paper(lstm),paper(holt-winters),paper(last-value),ladder";
+    let simulate = ["simulate", "--trace", &log, "--from", "163h", "--policies", policies];
+    let with = |catalog: &[&str]| {
+        let (code, out, error) = run(&[&simulate, catalog, &["--output", "json"]].concat());
+        assert_eq!(code, 0, "{error}");
+        let object: Value = serde_json::from_str(&out).expect("JSON");
+        (object, error)
+    };
+    let idle = |object: &Value, name: &str| {
+        let mut found = object["policies"].as_array().expect("policies").iter();
+        let found = found.find(|policy| policy["name"] == name);
+        found.unwrap_or_else(|| panic!("{name} is not in {object}"))["idle_instance_hours"].clone()
+    };
+    let (object, error) = with(&["--catalog", unit]);
+    assert!(!error.contains("holds the ladder"), "{error}");
+    assert_eq!(idle(&object, "paper(last-value)"), idle(&object, "reactive"));
+    for name in ["paper(transformer)", "paper(lstm)", "paper(holt-winters)"] {
+        assert!(idle(&object, name) != idle(&object, "ladder"), "{name}");
+    }
+    assert!(idle(&object, "paper(holt-winters)") != idle(&object, "reactive"));
+    // The networks were not trained for the types that suit the log.
+    let (object, error) = with(&[]);
+    assert!(error.contains("note: paper(transformer) holds the ladder"), "{error}");
+    assert_eq!(idle(&object, "paper(transformer)"), idle(&object, "ladder"));
+    assert!(idle(&object, "paper(holt-winters)") != idle(&object, "ladder"));
 }
 
 #[test]

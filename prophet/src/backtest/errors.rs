@@ -9,15 +9,16 @@ use embedder::Catalog;
 use placeholders::Prices;
 
 use super::blended::Blended;
+use super::curves::Curves;
 use super::horizon::Horizon;
 use super::moments::Moments;
-use super::named_forecaster::{BLENDED, ENSEMBLE, NamedForecaster, NamedModel, lineup};
+use super::named_forecaster::{BLENDED, ENSEMBLE, Lineup, NamedForecaster, lineup};
 use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
 use crate::replay::{DAY_SECONDS, Workload};
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings, parallel};
+use crate::simulate::{Progress, SimulationSettings, parallel};
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]
@@ -35,8 +36,19 @@ pub struct Errors {
     /// The start of the first scored day, in Unix seconds.
     pub(super) since: i64,
     pub(super) telling: Telling,
-    /// The faults of the named models.
+    /// The faults of the networks.
     pub(super) faults: Vec<String>,
+    /// Counts and forecasts over time, in the paper's protocol.
+    pub(super) curves: Option<Curves>,
+    /// The milliseconds of each forecaster at a tick, by its name. They differ from run to run.
+    milliseconds: BTreeMap<String, f64>,
+}
+
+impl Errors {
+    /// Returns the milliseconds in which a forecaster learned from a tick and forecast, on average.
+    pub(super) fn milliseconds(&self, name: &str) -> Option<f64> {
+        self.milliseconds.get(name).copied()
+    }
 }
 
 /// How long the weighted average learns before the first scored tick, in seconds: 7 days.
@@ -49,12 +61,13 @@ pub fn forecast_errors(
     catalog: &Catalog,
     settings: &SimulationSettings,
     window: (i64, i64),
-    (forecasters, networks): (&[NamedPolicy], &[NamedModel]),
+    all: Lineup<'_>,
     progress: &Progress<'_>,
 ) -> Errors {
     (progress.planned)(1);
-    let moments = Moments::new(workload, catalog, settings, window);
-    let mut run = ErrorPass::new(&moments, catalog, settings, (forecasters, networks));
+    let moments = if all.paper.is_some() { Moments::of_paper } else { Moments::new };
+    let moments = moments(workload, catalog, settings, window);
+    let mut run = ErrorPass::new(&moments, catalog, settings, all);
     let a_day = usize::try_from(DAY_SECONDS / settings.tick.as_seconds()).unwrap_or(1).max(1);
     let end = moments.judged.end;
     for start in (0..end).step_by(a_day) {
@@ -77,6 +90,7 @@ struct ErrorPass<'a> {
     tallies: Vec<[Tally; Horizon::ALL.len()]>,
     carriers: Vec<BTreeMap<&'static str, f64>>,
     telling: Telling,
+    curves: Option<Curves>,
     /// The index of the forecaster that plots show.
     shown: usize,
 }
@@ -86,9 +100,9 @@ impl<'a> ErrorPass<'a> {
         moments: &'a Moments,
         catalog: &Catalog,
         settings: &SimulationSettings,
-        (forecasters, networks): (&[NamedPolicy], &[NamedModel]),
+        all: Lineup<'_>,
     ) -> Self {
-        let lineup = lineup(forecasters, networks);
+        let lineup = lineup(all);
         let ensemble = lineup.contains(&ENSEMBLE);
         let mut named_forecasters = lineup.clone();
         if ensemble {
@@ -111,7 +125,8 @@ impl<'a> ErrorPass<'a> {
             .filter(|(_, named_forecaster)| BLENDED.contains(named_forecaster));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         let blended = Blended::new(places.len(), moments.used.len(), settings.tick.as_seconds());
-        let last = forecasters.last().map(|named_policy| NamedForecaster::Policy(*named_policy));
+        let last =
+            all.forecasters.last().map(|named_policy| NamedForecaster::Policy(*named_policy));
         let shown = if ensemble { ENSEMBLE } else { last.unwrap_or(NamedForecaster::LastValue) };
         Self {
             passes: named_forecasters.iter().map(pass).collect(),
@@ -123,6 +138,7 @@ impl<'a> ErrorPass<'a> {
                 .iter()
                 .position(|named_forecaster| *named_forecaster == shown)
                 .unwrap_or(0),
+            curves: all.paper.map(|_| Curves::new(moments)),
             lineup,
             moments,
             prices: Prices::new(settings.policy.objective, catalog),
@@ -184,13 +200,16 @@ impl<'a> ErrorPass<'a> {
         for carrier in carriers {
             *self.carriers[day].entry(carrier).or_default() += 1.0;
         }
+        if let Some(curves) = &mut self.curves {
+            curves.note(moments, &self.lineup[place].to_string(), *at, answers);
+        }
         if place == self.shown {
             self.telling.note(moments, *at, answers);
         }
     }
 
     fn finish(self, seed: u64) -> Errors {
-        let Self { moments, prices, passes, lineup, tallies, carriers, telling, .. } = self;
+        let Self { moments, prices, passes, lineup, tallies, carriers, telling, curves, .. } = self;
         let last_value = lineup
             .iter()
             .position(|named_forecaster| *named_forecaster == NamedForecaster::LastValue)
@@ -218,9 +237,15 @@ impl<'a> ErrorPass<'a> {
             carriers,
             since: moments.tick_time(moments.judged.start),
             telling,
+            curves,
             faults: passes.iter().filter_map(|pass| lock(pass).fault()).collect(),
+            milliseconds: passes.iter().map(|pass| named_time(&lock(pass))).collect(),
         }
     }
+}
+
+fn named_time(pass: &Pass) -> (String, f64) {
+    (pass.named_forecaster.to_string(), pass.milliseconds())
 }
 
 /// Returns the name of a row. With the ensemble, demand ahead is a blend of methods, which no

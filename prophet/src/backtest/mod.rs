@@ -15,6 +15,7 @@
 //! tally.rs      losses, by day
 //! score.rs      the figures of a forecaster, computed from losses
 //! errors.rs     all forecasters over all ticks, a day at a time
+//! curves.rs     counts and forecasts over time, in the paper's protocol
 //! telling.rs    the days that a plot shows
 //! acceptance.rs whether a model may replace the model in use
 //! table4.rs     table 4 of the paper, beside our results
@@ -24,6 +25,7 @@
 mod acceptance;
 mod answer;
 mod blended;
+mod curves;
 mod errors;
 mod horizon;
 mod moments;
@@ -39,7 +41,9 @@ mod tests;
 
 pub use acceptance::{Acceptance, Check, Measure, Models, Reference, accept};
 pub use errors::{Errors, forecast_errors};
-pub use named_forecaster::{NamedForecaster, NamedModel, default_forecasters, policies};
+pub use named_forecaster::{
+    Lineup, NamedForecaster, NamedModel, default_forecasters, paper_forecasters, policies,
+};
 pub use report::{Backtest, write_report, write_table};
 pub use score::{CoverageOverDays, Score};
-pub use table4::paper_catalog;
+pub use table4::{Protocol, paper_catalog};

@@ -7,7 +7,9 @@ use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
 use crate::record::Tick;
-use crate::replay::{DAY_SECONDS, LookAhead, Workload, offered, ticks};
+use crate::replay::{
+    DAY_SECONDS, LookAhead, Series, Workload, allocated, offered, snapshots, ticks,
+};
 use crate::simulate::SimulationSettings;
 
 /// The ticks of a log, and the actual demand after each.
@@ -40,6 +42,33 @@ impl Moments {
         ticks(workload, catalog, settings.scheduler, tick_seconds, &mut |tick, rooms| {
             all.push((tick.clone(), Arc::clone(rooms)));
         });
+        let series = offered(workload, catalog, settings.scheduler);
+        Self::of(all, &series, catalog, settings, window)
+    }
+
+    /// Runs the jobs, and counts demand by Algorithm 2 at the ticks, as the paper does.
+    pub(super) fn of_paper(
+        workload: &Workload,
+        catalog: &Catalog,
+        settings: &SimulationSettings,
+        window: (i64, i64),
+    ) -> Self {
+        let mut all = Vec::new();
+        let none: Arc<[Room]> = Arc::new([]);
+        snapshots(workload, catalog, settings.tick.as_seconds(), &mut |tick| {
+            all.push((tick, Arc::clone(&none)));
+        });
+        Self::of(all, &allocated(workload, catalog), catalog, settings, window)
+    }
+
+    fn of(
+        all: Vec<(Tick, Arc<[Room]>)>,
+        series: &Series,
+        catalog: &Catalog,
+        settings: &SimulationSettings,
+        window: (i64, i64),
+    ) -> Self {
+        let tick_seconds = settings.tick.as_seconds();
         let lead = settings.lead();
         let beyond =
             Horizon::TICKS_MAX.max(usize::try_from(lead.seconds / tick_seconds).unwrap_or(0) + 1);
@@ -53,7 +82,6 @@ impl Moments {
         let most = over_all(|tick, id| tick.buckets[id].demand, 0..judged.start);
         let ever = over_all(|tick, id| tick.buckets[id].demand_max, 0..judged.end);
         let used = (0..catalog.len()).filter(|&id| ever[id] > 0).collect();
-        let series = offered(workload, catalog, settings.scheduler);
         let mut ahead: Vec<LookAhead> =
             series.buckets.iter().map(|steps| LookAhead::new(steps)).collect();
         let rise = |(tick, _): &(Tick, Arc<[Room]>)| {
@@ -62,6 +90,11 @@ impl Moments {
         };
         let rises = all[judged.clone()].iter().map(rise).collect();
         Self { ticks: all, judged, used, most, rises }
+    }
+
+    /// Returns the number of ticks.
+    pub(super) fn len(&self) -> usize {
+        self.ticks.len()
     }
 
     pub(super) fn tick(&self, at: usize) -> &Tick {

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::table4::Protocol;
 use crate::forecast::Method;
-use crate::simulate::NamedPolicy;
+use crate::simulate::{NamedPolicy, PaperForecast};
 
 /// A forecaster that is scored.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,13 @@ pub enum NamedForecaster {
     LastValue,
     /// The forecaster of a policy.
     Policy(NamedPolicy),
+    /// A network of the paper. Reads the past.
+    Paper(PaperForecast),
+    /// The paper's SES with a season of a week, or otherwise of a day. Reads the past.
+    Ses {
+        /// Whether the season is a week.
+        week: bool,
+    },
     /// An ONNX model that is scored in addition to the model that policies use.
     Network(NamedModel),
 }
@@ -51,6 +59,8 @@ impl fmt::Display for NamedForecaster {
             Self::Zero => f.write_str("zero"),
             Self::LastValue => f.write_str("last-value"),
             Self::Policy(named_policy) => named_policy.fmt(f),
+            Self::Paper(forecast) => f.write_str(forecast.name()),
+            Self::Ses { .. } => f.write_str("ses"),
             Self::Network(network) => f.write_str(&network.name),
         }
     }
@@ -83,8 +93,39 @@ pub fn default_forecasters() -> Vec<NamedPolicy> {
         .collect()
 }
 
+/// What is scored, beside the references.
+#[derive(Clone, Copy, Debug)]
+pub struct Lineup<'a> {
+    /// The methods.
+    pub forecasters: &'a [NamedPolicy],
+    /// The models under names of their own.
+    pub networks: &'a [NamedModel],
+    /// The paper's protocol; the models of the paper are scored, too.
+    pub paper: Option<Protocol>,
+}
+
+/// The methods that are scored beside the models of the paper when none are named: those that
+/// forecast from counts alone.
+pub fn paper_forecasters() -> Vec<NamedPolicy> {
+    let methods = [Method::HoltWinters, Method::Arima, Method::Mstl];
+    methods.map(|method| NamedPolicy::Forecast(method, None)).into()
+}
+
+/// Returns the models of the paper, except those that a named model replaces.
+fn of_paper(protocol: Protocol, networks: &[NamedModel]) -> Vec<NamedForecaster> {
+    let models = [
+        NamedForecaster::Paper(PaperForecast::Transformer),
+        NamedForecaster::Paper(PaperForecast::Lstm),
+        NamedForecaster::Ses { week: protocol.season_days >= 7 },
+    ];
+    let is_replaced =
+        |model: &NamedForecaster| networks.iter().any(|named| named.name == model.to_string());
+    models.into_iter().filter(|model| !is_replaced(model)).collect()
+}
+
 /// Returns the references, the forecasters and the named models, each once, the oracle last.
-pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Vec<NamedForecaster> {
+pub(super) fn lineup(all: Lineup<'_>) -> Vec<NamedForecaster> {
+    let Lineup { forecasters, networks, paper } = all;
     let references = [
         NamedPolicy::StaticMax,
         CONSTANT,
@@ -93,12 +134,14 @@ pub(super) fn lineup(forecasters: &[NamedPolicy], networks: &[NamedModel]) -> Ve
     ];
     let policies =
         references.into_iter().chain(forecasters.iter().copied()).map(NamedForecaster::Policy);
+    let of_paper = paper.map_or_else(Vec::new, |protocol| of_paper(protocol, networks));
     let networks = networks.iter().cloned().map(NamedForecaster::Network);
     let last = NamedForecaster::Policy(NamedPolicy::Oracle);
     once(
         [NamedForecaster::Zero, NamedForecaster::LastValue]
             .into_iter()
             .chain(policies)
+            .chain(of_paper)
             .chain(networks)
             .chain([last]),
     )
@@ -113,7 +156,6 @@ pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
         CONSTANT,
         NamedPolicy::BestConstant,
         NamedPolicy::Ladder,
-        NamedPolicy::Paper,
         NamedPolicy::Forecast(Method::MovingWindow, None),
     ];
     once(references.into_iter().chain(forecasters.iter().copied()).chain([NamedPolicy::Oracle]))

@@ -1,6 +1,7 @@
 //! One forecaster, run online from tick to tick.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use embedder::Catalog;
@@ -10,9 +11,10 @@ use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
+use crate::clock::Stopwatch;
 use crate::decide::{forecast, learn};
 use crate::forecast::onnx::{ModelSource, Onnx};
-use crate::forecast::{DemandForecaster, Learners, Method, Present};
+use crate::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 
 /// A forecaster with its learnt state.
@@ -22,6 +24,10 @@ pub(super) struct Pass {
     prices: Prices,
     /// The index of the first tick at which it forecasts.
     forecasts_from: usize,
+    /// How long it learned and forecast, at these ticks.
+    spent: Duration,
+    /// The number of ticks at which it forecast.
+    ticks: u32,
 }
 
 /// The forecasts made at a tick.
@@ -47,9 +53,17 @@ impl Pass {
             NamedForecaster::Policy(named_policy) => {
                 causal_forecaster(*named_policy, settings, catalog, from)
             }
+            NamedForecaster::Paper(forecast) => {
+                settings.paper_network(*forecast).map(|source| network(source, settings, catalog))
+            }
+            NamedForecaster::Ses { week: true } => {
+                Some(Box::new(Paths::<Ses<7>>::new(catalog.len(), settings.lead())))
+            }
+            NamedForecaster::Ses { week: false } => {
+                Some(Box::new(Paths::<Ses<1>>::new(catalog.len(), settings.lead())))
+            }
             NamedForecaster::Network(NamedModel { file, .. }) => {
-                let model = Onnx::new(ModelSource::File(file.into()), catalog, settings.lead());
-                Some(Box::new(model.verbatim()))
+                Some(network(ModelSource::File(file.into()), settings, catalog))
             }
         };
         Self::with(named_forecaster, forecaster, settings, catalog, forecasts_from)
@@ -69,6 +83,8 @@ impl Pass {
             learners: forecaster.map(|forecaster| Learners::new(forecaster, catalog)),
             prices: Prices::new(settings.policy.objective, catalog),
             forecasts_from,
+            spent: Duration::ZERO,
+            ticks: 0,
         }
     }
 
@@ -77,7 +93,10 @@ impl Pass {
         match &self.named_forecaster {
             NamedForecaster::Zero | NamedForecaster::LastValue => 0,
             NamedForecaster::Policy(named_policy) => named_policy.effort(),
-            NamedForecaster::Network(_) => NamedPolicy::DEFAULT.effort(),
+            NamedForecaster::Ses { .. } => 1,
+            NamedForecaster::Paper(_) | NamedForecaster::Network(_) => {
+                NamedPolicy::DEFAULT.effort()
+            }
         }
     }
 
@@ -85,23 +104,36 @@ impl Pass {
     pub(super) fn go_on(&mut self, moments: &Moments, ticks: Range<usize>) -> Vec<TickForecasts> {
         let mut forecasts = Vec::new();
         for at in ticks {
+            let start = Stopwatch::now();
             if let Some(learners) = &mut self.learners {
                 learn(learners, moments.tick(at).clone());
             }
             if at >= self.forecasts_from {
                 forecasts.push(self.forecasts(moments, at));
+                self.spent += start.elapsed();
+                self.ticks += 1;
             }
         }
         forecasts
     }
 
-    /// Returns the fault of a named model at the last tick.
+    /// Returns the milliseconds in which it learned from a tick and forecast, on average.
+    pub(super) fn milliseconds(&self) -> f64 {
+        1e3 * self.spent.as_secs_f64() / f64::from(self.ticks.max(1))
+    }
+
+    /// Returns the fault of a network at the last tick.
     pub(super) fn fault(&self) -> Option<String> {
-        let NamedForecaster::Network(NamedModel { name, .. }) = &self.named_forecaster else {
+        if !self.is_network() {
             return None;
-        };
+        }
+        let name = &self.named_forecaster;
         let fault = self.learners.as_ref()?.faults().into_iter().next()?;
         Some(format!("{name}: {fault}; horizons without its forecasts have no row."))
+    }
+
+    fn is_network(&self) -> bool {
+        matches!(self.named_forecaster, NamedForecaster::Network(_) | NamedForecaster::Paper(_))
     }
 
     fn forecasts(&self, moments: &Moments, at: usize) -> TickForecasts {
@@ -138,7 +170,10 @@ impl Pass {
                 | NamedPolicy::Ladder
                 | NamedPolicy::Forecast(Method::Ensemble, None),
             ) => Vec::new(),
-            NamedForecaster::Policy(_) | NamedForecaster::Network(_) => {
+            NamedForecaster::Policy(_)
+            | NamedForecaster::Paper(_)
+            | NamedForecaster::Ses { .. }
+            | NamedForecaster::Network(_) => {
                 let ahead = self.learners.as_ref().map(|learners| learners.demand_ahead(ticks));
                 let ahead = ahead.unwrap_or_default();
                 used.filter_map(|&id| {
@@ -169,8 +204,7 @@ impl Pass {
         // Forecasts are scored at ticks, so no pods have arrived since the last tick.
         let now = Present::at_tick(moments.tick(at).time, &demand);
         let outlook = forecast(learners, &now);
-        let is_model = matches!(self.named_forecaster, NamedForecaster::Network(_));
-        if is_model
+        if self.is_network()
             && outlook.buckets.iter().all(|bucket| bucket.reason == Reason::TooLittleHistory)
         {
             return Vec::new();
@@ -183,4 +217,13 @@ impl Pass {
         };
         moments.used.iter().map(answer).collect()
     }
+}
+
+/// Returns the forecaster of a network alone.
+fn network(
+    source: ModelSource,
+    settings: &SimulationSettings,
+    catalog: &Catalog,
+) -> Box<dyn DemandForecaster> {
+    Box::new(Onnx::new(source, catalog, settings.lead()).verbatim())
 }

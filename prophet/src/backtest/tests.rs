@@ -7,7 +7,7 @@ use super::blended::Blended;
 use super::errors::forecast_errors;
 use super::horizon::Horizon;
 use super::moments::Moments;
-use super::named_forecaster::{BLENDED, NamedForecaster, default_forecasters, lineup};
+use super::named_forecaster::{BLENDED, Lineup, NamedForecaster, default_forecasters, lineup};
 use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
@@ -45,9 +45,10 @@ fn moments(jobs: &[Job], window: (i64, i64)) -> Moments {
 /// the ensemble are those of the weighted average.
 fn said_at(moments: &Moments, at: usize) -> Vec<TickForecasts> {
     let from = DateTime::from_timestamp(moments.tick_time(moments.judged.start), 0).unwrap();
-    let named_forecasters = lineup(&default_forecasters(), &[])
-        .into_iter()
-        .filter(|e| *e != NamedForecaster::Policy(NamedPolicy::Oracle));
+    let named_forecasters =
+        lineup(Lineup { forecasters: &default_forecasters(), networks: &[], paper: None })
+            .into_iter()
+            .filter(|e| *e != NamedForecaster::Policy(NamedPolicy::Oracle));
     let named_forecasters: Vec<NamedForecaster> = named_forecasters.collect();
     let mut blended = Blended::new(BLENDED.len(), moments.used.len(), 300);
     let mut passes: Vec<Pass> = named_forecasters
@@ -111,7 +112,7 @@ fn scores() -> Vec<Score> {
         &catalog,
         &settings(),
         window,
-        (&default_forecasters(), &[]),
+        Lineup { forecasters: &default_forecasters(), networks: &[], paper: None },
         &progress,
     );
     assert_eq!((errors.ticks, errors.days), (288, 1));

@@ -45,8 +45,9 @@ pub(super) struct Args {
     output: OutputFormat,
 }
 
+/// How instances are counted.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
+pub(super) enum Mode {
     /// Pack pods onto nodes, first fit; a pod is never split.
     Bins,
     /// The paper's Algorithm 2: dominant share of the summed requests per bucket, as if pods could

@@ -77,6 +77,12 @@ pub(super) struct LogArgs {
     /// The trained model that onnx and ensemble use [default: the shipped model]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// The Transformer that the policy paper uses [default: the shipped one]
+    #[arg(long, value_name = "FILE")]
+    transformer: Option<PathBuf>,
+    /// The LSTM that the policy paper(lstm) uses [default: the shipped one]
+    #[arg(long, value_name = "FILE")]
+    lstm: Option<PathBuf>,
     /// The ONNX Runtime library that runs the model [default: the embedded engine]
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
@@ -175,6 +181,12 @@ impl LogArgs {
         if let Some(path) = &self.model {
             settings.model = Some(path.display().to_string());
         }
+        if let Some(path) = &self.transformer {
+            settings.transformer = Some(path.display().to_string());
+        }
+        if let Some(path) = &self.lstm {
+            settings.lstm = Some(path.display().to_string());
+        }
         Ok(())
     }
 
@@ -215,6 +227,7 @@ impl LogArgs {
                 .catalog()
                 .context("the catalog is invalid")?
         };
+        check_paper(&settings, &catalog, self.onnx_runtime.as_deref())?;
         let named = self.settings.as_ref().map(|path| path.display().to_string());
         settings.check_names(&catalog).context(named.unwrap_or("invalid options".into()))?;
         settings.spot_for.mark(&mut trace.jobs, settings.seed);
@@ -381,6 +394,35 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
         return Err(error);
     }
     eprintln!("note: the ensemble runs without a model: {error:#}");
+    Ok(())
+}
+
+/// Loads the networks of the policies `paper`. A network that an option names must suit the
+/// buckets; if the shipped one does not, `paper` holds the ladder.
+fn check_paper(
+    settings: &SimulationSettings,
+    catalog: &Catalog,
+    library: Option<&Path>,
+) -> anyhow::Result<()> {
+    let suits = |model: onnx::Model| {
+        let known = |name: &String| catalog.buckets().iter().any(|bucket| bucket.name == *name);
+        let names = model.spec().buckets.clone().unwrap_or_default();
+        anyhow::ensure!(
+            names.iter().all(known),
+            "it was trained for the instance types {}: give them with --catalog",
+            names.join(", ")
+        );
+        Ok(())
+    };
+    for named_policy in &settings.policies {
+        let NamedPolicy::Paper(forecast) = named_policy else { continue };
+        let Some(source) = settings.paper_network(*forecast) else { continue };
+        let Err(error) = usable(&source, library).and_then(suits) else { continue };
+        if matches!(source, onnx::ModelSource::File(_)) {
+            return Err(error.context(source.to_string()));
+        }
+        eprintln!("note: {named_policy} holds the ladder, without {source}: {error:#}");
+    }
     Ok(())
 }
 

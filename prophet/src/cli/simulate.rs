@@ -35,7 +35,10 @@ Policies, and the information that each one uses:
   burst:T[:N]     the past T, such as burst:10m:4: half of the nodes that were newly needed, at most N
   best-constant   hindsight: the smallest constant with which jobs wait no longer than with ensemble
   ladder          present demand: a step function of nodes or cores
-  paper           present demand: the paper's rule with the last value as forecast, which equals reactive
+  paper[(F)]      the past; the paper's autoscaler: the counts of Algorithm 2 that F forecasts until a node is ready, minus
+                  the present counts; F is transformer (the default), lstm, holt-winters, or last-value, with which the
+                  policy equals reactive; the ladder until a day was recorded, and with instance types that the
+                  network was not trained for: the shipped ones are for models/paper/unit.yaml
   ensemble[:S]    the past; Prophet's default: weights experts, each a method at a quantile, by the cost that each
                   would have had; with S, holds as little as it takes until the fraction S of pods waits at most one scan
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
@@ -62,7 +65,7 @@ pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
     /// The policies to compare [default:
-    /// reactive,static-max,constant:4,best-constant,ladder,paper,ensemble,oracle]
+    /// reactive,static-max,constant:4,best-constant,ladder,ensemble,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
     /// The fraction of launches that fail [default: 0]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use embedder::Catalog;
 
+use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
 use super::{input, output, progress, usage};
@@ -15,7 +16,7 @@ use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
-use crate::replay::{SchedulerKind, Workload, offered, ticks};
+use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{
@@ -89,6 +90,10 @@ pub(super) struct TicksArgs {
     /// The time between two ticks
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = tick)]
     tick: Span,
+    /// How demand is counted; with share, rows are snapshots at the ticks, without arrivals and
+    /// room
+    #[arg(long, default_value = "bins")]
+    mode: Mode,
     /// The file to write [default: standard output, also `-`]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -150,16 +155,40 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 }
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
-    let TicksArgs { trace, lenient, catalog, tick, out } = args;
+    let TicksArgs { trace, lenient, catalog, tick, mode, out } = args;
     let trace = read(trace, *lenient)?;
     check_span(&trace, None, *tick)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
     output::write_to(out.as_deref(), |to| {
-        let mut write = || write_ticks(&workload, &catalog, *tick, to);
+        let mut write = || match mode {
+            Mode::Bins => write_ticks(&workload, &catalog, *tick, to),
+            Mode::Share => write_snapshots(&workload, &catalog, *tick, to),
+        };
         // A line of progress would mix with the rows where both are printed on a terminal.
         if out.is_some() { progress::during("replaying the log", write) } else { write() }
     })
+}
+
+/// The header of the ticks.
+const TICK_COLUMNS: &str = "time,bucket,demand,demand_max,arrivals,room_mean,room_most";
+
+fn write_snapshots(
+    workload: &Workload,
+    catalog: &Catalog,
+    tick: Span,
+    to: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut done = writeln!(to, "{TICK_COLUMNS}");
+    snapshots(workload, catalog, tick.as_seconds(), &mut |tick| {
+        let mut rows = catalog.buckets().iter().zip(&tick.buckets);
+        if done.is_ok() {
+            done = rows.try_for_each(|(bucket, BucketTick { demand, .. })| {
+                writeln!(to, "{},{},{demand},{demand},0,0,0", tick.time.timestamp(), bucket.name)
+            });
+        }
+    });
+    done
 }
 
 fn write_ticks(
@@ -169,7 +198,7 @@ fn write_ticks(
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut history = History::new(catalog);
-    let mut done = writeln!(to, "time,bucket,demand,demand_max,arrivals,room_mean,room_most");
+    let mut done = writeln!(to, "{TICK_COLUMNS}");
     ticks(workload, catalog, SchedulerKind::Pack, tick.as_seconds(), &mut |tick, _| {
         if done.is_err() {
             return;

@@ -23,7 +23,7 @@ use super::windows::Windows;
 use crate::record::History;
 
 /// A forecaster of new nodes, with the sizes of gangs added to its outlooks.
-pub(super) struct WithGangs {
+pub(crate) struct WithGangs {
     new_nodes: Box<dyn DemandForecaster>,
     /// Past windows, each with the largest gangs that arrived in it.
     windows: Windows<(), Gangs>,
@@ -47,7 +47,7 @@ struct Last {
 
 impl WithGangs {
     /// Adds the gangs of windows as long as `lead` to the outlooks of `new_nodes`.
-    pub(super) fn new(new_nodes: Box<dyn DemandForecaster>, lead: Lead) -> Self {
+    pub(crate) fn new(new_nodes: Box<dyn DemandForecaster>, lead: Lead) -> Self {
         Self { new_nodes, windows: Windows::new(lead), any: false, last: Mutex::default() }
     }
 

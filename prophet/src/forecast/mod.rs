@@ -58,12 +58,13 @@ pub use config::ForecasterConfig;
 pub use demand_ahead::{Ahead, DemandForecaster};
 pub use distribution::Distribution;
 pub use ensemble::Ensemble;
+pub(crate) use gangs::WithGangs;
 pub use lead::Lead;
 pub use learners::Learners;
 pub use method::Method;
 pub use methods::{
     Arima, AutopilotMl, Burst, ByHour, Constant, HoltWinters, Increments, Ladder, LadderForecaster,
-    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, StateForecaster, StaticMax,
+    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, Ses, StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;
 pub(crate) use question::each;

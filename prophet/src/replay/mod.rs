@@ -7,10 +7,12 @@
 //! scheduler.rs       places jobs on nodes and preempts placeholders
 //! scheduler_kind.rs  the names of the scheduler's rules for choosing a node
 //! offered.rs         demand without launch latency, and its maximum in a future window
+//! allocated.rs       the same demand as the paper counts it, by Algorithm 2
 //! ticks.rs           the ticks that a controller would record from offered demand
 //! days.rs            splits the seconds of a window by day
 //! ```
 
+mod allocated;
 mod cluster;
 mod days;
 mod offered;
@@ -20,6 +22,8 @@ mod scheduler_kind;
 mod ticks;
 mod workload;
 
+pub(crate) use allocated::{Allocated, snapshot};
+pub use allocated::{allocated, snapshots};
 pub(crate) use cluster::{GroupId, NEVER, SimulatedCluster, SimulatedNode, SimulatedNodeId};
 pub(crate) use days::{DAY_SECONDS, add_by_day, days, within};
 pub(crate) use offered::LookAhead;

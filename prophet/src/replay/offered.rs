@@ -103,7 +103,7 @@ impl Onlooker for Series {
 }
 
 impl Series {
-    fn note(&mut self, time: i64, nodes: &[u64]) {
+    pub(super) fn note(&mut self, time: i64, nodes: &[u64]) {
         for (steps, &nodes) in self.buckets.iter_mut().zip(nodes) {
             // Only the last value of a second counts.
             if steps.last().is_some_and(|last| last.0 == time) {

@@ -4,20 +4,23 @@
 use std::collections::{BTreeSet, HashMap};
 use std::iter;
 
-use embedder::{AcceleratorKind, CapacityType, Catalog, Resources, Split, UNLIMITED};
+use embedder::{
+    AcceleratorKind, CapacityType, Catalog, PodRequest, Resources, Split, UNLIMITED, share,
+};
 use placeholders::{Objective, Prices};
 use proptest::prelude::*;
 
 use super::figures::Figures;
 use super::input::SimulationInput;
 use super::log::RunLog;
-use super::named_policy::{KnownJobs, NamedPolicy};
+use super::named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use super::tiers::TierFigures;
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
+use crate::record::ShapeId;
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
 use crate::replay::{Placements, SimulatedCluster, place};
@@ -51,6 +54,10 @@ impl Simulation<'_> {
             assert!(groups.len() == 1 || !one_group, "job {job} is in the groups {groups:?}");
         }
         self.cluster.audit(&used);
+        // There are no counts before the first turn.
+        if let Some(counts) = self.policy.counts().filter(|counts| !counts.is_empty()) {
+            assert_eq!(counts, self.instances_of_unended(), "at {now}");
+        }
         let mut cursor = None;
         while let Some((head, waiting)) = self.queue.after(cursor) {
             // Other placements than those of the simulation have refused no class yet.
@@ -59,6 +66,18 @@ impl Simulation<'_> {
             assert!(!fits, "job {} is pending at {now}, but it fits", waiting.job);
             cursor = Some(head);
         }
+    }
+
+    /// Counts the pods of all submitted jobs that have not ended, by Algorithm 2.
+    fn instances_of_unended(&self) -> Vec<u64> {
+        let unended = self.unstarted.keys().chain(self.running.keys());
+        let pods =
+            unended.flat_map(|&job| &self.workload.classes[self.workload.jobs[job].class].pods);
+        let request = |&(shape, count): &(ShapeId, u64)| PodRequest {
+            shape: self.workload.shapes[shape as usize].clone(),
+            count,
+        };
+        share(&pods.map(request).collect::<Vec<_>>(), self.world.catalog).instances
     }
 }
 
@@ -203,6 +222,7 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         prop::sample::select(&Method::QUANTILES)
             .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
         Just(NamedPolicy::Ladder),
+        Just(NamedPolicy::Paper(PaperForecast::HoltWinters)),
         Just(NamedPolicy::Rates(0.9)),
         Just(NamedPolicy::Oracle),
         Just(NamedPolicy::Jobs(KnownJobs::Others)),
@@ -334,7 +354,7 @@ proptest! {
         let reactive = bare(NamedPolicy::Reactive);
         prop_assert_eq!(&reactive, &bare(NamedPolicy::Constant(0)));
         // The paper's rule, with the last value as its forecast, holds no placeholders.
-        prop_assert_eq!(&reactive, &bare(NamedPolicy::Paper));
+        prop_assert_eq!(&reactive, &bare(NamedPolicy::Paper(PaperForecast::LastValue)));
     }
 
     #[test]

@@ -4,29 +4,35 @@ use chrono::{DateTime, Utc};
 use embedder::Catalog;
 
 use super::input::SimulationInput;
-use super::named_policy::NamedPolicy;
+use super::named_policy::{NamedPolicy, PaperForecast};
 use super::oracle::{Foreseen, Oracle};
+use super::paper::{Counts, PaperRule};
 use super::rates::Rates;
 use super::settings::SimulationSettings;
 use crate::forecast::{
     Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
-    LastValue, StaticMax,
+    LastValue, StaticMax, WithGangs,
 };
 
 /// Returns the forecaster of a policy in a simulation.
 ///
 /// Returns `None` for a policy that holds no placeholders. The oracle and `jobs` read
-/// `foreseen`.
+/// `foreseen`, and `paper` reads `counts`.
 pub(super) fn forecaster(
     named_policy: NamedPolicy,
     world: SimulationInput<'_>,
     foreseen: &Foreseen,
+    counts: &Counts,
 ) -> Option<Box<dyn Forecaster>> {
     let SimulationInput { workload, catalog, settings, window, .. } = world;
     let from: DateTime<Utc> = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
     match named_policy {
         NamedPolicy::Rates(_) => {
             Some(Box::new(Rates::new(workload, catalog, settings.lead().seconds)))
+        }
+        NamedPolicy::Paper(of) if named_policy.counts_pods() => {
+            let rule = PaperRule::new(of, settings, catalog, counts.clone());
+            Some(Box::new(WithGangs::new(Box::new(rule), settings.lead())))
         }
         NamedPolicy::Oracle | NamedPolicy::Jobs(_) => Some(Box::new(Oracle(foreseen.clone()))),
         _ => causal_forecaster(named_policy, settings, catalog, from)
@@ -37,8 +43,8 @@ pub(super) fn forecaster(
 /// Returns the forecaster of a policy that reads no data of the future, for decisions from `from`
 /// on.
 ///
-/// Returns `None` for a policy that holds no placeholders, and for one that reads data of the
-/// future.
+/// Returns `None` for a policy that holds no placeholders, for one that reads data of the future,
+/// and for `paper`, which reads the pods of a simulation.
 pub(crate) fn causal_forecaster(
     named_policy: NamedPolicy,
     settings: &SimulationSettings,
@@ -51,6 +57,9 @@ pub(crate) fn causal_forecaster(
         | NamedPolicy::Rates(_)
         | NamedPolicy::Jobs(_)
         | NamedPolicy::Oracle => None,
+        NamedPolicy::Paper(of) => {
+            (of == PaperForecast::LastValue).then(|| Box::new(LastValue) as Box<_>)
+        }
         NamedPolicy::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
         NamedPolicy::Constant(n) => Some(Box::new(Constant(n))),
         NamedPolicy::ByHour(n) => Some(Box::new(ByHour::new(catalog.len(), n))),
@@ -60,7 +69,6 @@ pub(crate) fn causal_forecaster(
         NamedPolicy::Ladder => {
             Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog)))
         }
-        NamedPolicy::Paper => Some(Box::new(LastValue)),
         NamedPolicy::Forecast(method, _) => {
             let config = ForecasterConfig {
                 catalog: catalog.clone(),

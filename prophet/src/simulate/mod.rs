@@ -19,6 +19,7 @@
 //! observed.rs     a run whose ticks an observer sees
 //! recorded.rs     a cluster of one's own, from its history
 //! oracle.rs       references that know the jobs of the future
+//! paper.rs        the paper's autoscaler: counts of Algorithm 2 and their forecast
 //! rates.rs        a reference that reads past and future arrivals around each moment
 //! log.rs          the record of a run
 //! figures.rs      the figures of a run
@@ -42,6 +43,7 @@ mod log;
 mod named_policy;
 mod observed;
 mod oracle;
+mod paper;
 #[cfg(feature = "kubernetes")]
 #[cfg(test)]
 mod paths;
@@ -63,7 +65,7 @@ pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
-pub use named_policy::{KnownJobs, NamedPolicy};
+pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 pub use observed::{Moment, NodeCounts, simulate_observed};
 #[cfg(feature = "kubernetes")]
 pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded};

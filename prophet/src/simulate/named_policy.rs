@@ -36,9 +36,9 @@ pub enum NamedPolicy {
     BestConstant,
     /// A step function of present demand. Reads the present.
     Ladder,
-    /// The paper's rule: a point forecast of demand, less present demand. The forecast is the last
-    /// value, so the policy equals `reactive`. Reads the present.
-    Paper,
+    /// The paper's autoscaler: a point forecast of the counts of Algorithm 2, less the present
+    /// counts. Reads the past.
+    Paper(PaperForecast),
     /// A method and its level, in (0, 1). For the ensemble, the level is the share of pods to hide;
     /// for other methods, it is a quantile. Without a level, the policy's objective applies.
     /// Reads the past.
@@ -53,6 +53,43 @@ pub enum NamedPolicy {
     /// The nodes that the jobs of the lead time will use and that are empty or missing now. Reads
     /// the future: submissions and the ends of jobs.
     Oracle,
+}
+
+/// The forecast of the policy `paper`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaperForecast {
+    /// The Transformer, from an ONNX file.
+    Transformer,
+    /// The LSTM, from an ONNX file.
+    Lstm,
+    /// Exponential smoothing with a trend and a daily season.
+    HoltWinters,
+    /// The last value. With it, the policy holds no placeholders and equals `reactive`.
+    LastValue,
+}
+
+impl PaperForecast {
+    const ALL: [Self; 4] = [Self::Transformer, Self::Lstm, Self::HoltWinters, Self::LastValue];
+
+    /// The name, as in `paper(NAME)`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Transformer => "transformer",
+            Self::Lstm => "lstm",
+            Self::HoltWinters => "holt-winters",
+            Self::LastValue => "last-value",
+        }
+    }
+
+    /// Parses `paper`, which is `paper(transformer)`, or `paper(NAME)`.
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("paper")?;
+        if rest.is_empty() {
+            return Some(Self::Transformer);
+        }
+        let name = rest.strip_prefix('(')?.strip_suffix(')')?;
+        Self::ALL.into_iter().find(|forecast| forecast.name() == name)
+    }
 }
 
 /// The jobs of the lead time that a reference knows.
@@ -76,13 +113,24 @@ impl NamedPolicy {
     /// meaning.
     pub(crate) fn effort(self) -> u8 {
         match self {
-            Self::Forecast(Method::Ensemble | Method::Onnx, _) => 2,
-            Self::Forecast(..) | Self::Rates(_) | Self::Jobs(_) | Self::Oracle => 1,
+            Self::Forecast(Method::Ensemble | Method::Onnx, _)
+            | Self::Paper(PaperForecast::Transformer | PaperForecast::Lstm) => 2,
+            Self::Forecast(..)
+            | Self::Paper(PaperForecast::HoltWinters)
+            | Self::Rates(_)
+            | Self::Jobs(_)
+            | Self::Oracle => 1,
             _ => 0,
         }
     }
 
-    /// The default policy and its references.
+    /// Whether the policy reads the counts of the pods that run or are pending.
+    pub(super) fn counts_pods(self) -> bool {
+        matches!(self, Self::Paper(of) if of != PaperForecast::LastValue)
+    }
+
+    /// The default policy and its references. The networks of `paper` take minutes, so `paper` is
+    /// not one of them.
     pub fn defaults() -> Vec<Self> {
         let constant = Self::Constant(4);
         vec![
@@ -91,7 +139,6 @@ impl NamedPolicy {
             constant,
             Self::BestConstant,
             Self::Ladder,
-            Self::Paper,
             Self::DEFAULT,
             Self::Oracle,
         ]
@@ -147,7 +194,9 @@ impl FromStr for NamedPolicy {
             }
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
-            ("paper" | "paper(last-value)", None) => Some(Self::Paper),
+            (name, None) if name.starts_with("paper") => {
+                PaperForecast::parse(name).map(Self::Paper)
+            }
             ("rates", q @ Some(_)) => quantile(q).flatten().map(Self::Rates),
             ("jobs", Some("active")) => Some(Self::Jobs(KnownJobs::Active)),
             ("jobs", Some("others")) => Some(Self::Jobs(KnownJobs::Others)),
@@ -163,7 +212,7 @@ impl FromStr for NamedPolicy {
         };
         named_policy.ok_or_else(|| {
             format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, jobs:active, jobs:others, or oracle"
+                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, paper(lstm), paper(holt-winters), paper(last-value), ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, jobs:active, jobs:others, or oracle"
             )
         })
     }
@@ -182,7 +231,7 @@ impl fmt::Display for NamedPolicy {
             }
             Self::BestConstant => f.write_str("best-constant"),
             Self::Ladder => f.write_str("ladder"),
-            Self::Paper => f.write_str("paper(last-value)"),
+            Self::Paper(forecast) => write!(f, "paper({})", forecast.name()),
             Self::Forecast(method, quantile) => {
                 f.write_str(method.name())?;
                 quantile.iter().try_for_each(|q| write!(f, ":{q}"))

@@ -15,6 +15,7 @@ use super::forecasters::forecaster;
 use super::input::SimulationInput;
 use super::named_policy::NamedPolicy;
 use super::oracle::Foreseen;
+use super::paper::Counts;
 use super::settings::{GangMode, SimulationSettings};
 use super::world::Simulation;
 use crate::catalog::{
@@ -340,7 +341,7 @@ fn run(
 }
 
 fn control(input: &SimulationInput<'_>, policy: NamedPolicy) -> Control {
-    let forecaster = forecaster(policy, *input, &Foreseen::default()).unwrap();
+    let forecaster = forecaster(policy, *input, &Foreseen::default(), &Counts::default()).unwrap();
     Control::new(forecaster, input.catalog, input.settings.tick.as_seconds())
 }
 

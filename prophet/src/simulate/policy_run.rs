@@ -9,15 +9,19 @@ use super::input::SimulationInput;
 use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
+use super::paper::Counts;
 use crate::control::{Control, Observed, TierArrival, Turn};
 use crate::record::{PodStarts, ShapeId};
+use crate::replay::Allocated;
 
 /// The policy under test.
-pub(crate) struct PolicyRun {
+pub(crate) struct PolicyRun<'a> {
     /// `None` for a policy that holds no placeholders.
     control: Option<Control>,
     /// `Some` for the oracle, with the jobs that it knows, `None` for all.
     foreseen: Option<(Foreseen, Option<KnownJobs>)>,
+    /// `Some` for `paper`: the pods that run or are pending, and where their counts are read.
+    allocated: Option<(Allocated<'a>, Counts)>,
     policy: Policy,
     prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
@@ -43,12 +47,12 @@ pub(crate) struct PolicyRun {
 /// because the cluster settles within an hour of the first placeholders.
 const SETTLE_SECONDS: i64 = 86_400;
 
-impl PolicyRun {
-    pub(crate) fn new(world: SimulationInput<'_>, named_policy: NamedPolicy) -> Self {
+impl<'a> PolicyRun<'a> {
+    pub(crate) fn new(world: SimulationInput<'a>, named_policy: NamedPolicy) -> Self {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
         let tick_seconds = settings.tick.as_seconds();
-        let foreseen = Foreseen::default();
-        let mut control = forecaster(named_policy, world, &foreseen)
+        let (foreseen, counts) = (Foreseen::default(), Counts::default());
+        let mut control = forecaster(named_policy, world, &foreseen, &counts)
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
         let shapes = workload.shapes.iter().map(&mut number).collect();
@@ -60,6 +64,9 @@ impl PolicyRun {
                 NamedPolicy::Jobs(known) => Some((foreseen, Some(known))),
                 _ => None,
             },
+            allocated: named_policy
+                .counts_pods()
+                .then(|| (Allocated::new(workload, catalog), counts)),
             prices: Prices::new(policy.objective, catalog),
             policy,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
@@ -84,6 +91,22 @@ impl PolicyRun {
     /// `None` for other policies, and while the policy only learns.
     pub(crate) fn foreseen(&self, now: i64) -> Option<(Foreseen, Option<KnownJobs>)> {
         self.foreseen.clone().filter(|_| now >= self.decides_from)
+    }
+
+    /// Records that the pods of a job were submitted.
+    pub(crate) fn submitted(&mut self, pods: &[(ShapeId, u64)]) {
+        self.allocated.iter_mut().for_each(|(allocated, _)| allocated.add(pods));
+    }
+
+    /// Records that a job ended.
+    pub(crate) fn ended(&mut self, pods: &[(ShapeId, u64)]) {
+        self.allocated.iter_mut().for_each(|(allocated, _)| allocated.remove(pods));
+    }
+
+    /// The counts that the forecaster of `paper` reads.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> Option<Vec<u64>> {
+        self.allocated.as_ref().map(|(_, counts)| counts.get())
     }
 
     /// Records that pods arrived. `tier` is the name of their tier.
@@ -131,6 +154,9 @@ impl PolicyRun {
     /// learns.
     pub(crate) fn turn(&mut self, observed: &Observed) -> Option<Turn> {
         let control = self.control.as_mut()?;
+        if let Some((allocated, counts)) = &self.allocated {
+            counts.set(allocated.instances());
+        }
         if observed.time.timestamp() < self.decides_from {
             control.watch(observed);
             return None;

@@ -8,7 +8,7 @@ use embedder::{CapacityType, Catalog};
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::named_policy::NamedPolicy;
+use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::catalog::CatalogFile;
 use crate::forecast::onnx::ModelSource;
@@ -48,6 +48,12 @@ pub struct SimulationSettings {
     /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, the shipped model is
     /// used.
     pub model: Option<String>,
+    /// The path of the ONNX model that `paper` uses. When absent, the shipped Transformer is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transformer: Option<String>,
+    /// The path of the ONNX model that `paper(lstm)` uses. When absent, the shipped LSTM is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lstm: Option<String>,
     /// Whether the methods have no model, not even the shipped one. No file has this option: only
     /// the acceptance of a model compares with an ensemble without one.
     #[serde(skip)]
@@ -101,6 +107,8 @@ impl Default for SimulationSettings {
             policy: Policy::default(),
             ladder: Ladder::default(),
             model: None,
+            transformer: None,
+            lstm: None,
             without_model: false,
             tick: Span::seconds(60),
             scan: Span::seconds(10),
@@ -260,6 +268,16 @@ impl SimulationSettings {
             self.tick.as_seconds(),
             self.scan.as_seconds(),
         )
+    }
+
+    /// The network that makes a forecast of the policy `paper`. `None` if no network does.
+    pub fn paper_network(&self, forecast: PaperForecast) -> Option<ModelSource> {
+        let (file, shipped) = match forecast {
+            PaperForecast::Transformer => (&self.transformer, ModelSource::PaperTransformer),
+            PaperForecast::Lstm => (&self.lstm, ModelSource::PaperLstm),
+            PaperForecast::HoltWinters | PaperForecast::LastValue => return None,
+        };
+        Some(file.as_ref().map_or(shipped, |path| ModelSource::File(path.into())))
     }
 
     /// The source of the ONNX model that the methods use.

@@ -45,7 +45,7 @@ enum Event {
 
 /// The pods of a submitted job that has not started, or has lost pods since.
 #[derive(Clone, Copy, Default)]
-struct Unstarted {
+pub(super) struct Unstarted {
     /// The pods that are pending.
     missing: u64,
     /// The pods that started.
@@ -89,21 +89,21 @@ pub(super) struct Simulation<'a> {
     /// Whether an event other than a scan happened in this second.
     stirred: bool,
     /// The submitted jobs that have not started.
-    unstarted: BTreeMap<usize, Unstarted>,
+    pub(super) unstarted: BTreeMap<usize, Unstarted>,
     /// For pod-by-pod placement, the class of a single pod, by priority and shape.
     single: HashMap<(i32, ShapeId), JobClassId>,
     pub(super) workload: Cow<'a, Workload>,
     /// The jobs that count and started, by their index in the workload.
     counted: BTreeMap<usize, JobRecord>,
     /// The jobs that run with all their pods: when they started, and when they end.
-    running: HashMap<usize, (i64, i64)>,
+    pub(super) running: HashMap<usize, (i64, i64)>,
     /// What interruptions did to jobs; only jobs that lost pods.
     interrupted: HashMap<usize, Interrupted>,
     /// The seed of interruptions.
     seed: u64,
     /// The number of jobs that count and have not started.
     waiting: u64,
-    policy: PolicyRun,
+    pub(super) policy: PolicyRun<'a>,
     /// In a run that is continued for a reference: the jobs that it knows, and the active users.
     known: Option<(KnownJobs, BTreeSet<u32>)>,
     steps: u64,
@@ -327,6 +327,8 @@ impl<'a> Simulation<'a> {
             Event::JobEnds(job) if self.running.get(&job).is_none_or(|(_, end)| *end != now) => {}
             Event::JobEnds(job) => {
                 self.running.remove(&job);
+                let class = self.workload.jobs[job].class;
+                self.policy.ended(&self.workload.classes[class].pods);
                 finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
                 self.policy.due = true;
                 self.fill(now);
@@ -445,6 +447,7 @@ impl<'a> Simulation<'a> {
         let class = self.workload.jobs[at].class;
         let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
         self.policy.due = true;
+        self.policy.submitted(&pods);
         self.arrived(at, &pods);
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));

@@ -9,7 +9,7 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::named_forecaster::NamedModel;
 use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
-use crate::backtest::table4;
+use crate::backtest::table4::{self, Protocol};
 use crate::forecast::Method;
 use crate::simulate::{Comparison, DAYS_MIN, SimulationSettings};
 use crate::trace::Trace;
@@ -21,8 +21,8 @@ pub struct Backtest {
     pub errors: Errors,
     /// The cost of decisions; `None` when only forecasts were scored.
     pub decisions: Option<Comparison>,
-    /// Whether the backtest follows the paper's protocol.
-    pub paper: bool,
+    /// The paper's protocol, if the backtest follows it.
+    pub paper: Option<Protocol>,
     /// The models that were scored under their own names.
     pub networks: Vec<NamedModel>,
 }
@@ -56,8 +56,10 @@ impl Backtest {
             },
             "notes": self.notes(settings),
         });
-        if let (true, Some(object)) = (*paper, object.as_object_mut()) {
-            object.insert("table4".into(), table4::document(&errors.scores));
+        if let (Some(protocol), Some(object)) = (*paper, object.as_object_mut()) {
+            let milliseconds = |name: &str| errors.milliseconds(name);
+            let table = table4::document(protocol, &errors.scores, milliseconds);
+            object.insert("table4".into(), table);
         }
         object
     }

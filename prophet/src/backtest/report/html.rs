@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 
+use super::curves;
 use super::document::Backtest;
 use super::headline::{best_first, headline};
 use super::table::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
@@ -36,14 +37,17 @@ pub(super) fn page(
         conditions(backtest, settings, trace)
     );
     bands(&mut body, errors, settings, catalog);
-    if *paper {
-        let rows = table(PAPER_HEADS, paper_rows(&errors.scores));
+    if let Some(protocol) = paper {
+        let rows = table(PAPER_HEADS, paper_rows(*protocol, errors));
         section(
             &mut body,
-            "The paper's table 4, Philly, one tick ahead",
+            &protocol.title(),
             &format!("The figures that the paper prints, and ours. {}", escape(PAPER_NOTE)),
             &rows,
         );
+        if let Some(figures) = &errors.curves {
+            curves::write(&mut body, figures, catalog);
+        }
     }
     let note = "How often the actual value was at most equal to a quantile, by the level of the quantile. The line of a calibrated forecast is the diagonal. Actual values that equal the quantile raise the line.";
     section(&mut body, "Coverage of D", note, &coverage(&errors.scores));

@@ -4,9 +4,11 @@
 //! document.rs  all figures as JSON, and the notes on them
 //! table.rs     the tables for a terminal
 //! html.rs      one self-contained HTML page
+//! curves.rs    its figures in the paper's protocol
 //! headline.rs  its answer: which forecaster is best, and by how much
 //! ```
 
+mod curves;
 mod document;
 mod headline;
 mod html;

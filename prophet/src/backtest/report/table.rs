@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use embedder::Catalog;
 
 use super::document::Backtest;
+use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
-use crate::backtest::table4;
+use crate::backtest::table4::{self, Printed, Protocol};
 use crate::report::{TextTable, write_note};
 use crate::simulate;
 use crate::simulate::{Ratio, SimulationSettings};
@@ -58,8 +59,8 @@ pub fn write_table(
     for note in backtest.notes(settings).into_iter().chain(table.left_out()) {
         write_note(&mut text, &note);
     }
-    if backtest.paper {
-        write_paper(&mut text, scores);
+    if let Some(protocol) = backtest.paper {
+        write_paper(&mut text, protocol, &backtest.errors);
     }
     if let Some(comparison) = &backtest.decisions {
         let decisions = simulate::write_table(comparison, settings, trace, catalog, wide);
@@ -78,38 +79,46 @@ pub(super) fn title(horizon: Horizon, settings: &SimulationSettings) -> String {
 }
 
 /// Returns the rows of the paper's table. Each row has the name of the paper's model and its cells.
-pub(super) fn paper_rows(scores: &[Score]) -> Vec<(String, Vec<String>)> {
+pub(super) fn paper_rows(protocol: Protocol, errors: &Errors) -> Vec<(String, Vec<String>)> {
+    let printed = |printed: Option<Printed>| {
+        let cell = |of: fn(Printed) -> f64| printed.map_or_else(|| "-".into(), |p| small(of(p)));
+        let time = printed.map_or("", |printed| printed.time);
+        let time = if time.is_empty() { "-" } else { time };
+        [cell(|p| p.mse), cell(|p| p.pmse), time.to_string()]
+    };
     let ours = |score: Option<&Score>| {
         let cell =
             |of: fn(&Score) -> f64| score.map_or_else(|| "-".into(), |score| small(of(score)));
+        let time = score.and_then(|score| errors.milliseconds(&score.name));
         [
             score.map_or("-", |score| score.name.as_str()).to_string(),
             cell(|s| s.mse),
             cell(|s| s.pmse),
+            time.map_or_else(|| "-".into(), |milliseconds| format!("{milliseconds:.2}")),
         ]
     };
-    let row = |row: &table4::Row| {
-        let printed = [small(row.mse), small(row.pmse)];
-        let ours = ours(table4::score(scores, row.ours));
-        (row.model.to_string(), printed.into_iter().chain(ours).collect())
+    let row = |name: &str, of_paper: Option<Printed>, score: Option<&Score>| {
+        (name.to_string(), printed(of_paper).into_iter().chain(ours(score)).collect())
     };
-    let other = |score: &Score| {
-        let none = ["-".to_string(), "-".to_string()];
-        ("-".to_string(), none.into_iter().chain(ours(Some(score))).collect())
-    };
-    table4::ROWS.iter().map(row).chain(table4::others(scores).map(other)).collect()
+    let scores = &errors.scores;
+    let with_row = table4::ROWS
+        .iter()
+        .map(|of| row(of.model, protocol.printed(of), table4::score(scores, of.ours)));
+    with_row.chain(table4::others(scores).map(|score| row("-", None, Some(score)))).collect()
 }
 
 /// The two header lines above [`paper_rows`].
-pub(super) const PAPER_HEADS: [[&str; 5]; 2] =
-    [["printed", "printed", "", "ours", "ours"], ["mse", "pmse", "ours", "mse", "pmse"]];
+pub(super) const PAPER_HEADS: [[&str; 7]; 2] = [
+    ["printed", "printed", "training", "", "ours", "ours", "forecast"],
+    ["mse", "pmse", "time", "ours", "mse", "pmse", "ms"],
+];
 
 /// The footnotes of the paper's table: our forecasters beside the paper's models.
-pub(super) const PAPER_NOTE: &str = "transformer, lstm: the paper's models, trained again; --named-model transformer=FILE and --named-model lstm=FILE add them, and their forecasts are scored unchanged. onnx: the shipped model, or that of --model, mixed with the last value.\nSES: our row is a damped Holt-Winters with a daily season, not the paper's SES (simple exponential smoothing).\n";
+pub(super) const PAPER_NOTE: &str = "Demand is counted by Algorithm 2 at each tick.\ntransformer, lstm: the paper's models, trained again on Philly with demand in GPUs, or those of --transformer, --lstm or --named-model; see models/paper/README.md.\nses: the paper's multiplicative smoothing with its parameters. holt-winters: our smoothing, with a damped trend and an additive season.\nprinted time: the training, on the paper's machines. ms: the milliseconds in which a forecaster learned from a tick and forecast all horizons of all buckets in use, on this machine.\n";
 
-fn write_paper(text: &mut String, scores: &[Score]) {
-    text.push_str("\nThe paper's table 4, Philly, one tick ahead\n");
-    let rows = paper_rows(scores);
+fn write_paper(text: &mut String, protocol: Protocol, errors: &Errors) {
+    let _ = write!(text, "\n{}\n", protocol.title());
+    let rows = paper_rows(protocol, errors);
     TextTable::new(PAPER_HEADS, &rows).write(text, &rows);
     PAPER_NOTE.lines().for_each(|note| write_note(text, note));
 }

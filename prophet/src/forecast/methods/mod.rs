@@ -10,9 +10,10 @@
 //! moving_window.rs  Autopilot's moving window over demand
 //! autopilot_ml.rs   Autopilot's recommender, which chooses among models
 //! holt_winters.rs   exponential smoothing of demand, with a trend and a daily season
+//! ses.rs            the paper's exponential smoothing with a multiplicative season
 //! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
 //! mstl.rs           season and trend of demand, decomposed (changepoint.rs: the last level shift)
-//! paths.rs          turns the demand forecasts of the last three into new nodes (errors.rs)
+//! paths.rs          turns the demand forecasts of the last four into new nodes (errors.rs)
 //! reference.rs      references for tables: constants, static maximum, a rule for bursts
 //! ```
 
@@ -31,6 +32,7 @@ mod paths;
 mod reference;
 mod scenario;
 mod seasonal;
+mod ses;
 mod state;
 
 pub use arima::Arima;
@@ -45,4 +47,5 @@ pub use paths::Paths;
 pub use reference::{Burst, ByHour, Constant, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;
+pub use ses::Ses;
 pub use state::StateForecaster;

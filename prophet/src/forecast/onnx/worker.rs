@@ -25,6 +25,10 @@ pub enum ModelSource {
     None,
     /// The pretrained model that ships with Prophet.
     Pretrained,
+    /// The paper's Transformer that ships with Prophet.
+    PaperTransformer,
+    /// The paper's LSTM that ships with Prophet.
+    PaperLstm,
     /// A file, which may change while the model is in use.
     File(PathBuf),
     /// A slot in memory that another task fills, and may fill again while the model is in use.
@@ -36,6 +40,8 @@ impl fmt::Display for ModelSource {
         match self {
             Self::None => f.write_str("no model"),
             Self::Pretrained => f.write_str("the shipped model"),
+            Self::PaperTransformer => f.write_str("the shipped Transformer"),
+            Self::PaperLstm => f.write_str("the shipped LSTM"),
             Self::File(path) => write!(f, "the model {}", path.display()),
             Self::Slot(_) => f.write_str("the fetched model"),
         }
@@ -60,6 +66,8 @@ impl ModelSource {
         match self {
             Self::None => Err(vec![ModelFault::new("file", "there is no model")]),
             Self::Pretrained => Model::load(PRETRAINED),
+            Self::PaperTransformer => Model::load(PAPER_TRANSFORMER),
+            Self::PaperLstm => Model::load(PAPER_LSTM),
             Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
                 let fault = |what: String| vec![ModelFault::new("file", what)];
@@ -79,13 +87,17 @@ impl ModelSource {
     fn fault(&self) -> Option<ModelFault> {
         match self {
             Self::Slot(slot) => slot.fault(),
-            Self::None | Self::Pretrained | Self::File(_) => None,
+            Self::None
+            | Self::Pretrained
+            | Self::PaperTransformer
+            | Self::PaperLstm
+            | Self::File(_) => None,
         }
     }
 
     fn stamp(&self) -> Option<Stamp> {
         match self {
-            Self::None | Self::Pretrained => None,
+            Self::None | Self::Pretrained | Self::PaperTransformer | Self::PaperLstm => None,
             Self::Slot(slot) => Some(Stamp::Slot(slot.version())),
             Self::File(path) => {
                 let found = fs::metadata(path).ok()?;
@@ -249,6 +261,10 @@ fn work(source: &ModelSource, requests: &Receiver<Request>, replies: &SyncSender
 
 /// The pretrained model that ships with Prophet. Its model card is `models/pretrained/README.md`.
 pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
+
+/// The networks of the paper that ship with Prophet. Their model card is `models/paper/README.md`.
+const PAPER_TRANSFORMER: &[u8] = include_bytes!("../../../../models/paper/transformer.onnx");
+const PAPER_LSTM: &[u8] = include_bytes!("../../../../models/paper/lstm.onnx");
 
 #[cfg(test)]
 mod tests {

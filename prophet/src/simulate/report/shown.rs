@@ -180,7 +180,7 @@ pub(super) mod tests {
         let comparison = comparison(&[
             ("reactive", 0.0, 50.0, 100.0),
             ("ensemble", 1.0, 10.0, 110.0),
-            ("paper", 0.0, 50.0, 100.0),
+            ("paper(last-value)", 0.0, 50.0, 100.0),
         ]);
         let lines = lines(&comparison, |policy| {
             Mark::Line(vec![(0.0, policy.figures.pending_minutes.sum)])

@@ -8,7 +8,7 @@ use crate::replay::DAY_SECONDS;
 use crate::report::{TextTable, clock, day, grouped, write_note};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
-use crate::simulate::named_policy::NamedPolicy;
+use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 
@@ -155,9 +155,15 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
             settings.replays, settings.jitter
         ));
     }
-    if has(NamedPolicy::Paper) {
+    if has(NamedPolicy::Paper(PaperForecast::LastValue)) {
         notes.push(
             "paper(last-value): the paper's rule with the last value as its forecast; it equals reactive."
+                .into(),
+        );
+    }
+    if settings.policies.iter().any(|named_policy| named_policy.counts_pods()) {
+        notes.push(
+            "paper(NAME): the largest count of Algorithm 2 that NAME forecasts until a node is ready, less the present count; the ladder until a day was recorded, and without a forecast."
                 .into(),
         );
     }

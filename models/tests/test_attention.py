@@ -1,0 +1,22 @@
+"""Tests of the map of attention."""
+
+import numpy as np
+import torch
+
+from attention import attention, by_hour
+from data import DAY
+from relative import RelativeTransformer, RelativeTransformerConfig
+from tests.test_data import series
+
+
+def test_each_tick_attends_to_the_whole_window_with_a_weight_of_one() -> None:
+    torch.manual_seed(1)
+    network = RelativeTransformer(RelativeTransformerConfig(layers=1, width=8))
+    weights = attention(network, [series(12 * DAY)])
+    assert weights.shape == (288, 288)
+    np.testing.assert_allclose(weights.sum(1), 1.0, rtol=1e-5)
+    assert weights.std() > 0.0
+    hours = by_hour(weights)
+    assert hours.shape == (24, 24)
+    np.testing.assert_allclose(hours.sum(1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(hours[0, 0], weights[:12, :12].sum(1).mean(), rtol=1e-6)
