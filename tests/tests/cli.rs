@@ -74,7 +74,7 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
         "stderr",
     ];
     let policies = first["policies"].as_array().expect("policies");
-    assert_eq!(policies.len(), 8);
+    assert_eq!(policies.len(), 7);
     for policy in policies {
         for key in keys {
             assert!(policy.get(key).is_some(), "{key} is missing in {policy}");

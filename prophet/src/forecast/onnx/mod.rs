@@ -110,7 +110,8 @@ impl Onnx {
     /// Without this, demand ahead is an average with present demand, weighted by past errors. With
     /// this, there is no demand ahead where the model has no forecast.
     #[must_use]
-    pub fn verbatim(self) -> Self {
+    pub fn verbatim(mut self) -> Self {
+        self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).wait_for_runs();
         Self { verbatim: true, ..self }
     }
 

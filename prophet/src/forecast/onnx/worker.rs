@@ -143,6 +143,8 @@ pub(super) struct Worker {
     late: bool,
     /// The time limit of the next reply: loading first, then a run.
     patience: Duration,
+    /// The time limit of a run.
+    run: Duration,
     /// The number of slow replies in a row, at most `SLOW_MAX`.
     slow: u32,
     /// The number of requests that will still be skipped.
@@ -156,7 +158,14 @@ impl Worker {
         let (sender, replies) = sync_channel(1);
         thread::spawn(move || work(&source, &received, &sender));
         let patience = Duration::from_secs(LOAD_SECONDS_MAX);
-        Self { requests, replies, late: false, patience, slow: 0, skipped: 0 }
+        let run = Duration::from_secs(RUN_SECONDS_MAX);
+        Self { requests, replies, late: false, patience, run, slow: 0, skipped: 0 }
+    }
+
+    /// Gives runs as much time as loading. In a backtest no decision waits, and its result must not
+    /// depend on how busy the machine is.
+    pub(super) fn wait_for_runs(&mut self) {
+        self.run = Duration::from_secs(LOAD_SECONDS_MAX);
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
@@ -199,7 +208,7 @@ impl Worker {
         self.requests.send(request).map_err(|_| ended())?;
         match self.replies.recv_timeout(self.patience) {
             Ok(reply) => {
-                self.patience = Duration::from_secs(RUN_SECONDS_MAX);
+                self.patience = self.run;
                 Ok(reply)
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -275,7 +284,8 @@ mod tests {
     fn requests_to_a_slow_model_back_off() {
         let ((requests, received), (sender, replies)) = (sync_channel(1), sync_channel(1));
         let patience = Duration::from_millis(1);
-        let mut worker = Worker { requests, replies, late: false, patience, slow: 0, skipped: 0 };
+        let (run, late) = (patience, false);
+        let mut worker = Worker { requests, replies, late, patience, run, slow: 0, skipped: 0 };
         let mut times = 0;
         for _ in 0..2_000 {
             assert!(worker.run(ModelInput::default()).is_err());
