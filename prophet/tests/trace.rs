@@ -314,8 +314,11 @@ fn a_recipe_is_deterministic_for_a_seed_and_follows_its_seasons() {
     assert!(by_day(false) / 5.0 > 1.5 * by_day(true) / 2.0, "weekdays are busier");
 }
 
-/// The rows of a file of usage, with the owner, the pod and the container as one text.
-fn usage(text: &str) -> Result<Vec<(i64, String, Vec<(u64, f64)>, Option<u64>)>, String> {
+/// A row of usage: its time, the owner, the pod and the container as one text, CPU and memory.
+type UsedRow = (i64, String, Vec<(u64, f64)>, Option<u64>);
+
+/// The rows of a file of usage.
+fn usage(text: &str) -> Result<Vec<UsedRow>, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     let mut rows = Vec::new();

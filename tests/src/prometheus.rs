@@ -1,6 +1,7 @@
 //! A real Prometheus, which scrapes replicas of the controller and evaluates rules.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -90,8 +91,11 @@ impl Prometheus {
     /// # Errors
     /// Prometheus does not respond, or refuses the query.
     pub async fn values(&self, expression: &str) -> Result<Vec<f64>> {
-        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let data = self.get(&format!("/api/v1/query?query={encoded}")).await?;
+        let mut query = String::from("/api/v1/query?query=");
+        for byte in expression.bytes() {
+            write!(query, "%{byte:02X}")?;
+        }
+        let data = self.get(&query).await?;
         let series = data["result"].as_array().context("the result is no list")?;
         let values = series.iter().filter_map(|of| of["value"][1].as_str()?.parse::<f64>().ok());
         Ok(values.filter(|value| value.is_finite()).collect())

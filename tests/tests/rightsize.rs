@@ -343,12 +343,12 @@ fn prometheus_is_installed() -> bool {
 fn exported(start: u64) -> String {
     let labels = |job: u64| format!(r#"namespace="batch",pod="train-{job}-abcde""#);
     let times = || (0..=240).map(move |at| (at, start + 30 * at));
-    let mut text = String::new();
+    let mut lines = Vec::new();
     let mut series = |name: &str, kind: &str, line: &dyn Fn(u64, u64, u64) -> Vec<String>| {
-        text += &format!("# TYPE {name} {kind}\n");
+        lines.push(format!("# TYPE {name} {kind}"));
         for job in [1, 2] {
             for (at, time) in times() {
-                line(job, at, time).iter().for_each(|line| text += &format!("{line} {time}\n"));
+                lines.extend(line(job, at, time).iter().map(|line| format!("{line} {time}")));
             }
         }
     };
@@ -377,10 +377,12 @@ fn exported(start: u64) -> String {
         let owner = format!(r#"owner_kind="Job",owner_name="train-{job}""#);
         vec![format!("kube_pod_owner{{{},{owner}}} 1", labels(job))]
     });
-    text + "# EOF\n"
+    lines.push("# EOF\n".into());
+    lines.join("\n")
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "Prometheus keeps samples of the last weeks only")]
 fn usage_is_read_from_a_prometheus() {
     if !prometheus_is_installed() {
         return;

@@ -38,14 +38,16 @@ pub(super) struct ModelCurves {
 pub(super) struct Forecast {
     /// The time that was forecast, in Unix seconds.
     pub(super) time: f64,
-    pub(super) forecast: f64,
+    /// The count that was forecast.
+    pub(super) expected: f64,
+    /// The count that came.
     pub(super) actual: f64,
 }
 
 impl Forecast {
     /// Returns the forecast less the actual count.
     pub(super) fn error(&self) -> f64 {
-        self.forecast - self.actual
+        self.expected - self.actual
     }
 }
 
@@ -82,19 +84,17 @@ impl Curves {
         let Some(answers) = answers.get(place).filter(|all| has_row && !all.is_empty()) else {
             return;
         };
-        let model = match self.models.iter().position(|model| model.name == name) {
-            Some(at) => &mut self.models[at],
-            None => {
-                let buckets = vec![Vec::new(); moments.used.len()];
-                self.models.push(ModelCurves { name: name.into(), buckets });
-                let last = self.models.len() - 1;
-                &mut self.models[last]
-            }
-        };
+        let known = self.models.iter().position(|model| model.name == name);
+        let place = known.unwrap_or_else(|| {
+            let buckets = vec![Vec::new(); moments.used.len()];
+            self.models.push(ModelCurves { name: name.into(), buckets });
+            self.models.len() - 1
+        });
+        let model = &mut self.models[place];
         for ((points, answer), bucket) in model.buckets.iter_mut().zip(answers).zip(&moments.used) {
             points.push(Forecast {
                 time: moments.tick_time(at + 1) as f64,
-                forecast: answer.mean,
+                expected: answer.mean,
                 actual: moments.actual(at, next, *bucket) as f64,
             });
         }
@@ -127,7 +127,7 @@ mod tests {
     fn the_largest_errors_remain() {
         let point = |at: u32| Forecast {
             time: at.into(),
-            forecast: if at == 777 { 9.0 } else { 1.0 },
+            expected: if at == 777 { 9.0 } else { 1.0 },
             actual: f64::from(at % 2),
         };
         let all: Vec<Forecast> = (0..2_000).map(point).collect();

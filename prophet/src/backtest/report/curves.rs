@@ -39,7 +39,7 @@ fn forecasts(model: &ModelCurves, place: usize) -> String {
     };
     let layers = vec![
         Layer::new("actual", "c4", Mark::Steps(line(|point| point.actual))),
-        Layer::new("forecast", "c0", Mark::Line(line(|point| point.forecast))),
+        Layer::new("forecast", "c0", Mark::Line(line(|point| point.expected))),
     ];
     plot("instances", layers).figure("Forecast and actual counts, over time")
 }
