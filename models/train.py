@@ -29,6 +29,9 @@ DAYS_MIN = 7
 TOO_SHORT = 3
 """The exit code for a shorter one. It is no failure, because time alone mends it."""
 
+VALIDATION_ROWS_MIN = 64
+"""The fewest rows of a validation batch. Fewer would choose the weights by chance."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -51,8 +54,6 @@ class TrainConfig:
     patience: int = 10
     """Number of checks in a row without a lower validation loss that end the training."""
     validation_batches: int = 32
-    validation_rows_min: int = 64
-    """The fewest rows of a validation batch. Fewer would choose the weights by chance."""
 
 
 class Sampler:
@@ -222,7 +223,7 @@ def main() -> None:
     training = Sampler(trained_on, config, network.joint, device, processes)
     validating = Sampler(parts(series, "validate", splits, shares), config, network.joint, device)
     validating_state = np.random.default_rng(0)
-    rows = max(config.batch, config.validation_rows_min)
+    rows = max(config.batch, VALIDATION_ROWS_MIN)
     validation = [validating.draw(validating_state, rows, 1) for _ in range(config.validation_batches)]
     # Each process drops out other neurons.
     torch.manual_seed(arguments.seed + processes.rank)

@@ -64,4 +64,4 @@ def test_two_processes_train_one_network(tmp_path: Path) -> None:
     printed = run(2, *argv)
     assert printed.count("2 processes") == 1 and printed.count("wrote") == 1
     curve = json.loads((tmp_path / "out" / "curve.json").read_text())
-    assert curve["steps"] == [2, 4] and np.isfinite(curve["validate"]).all()
+    assert curve["steps"] == [0, 2, 4] and np.isfinite(curve["validate"]).all()
