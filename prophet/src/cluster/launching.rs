@@ -31,8 +31,21 @@ pub struct Launching {
     /// The nodes that were launched for placeholders, and whether a batch pod came to each. A new
     /// process knows those on which the placeholder still is.
     launched: BTreeMap<String, Launched>,
+    /// The requests of the placeholders that had no node at the last call.
+    waiting: BTreeMap<Key, Request>,
+    /// The requests whose placeholders were removed before they had a node.
+    abandoned: Vec<Request>,
+    /// The placeholders that replaced others, with the times at which their nodes were requested.
+    inherited: BTreeMap<Key, DateTime<Utc>>,
     /// The time of the first call. Launches that ended before were reported by an earlier process.
     since: Option<DateTime<Utc>>,
+}
+
+/// The request for a placeholder's node.
+#[derive(Clone, Debug)]
+struct Request {
+    group: String,
+    at: DateTime<Utc>,
 }
 
 /// A node that was launched for a placeholder.
@@ -69,11 +82,12 @@ impl Launching {
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let since = *self.since.get_or_insert(now);
+        self.inherit(index, places, offers, give_up, now);
         let mut launches = Vec::new();
         let mut alive = BTreeMap::new();
         for (key, pod) in index.placeholders() {
             let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
-            let (Some(&at), Some(requested)) = (places.get(&set), pod.lifted_at) else {
+            let (Some(&at), Some(requested)) = (places.get(&set), self.requested(key, pod)) else {
                 continue;
             };
             let before = self.reported.get(key).copied();
@@ -100,7 +114,7 @@ impl Launching {
         for (key, pod) in index.placeholders() {
             let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
             if let (Some(&at), Some(requested), Some(node)) =
-                (places.get(&set), pod.lifted_at, &pod.node)
+                (places.get(&set), self.requested(key, pod), &pod.node)
                 && is_launched(index, node, requested)
             {
                 let (bucket, group) = names(offers, at);
@@ -121,6 +135,55 @@ impl Launching {
             used.push(UsedLaunch { bucket, group, requested, ready, submitted, rest: Map::new() });
         }
         used
+    }
+
+    /// The time at which the node of a placeholder was requested.
+    fn requested(&self, key: &Key, pod: &PlaceholderPod) -> Option<DateTime<Utc>> {
+        self.inherited.get(key).copied().or(pod.lifted_at)
+    }
+
+    /// Finds the placeholders that replaced others while a node was launched for these, for example
+    /// because the node's size became known. Each inherits the earliest abandoned request of its
+    /// group. Otherwise its launch would seem to take no time.
+    fn inherit(
+        &mut self,
+        index: &Index,
+        places: &Places,
+        offers: &Offers,
+        give_up: TimeDelta,
+        now: DateTime<Utc>,
+    ) {
+        let (mut waiting, mut present) = (BTreeMap::new(), BTreeSet::new());
+        let mut on_nodes = Vec::new();
+        for (key, pod) in index.placeholders() {
+            present.insert(key);
+            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            let (Some(&at), Some(lifted)) = (places.get(&set), pod.lifted_at) else { continue };
+            let request = Request { group: names(offers, at).1, at: lifted };
+            match &pod.node {
+                None => _ = waiting.insert(key.clone(), request),
+                Some(node) if !self.reported.contains_key(key) => {
+                    on_nodes.push((key, request, node));
+                }
+                Some(_) => {}
+            }
+        }
+        let before = std::mem::replace(&mut self.waiting, waiting);
+        let gone = before.into_iter().filter(|(key, _)| !present.contains(key));
+        self.abandoned.extend(gone.map(|(_, request)| request));
+        self.abandoned.retain(|request| now - request.at < give_up);
+        self.inherited.retain(|key, _| present.contains(key));
+        for (key, request, node) in on_nodes {
+            let created = created(index, node).filter(|created| *created <= request.at);
+            let Some(created) = created.filter(|created| *created + SLACK >= request.at) else {
+                continue;
+            };
+            let earlier = self.abandoned.iter().enumerate();
+            let earlier = earlier.filter(|(_, one)| one.group == request.group && one.at < created);
+            if let Some((place, _)) = earlier.min_by_key(|(_, one)| one.at) {
+                self.inherited.insert(key.clone(), self.abandoned.swap_remove(place).at);
+            }
+        }
     }
 
     /// Returns the launches of nodes that were created since the first call and that run a batch
@@ -169,8 +232,12 @@ fn oldest(index: &Index, slot: &NodeSlot, workloads: &Workloads) -> Option<DateT
 
 /// Whether a node was created for the placeholder that was requested at this time.
 fn is_launched(index: &Index, node: &str, requested: DateTime<Utc>) -> bool {
-    let made = index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created);
-    made.is_some_and(|made| made + SLACK >= requested)
+    created(index, node).is_some_and(|created| created + SLACK >= requested)
+}
+
+/// The creation time of a node.
+fn created(index: &Index, node: &str) -> Option<DateTime<Utc>> {
+    index.nodes().by_name(node).and_then(|slot| slot.facts.as_ref()?.created)
 }
 
 /// The names of a bucket and of its group.
@@ -303,14 +370,28 @@ mod tests {
         }
 
         fn placeholder(&mut self, lifted: i64, scheduled: i64) {
+            let status = json!({"conditions": conditions("PodScheduled", scheduled)});
+            self.apply_placeholder("p", lifted, &json!({"nodeName": "n"}), &status);
+        }
+
+        fn waiting_placeholder(&mut self, name: &str, lifted: i64) {
+            self.apply_placeholder(name, lifted, &json!({}), &json!({}));
+        }
+
+        fn remove_placeholder(&mut self, name: &str) {
+            let pod = json!({"metadata": {"name": name, "namespace": "prophet"}});
+            self.index.delete_pod(&serde_json::from_value(pod).unwrap());
+        }
+
+        fn apply_placeholder(&mut self, name: &str, lifted: i64, spec: &Value, status: &Value) {
             let pod = json!({
                 "metadata": {
-                    "name": "p", "namespace": "prophet", "labels": {placeholders::POLICY_LABEL: "batch"},
+                    "name": name, "namespace": "prophet", "labels": {placeholders::POLICY_LABEL: "batch"},
                     "annotations": {placeholders::LIFTED_AT: at(lifted)},
                     "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
                 },
-                "spec": {"nodeName": "n"},
-                "status": {"conditions": conditions("PodScheduled", scheduled)},
+                "spec": spec,
+                "status": status,
             });
             self.index.apply_pod(&serde_json::from_value(pod).unwrap());
         }
@@ -387,6 +468,22 @@ mod tests {
         world.pod("web", 120);
         world.pod("jobs", 190);
         assert_eq!(world.observe(200), []);
+    }
+
+    /// The size of the group becomes known with its first node, so a placeholder of another size
+    /// replaces the one for which the node was launched.
+    #[test]
+    fn a_placeholder_that_replaces_another_inherits_the_time_of_the_request() {
+        let mut world = World::new();
+        world.waiting_placeholder("old", 120);
+        assert_eq!(world.observe(130), []);
+        world.node(180, 181);
+        world.remove_placeholder("old");
+        world.placeholder(181, 182);
+        assert_eq!(world.launches(182)[0].requested, at(120));
+        assert_eq!(world.used(182), []);
+        world.pod("jobs", 200);
+        assert_eq!(world.used(210), [(at(120), at(182), at(200))]);
     }
 
     #[test]
