@@ -1,7 +1,8 @@
 //! Detects launches that ended.
 //!
 //! The launch of a placeholder's node starts when the placeholder's gate is lifted. It ends when
-//! the placeholder is on a node that did not exist before, or fails when no node comes in time.
+//! the placeholder is on a node that did not exist before, or fails when no node comes in time. A
+//! placeholder that replaces another while the node is launched inherits the start of the launch.
 //! Every other launch is detected by its node: a pod on it was created before the node was ready,
 //! so the pod waited for the node.
 //!
