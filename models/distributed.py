@@ -5,6 +5,7 @@ Without torchrun, there is one process, which computes all of it.
 """
 
 import os
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -44,9 +45,16 @@ class Processes:
         return Processes(rank=distributed.get_rank(), count=distributed.get_world_size())
 
     def leave(self) -> None:
-        """Ends the communication with the other processes."""
+        """Ends the communication with the other processes, and then this process if there are others.
+
+        The threads of gloo live on after `destroy_process_group`. If the interpreter were finalized,
+        a thread that waits for its lock would abort the process.
+        """
         if self.count > 1:
             distributed.destroy_process_group()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
 
     def device(self) -> str:
         """Returns the device of this process: a GPU of its own, if the machine has GPUs."""
