@@ -31,17 +31,26 @@ impl Karpenter {
     /// Applies Karpenter's kinds and a `KWOKNodeClass` named `default`, and starts Karpenter.
     ///
     /// It offers `instance_types` of the tests' table, each as spot and on demand in the zones
-    /// us-east-1a and us-east-1b. It launches nothing before a `NodePool` exists, see
-    /// [`node_pool`].
+    /// us-east-1a and us-east-1b, and a node joins `latency` after its request. It launches nothing
+    /// before a `NodePool` exists, see [`node_pool`].
     ///
     /// # Errors
     /// `make control-plane` has not been run, or Karpenter does not start in time.
-    pub async fn start(plane: &ControlPlane, instance_types: &[&str]) -> Result<Self> {
+    pub async fn start(
+        plane: &ControlPlane,
+        instance_types: &[&str],
+        latency: Duration,
+    ) -> Result<Self> {
         for entry in fs::read_dir(built::control_plane("crds")?)? {
             plane.apply_yaml(&fs::read_to_string(entry?.path())?).await?;
         }
-        let class = "{apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {name: default}}";
-        plane.apply_yaml(class).await?;
+        let class = json!({
+            "apiVersion": "karpenter.kwok.sh/v1alpha1",
+            "kind": "KWOKNodeClass",
+            "metadata": {"name": "default"},
+            "spec": {"nodeRegistrationDelay": format!("{}s", latency.as_secs())},
+        });
+        plane.apply_yaml(&class.to_string()).await?;
         let types: Vec<Value> =
             instance_types.iter().map(|name| offered(name)).collect::<Result<_>>()?;
         let file = plane.folder().join("instance-types.json");
@@ -74,14 +83,14 @@ impl Karpenter {
 /// Karpenter's feature gates, all off.
 const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false";
 
-/// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`), as JSON.
+/// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`).
 /// Karpenter removes its nodes once they have been empty for `empty_after`.
 pub fn node_pool(
     name: &str,
     instance_type: &str,
     capacity_type: &str,
     empty_after: Duration,
-) -> String {
+) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -102,7 +111,6 @@ pub fn node_pool(
             },
         },
     })
-    .to_string()
 }
 
 /// An entry of the provider's file of instance types. The prices are proportional to the number of

@@ -17,8 +17,10 @@ const DEADLINE: Duration = Duration::from_mins(1);
 #[tokio::test]
 async fn karpenter_launches_a_node_for_a_pending_pod_and_removes_it_afterwards() {
     let plane = ControlPlane::start().await.unwrap();
-    let _karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
-    plane.apply_yaml(&node_pool("cpu", "m5.xlarge", "spot", Duration::from_secs(2))).await.unwrap();
+    let types = ["m5.xlarge", "g5.xlarge"];
+    let _karpenter = Karpenter::start(&plane, &types, Duration::ZERO).await.unwrap();
+    let pool = node_pool("cpu", "m5.xlarge", "spot", Duration::from_secs(2));
+    plane.apply_yaml(&pool.to_string()).await.unwrap();
     plane
         .apply_yaml(
             "{apiVersion: v1, kind: Pod, metadata: {name: first}, spec: {containers: [
@@ -54,11 +56,10 @@ const POLICY: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn karpenter_launches_nodes_for_placeholders_and_removes_them_afterwards() {
     let plane = ControlPlane::start().await.unwrap();
-    let mut karpenter = Karpenter::start(&plane, &["m5.xlarge", "g5.xlarge"]).await.unwrap();
-    plane
-        .apply_yaml(&node_pool("cpu", "m5.xlarge", "on-demand", Duration::from_secs(2)))
-        .await
-        .unwrap();
+    let types = ["m5.xlarge", "g5.xlarge"];
+    let mut karpenter = Karpenter::start(&plane, &types, Duration::ZERO).await.unwrap();
+    let pool = node_pool("cpu", "m5.xlarge", "on-demand", Duration::from_secs(2));
+    plane.apply_yaml(&pool.to_string()).await.unwrap();
     let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
     plane.apply_yaml(&policy("batch", POLICY)).await.unwrap();
     let (nodes, pods): (Api<Node>, Api<Pod>) =

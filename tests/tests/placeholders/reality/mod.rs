@@ -1,24 +1,29 @@
 //! The simulator against reality: the same small trace through `prophet simulate`, and in real time
-//! through the real scheduler and the autoscaler of the tests.
+//! through the real scheduler with the autoscaler of the tests, and with Karpenter.
 //!
 //! ```text
 //! trace.rs      the jobs and the cluster of a trace
 //! outcome.rs    what happened: waiting, instance-hours, the order of events
 //! simulated.rs  a trace through `prophet simulate`
-//! observed.rs   a trace in real time
+//! stand_in.rs   a trace in real time with the autoscaler of the tests
+//! karpenter.rs  a trace in real time with Karpenter
+//! observed.rs   what happens in real time
 //! ```
 
+mod karpenter;
 mod observed;
 mod outcome;
 mod simulated;
+mod stand_in;
 mod trace;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use self::observed::observe;
+use self::karpenter::with_karpenter;
 use self::outcome::Outcome;
 use self::simulated::simulate;
+use self::stand_in::with_stand_in;
 use self::trace::{Job, Size, Trace};
 
 /// Events that are closer in the simulator have no order, in seconds: a real launch takes some
@@ -52,9 +57,16 @@ const TEN_MINUTES: Trace = Trace {
     launch: 64,
     scan: 10,
     unneeded: 60,
+    delay_after_add: 60,
+    removal_apart: APART,
     ladder: &[(0, 1), (2, 2)],
     end: 600,
 };
+
+/// The same jobs with Karpenter, which reacts to a pending pod at once. A launch does not delay the
+/// removal of another node. The time of a removal is not known to 10 s.
+const TEN_MINUTES_OF_KARPENTER: Trace =
+    Trace { scan: 1, delay_after_add: 0, removal_apart: 20.0, ..TEN_MINUTES };
 
 /// A minute and a half. At most one pod at a time waits for a node, because a pod whose attempt
 /// fails when the first of several nodes joins waits for the scheduler's backoff.
@@ -69,6 +81,8 @@ const NINETY_SECONDS: Trace = Trace {
     launch: 13,
     scan: 5,
     unneeded: 10,
+    delay_after_add: 10,
+    removal_apart: APART,
     ladder: &[(0, 1)],
     end: 90,
 };
@@ -147,7 +161,7 @@ fn compare(
     let wrong = compared.iter().filter(|row| !row.agrees(share));
     let mut wrong: Vec<String> = wrong.map(|row| format!("{policy}: {}", row.text())).collect();
     for run in runs {
-        let disorder = run.disorder(simulated, APART).into_iter();
+        let disorder = run.disorder(simulated, APART, trace.removal_apart).into_iter();
         wrong.extend(disorder.map(|what| format!("{policy}: {what}")));
     }
     wrong
@@ -156,28 +170,54 @@ fn compare(
 #[tokio::test(flavor = "multi_thread")]
 async fn the_simulator_agrees_with_ninety_seconds_of_reality() {
     let simulated = simulate(&NINETY_SECONDS);
-    let real = [observe(&NINETY_SECONDS, true, Duration::ZERO).await];
+    let real = [with_stand_in(&NINETY_SECONDS, true, Duration::ZERO).await];
     // Launches are short, so the scheduler's backoff weighs more than in ten minutes.
     let wrong = compare("ladder", &NINETY_SECONDS, &simulated["ladder"], &real, 0.35);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// All runs are at the same time, because each of them mostly waits.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a quarter of an hour: make reality"]
 async fn the_simulator_agrees_with_ten_minutes_of_reality() {
-    let runs: usize = std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
-    let simulated = simulate(&TEN_MINUTES);
+    let runs = repeats();
     // The scans of two runs are not at the same time.
-    let apart = Duration::from_secs(TEN_MINUTES.scan) / u32::try_from(2 * runs).unwrap();
-    let run = |at: usize| {
-        Box::pin(observe(&TEN_MINUTES, at % 2 == 1, apart * u32::try_from(at).unwrap()))
-    };
-    let all = futures::future::join_all((0..2 * runs).map(run)).await;
-    let of = |with_controller: usize| -> Vec<Outcome> {
-        all.iter().skip(with_controller).step_by(2).cloned().collect()
-    };
-    let mut wrong = compare("reactive", &TEN_MINUTES, &simulated["reactive"], &of(0), 0.05);
-    wrong.extend(compare("ladder", &TEN_MINUTES, &simulated["ladder"], &of(1), 0.05));
+    let apart = Duration::from_secs(TEN_MINUTES.scan) / (2 * runs);
+    let real =
+        both(runs, |at, with_controller| with_stand_in(&TEN_MINUTES, with_controller, at * apart));
+    let wrong = compare_both(&TEN_MINUTES, &real.await);
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a quarter of an hour: make reality"]
+async fn the_simulator_agrees_with_ten_minutes_of_karpenter() {
+    let real = both(repeats(), |at, with_controller| {
+        with_karpenter(&TEN_MINUTES_OF_KARPENTER, with_controller, at * Duration::from_millis(300))
+    });
+    let wrong = compare_both(&TEN_MINUTES_OF_KARPENTER, &real.await);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The number of repeats of each run.
+fn repeats() -> u32 {
+    std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+/// The runs without and with the controller. All are at the same time, because each of them mostly
+/// waits. `run` has the number of the run, and whether it has the controller.
+async fn both<F: Future<Output = Outcome>>(
+    repeats: u32,
+    run: impl Fn(u32, bool) -> F,
+) -> [Vec<Outcome>; 2] {
+    let all = (0..2 * repeats).map(|at| Box::pin(run(at, at % 2 == 1)));
+    let all = futures::future::join_all(all).await;
+    [0, 1].map(|first| all.iter().skip(first).step_by(2).cloned().collect())
+}
+
+/// Compares the runs without and with the controller with the simulator.
+fn compare_both(trace: &Trace, [reactive, ladder]: &[Vec<Outcome>; 2]) -> Vec<String> {
+    let simulated = simulate(trace);
+    let mut wrong = compare("reactive", trace, &simulated["reactive"], reactive, 0.05);
+    wrong.extend(compare("ladder", trace, &simulated["ladder"], ladder, 0.05));
+    wrong
 }

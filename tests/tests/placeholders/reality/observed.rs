@@ -1,59 +1,42 @@
-//! The trace in real time, through the real scheduler and the autoscaler of the tests.
+//! A trace in real time, through the real scheduler and an autoscaler that already runs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
-use tests::autoscaler::{Autoscaler, AutoscalerSettings};
-use tests::installed::policy;
+use tests::control_plane::ControlPlane;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outcome::{Outcome, Times};
 use super::trace::{Job, Trace};
-use crate::world::{Plan, World, is_bound};
+use crate::world::is_bound;
 
 /// The pause between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a trace with or without the controller. Its first scan is this much later than a multiple
-/// of the interval between scans.
-pub(super) async fn observe(
-    trace: &'static Trace,
-    with_controller: bool,
-    later: Duration,
-) -> Outcome {
-    let seconds = Duration::from_secs;
-    let settings = AutoscalerSettings {
-        scan_interval: seconds(trace.scan),
-        unneeded_time: seconds(trace.unneeded),
-        delay_after_add: seconds(trace.unneeded),
-        max_node_provision_time: seconds(10 * trace.launch),
-        ..AutoscalerSettings::default()
-    };
-    let plan = Plan { autoscaler: settings.clone(), ..Plan::of(trace.groups()) };
-    let mut world = plan.start_alone().await;
-    for group in ["small", "gpu"] {
-        world.joiner.set_latency(group, seconds(trace.launch));
-    }
-    if with_controller {
-        world = world.with_controller(&[], "").await;
-    }
-    // A policy has its ticks at multiples of ten seconds of the wall clock.
+/// Waits until the next multiple of ten seconds or more of the wall clock, and this much longer.
+///
+/// A policy has its ticks at multiples of ten seconds, and the first scan is now.
+pub(super) async fn wait_for_begin(trace: &Trace, later: Duration) {
     sleep(until_multiple_of(trace.scan.max(10)) + later).await;
-    let start = Instant::now();
-    world.autoscaler = Autoscaler::start(&world.plane, &world.moto, settings).unwrap();
-    if with_controller {
-        world.apply(&policy("batch", &trace.policy())).await;
-    }
-    let observed =
-        Run { world: &world, start, outcome: Outcome::default(), nodes: BTreeMap::new() };
-    let mut outcome = observed.until_end(trace).await;
+}
+
+/// Submits the jobs of a trace from now on, and returns what happens to them and to the nodes.
+pub(super) async fn observe(plane: &ControlPlane, trace: &'static Trace) -> Outcome {
+    let client = plane.client();
+    let run = Run {
+        plane,
+        pods: Api::default_namespaced(client.clone()),
+        all_nodes: Api::all(client),
+        start: Instant::now(),
+        outcome: Outcome::default(),
+        nodes: BTreeMap::new(),
+    };
+    let mut outcome = run.until_end(trace).await;
     outcome.end(trace.end as f64);
-    let counters = world.autoscaler.counters();
-    assert!(counters.errors.is_empty() && counters.given_up.is_empty(), "{counters:?}");
     outcome
 }
 
@@ -68,7 +51,10 @@ fn until_multiple_of(seconds: u64) -> Duration {
 
 /// A run in progress.
 struct Run<'a> {
-    world: &'a World,
+    plane: &'a ControlPlane,
+    /// The pods of the jobs.
+    pods: Api<Pod>,
+    all_nodes: Api<Node>,
     start: Instant,
     outcome: Outcome,
     /// Nodes by name: instance type, and when they became ready and were removed.
@@ -82,7 +68,7 @@ impl Run<'_> {
         while self.now() < trace.end as f64 {
             let look = Instant::now() + PAUSE;
             while let Some(job) = next.next_if(|job| job.submit as f64 <= self.now()) {
-                self.world.apply(&job.manifest()).await;
+                self.plane.apply_yaml(&job.manifest()).await.unwrap();
                 self.outcome.jobs.insert(job.name.to_owned(), (job.submit as f64, None));
             }
             self.look(trace).await;
@@ -107,7 +93,7 @@ impl Run<'_> {
 
     /// Notes the jobs whose pods are all on nodes, and the nodes that came and went.
     async fn look(&mut self, trace: &Trace) {
-        let pods = self.world.pods("default").await.unwrap();
+        let pods = self.pods.list(&ListParams::default()).await.unwrap().items;
         let now = self.now();
         for job in trace.jobs {
             let bound = pods.iter().filter(|pod| is_of(pod, job) && is_bound(pod)).count();
@@ -117,7 +103,7 @@ impl Run<'_> {
                 start.get_or_insert(now);
             }
         }
-        let nodes = self.world.nodes().await;
+        let nodes = self.all_nodes.list(&ListParams::default()).await.unwrap().items;
         let now = self.now();
         for node in &nodes {
             let instance_type = node.labels()["node.kubernetes.io/instance-type"].clone();
@@ -138,11 +124,11 @@ impl Run<'_> {
 
     /// Ends the pods of a job, as a kubelet would.
     async fn end(&self, job: &Job) {
-        let api: Api<Pod> = Api::default_namespaced(self.world.plane.client());
         let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-        for pod in self.world.pods("default").await.unwrap().iter().filter(|pod| is_of(pod, job)) {
+        let pods = self.pods.list(&ListParams::default()).await.unwrap();
+        for pod in pods.iter().filter(|pod| is_of(pod, job)) {
             let (name, parameters) = (pod.name_any(), PatchParams::default());
-            api.patch_status(&name, &parameters, &status).await.unwrap();
+            self.pods.patch_status(&name, &parameters, &status).await.unwrap();
         }
     }
 }

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// trace. The second time is absent if the trace ended first.
 pub(super) type Times = (f64, Option<f64>);
 
+/// The last word of the name of an event in which a node is removed.
+const REMOVED: &str = "removed";
+
 /// What happened in one run. Nodes have no names in common, so they are listed by instance type, in
 /// the order in which they became ready.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,7 +55,7 @@ impl Outcome {
             let mut gone: Vec<f64> = nodes.iter().filter_map(|(_, gone)| *gone).collect();
             gone.sort_by(f64::total_cmp);
             for (what, times) in
-                [("ready", nodes.iter().map(|(ready, _)| *ready).collect()), ("removed", gone)]
+                [("ready", nodes.iter().map(|(ready, _)| *ready).collect()), (REMOVED, gone)]
             {
                 for (at, time) in times.into_iter().enumerate() {
                     events.insert(format!("{instance_type} {} {what}", at + 1), time);
@@ -63,15 +66,21 @@ impl Outcome {
     }
 
     /// How the order of events differs from that of `other`. Events that are less than `apart`
-    /// seconds apart in `other` have no order.
-    pub(super) fn disorder(&self, other: &Self, apart: f64) -> Vec<String> {
+    /// seconds apart in `other` have no order. If one is the removal of a node, these are
+    /// `removal_apart` seconds.
+    pub(super) fn disorder(&self, other: &Self, apart: f64, removal_apart: f64) -> Vec<String> {
+        let apart = |names: [&String; 2]| {
+            let removal = names.iter().any(|name| name.ends_with(REMOVED));
+            if removal { removal_apart } else { apart }
+        };
         let (ours, theirs) = (self.events(), other.events());
         let missing = theirs.keys().filter(|name| !ours.contains_key(*name));
         let mut wrong: Vec<String> = missing.map(|name| format!("missing: {name}")).collect();
         let more = ours.keys().filter(|name| !theirs.contains_key(*name));
         wrong.extend(more.map(|name| format!("unexpected: {name} at {:.1}", ours[name])));
         for (first, at) in &theirs {
-            for (second, then) in theirs.iter().filter(|(_, then)| *at + apart <= **then) {
+            let later = theirs.iter().filter(|(name, then)| *at + apart([first, name]) <= **then);
+            for (second, then) in later {
                 if let (Some(one), Some(other)) = (ours.get(first), ours.get(second))
                     && one >= other
                 {
@@ -97,9 +106,17 @@ fn the_order_of_events_that_are_far_apart_counts() {
     let simulated = run(10.0, &[10.0, 20.0]);
     assert!((simulated.pending(30.0) - 10.0).abs() < 1e-9);
     assert!((simulated.instance_hours(46.0) * 3_600.0 - 62.0).abs() < 1e-9);
-    assert_eq!(run(11.0, &[10.5, 21.0]).disorder(&simulated, 2.0), [""; 0]);
-    assert_eq!(run(22.0, &[10.5, 21.0]).disorder(&simulated, 2.0).len(), 1);
-    assert_eq!(run(22.0, &[10.5, 21.0]).disorder(&simulated, 20.0), [""; 0]);
-    assert_eq!(run(11.0, &[10.5]).disorder(&simulated, 2.0), ["missing: m5 2 ready"]);
-    assert_eq!(run(11.0, &[10.5, 21.0, 22.0]).disorder(&simulated, 2.0).len(), 1);
+    assert_eq!(run(11.0, &[10.5, 21.0]).disorder(&simulated, 2.0, 2.0), [""; 0]);
+    assert_eq!(run(22.0, &[10.5, 21.0]).disorder(&simulated, 2.0, 2.0).len(), 1);
+    assert_eq!(run(22.0, &[10.5, 21.0]).disorder(&simulated, 20.0, 20.0), [""; 0]);
+    assert_eq!(run(11.0, &[10.5]).disorder(&simulated, 2.0, 2.0), ["missing: m5 2 ready"]);
+    assert_eq!(run(11.0, &[10.5, 21.0, 22.0]).disorder(&simulated, 2.0, 2.0).len(), 1);
+
+    // A node is removed at 30 s, or before the job starts.
+    let removed = |gone: f64| {
+        let nodes = BTreeMap::from([("m5".to_owned(), vec![(1.0, Some(gone))])]);
+        Outcome { nodes, ..run(10.0, &[]) }
+    };
+    assert_eq!(removed(5.0).disorder(&removed(30.0), 2.0, 15.0).len(), 1);
+    assert_eq!(removed(5.0).disorder(&removed(30.0), 2.0, 25.0), [""; 0]);
 }

@@ -38,15 +38,19 @@ pub(super) struct Trace {
     pub(super) tick: u64,
     pub(super) launch: u64,
     pub(super) scan: u64,
-    /// `--scale-down-unneeded-time` and `--scale-down-delay-after-add`.
+    /// `--scale-down-unneeded-time`.
     pub(super) unneeded: u64,
+    /// `--scale-down-delay-after-add`.
+    pub(super) delay_after_add: u64,
+    /// Events that are closer in the simulator have no order if one is the removal of a node.
+    pub(super) removal_apart: f64,
     /// Steps of the ladder: placeholders by nodes in demand.
     pub(super) ladder: &'static [(u64, u64)],
     /// The end of what is compared.
     pub(super) end: i64,
 }
 
-const GPU: &str = "nvidia.com/gpu";
+pub(super) const GPU: &str = "nvidia.com/gpu";
 
 impl Size {
     /// The request in thousandths of a CPU, MiB and GPUs.
@@ -129,7 +133,7 @@ impl Trace {
             "scan": format!("{}s", self.scan),
             "launch_latency": format!("{}s", self.launch),
             "scale_down_unneeded_time": format!("{}s", self.unneeded),
-            "scale_down_delay_after_add": format!("{}s", self.unneeded),
+            "scale_down_delay_after_add": format!("{}s", self.delay_after_add),
             // The default scheduler prefers the node with the smallest share in use.
             "scheduler": "spread",
             "gang": "pod-by-pod",
