@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::fields::split;
+use super::columns::header;
 use super::reader::{Reader, json_problem};
 use super::{alibaba, borg, openb, philly, swf, table};
-use crate::input::{header_faults, other_separator};
+use crate::input::header_faults;
 
 /// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +56,7 @@ pub(super) fn detect(first: &str) -> Result<Detected, String> {
     if is_swf(first) {
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));
     }
-    if first.contains('\r') {
-        return Err("the lines end with carriage returns alone: convert them to line feeds, for example with tr '\\r' '\\n'".into());
-    }
-    if let Some(name) = other_separator(first, &table::COLUMNS) {
-        return Err(format!("the columns are separated by {name}: separate them with commas"));
-    }
-    let header = split(first).unwrap_or_else(|_| first.split(',').map(Into::into).collect());
-    let header: Vec<String> = header.iter().map(|name| name.to_lowercase()).collect();
+    let header = header(first, &table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
     let has = |columns: &[&str]| columns.iter().all(|name| names.contains(name));
     let lacks = |columns: &[&str]| header_faults(&names, columns, &names);

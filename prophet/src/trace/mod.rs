@@ -9,7 +9,8 @@
 //! job.rs        a job and its requests
 //! read.rs       reads a log of any format (reader.rs: shared by the readers)
 //! detect.rs     the formats, and the detection of a format from the first line
-//! lines.rs      lines of a file, plain or gzip, of bounded length; fields.rs: fields of a line
+//! lines.rs      lines of a file, plain or gzip, of bounded length
+//! columns.rs    the columns of a CSV file by name; fields.rs: fields of a line
 //! times.rs      times of tables: seconds or dates
 //! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
 //! usage/        readers of what containers use: a table, and Borg's instance_usage
@@ -19,6 +20,7 @@
 
 mod alibaba;
 mod borg;
+mod columns;
 mod describe;
 mod detect;
 mod fields;

@@ -7,10 +7,10 @@ use std::io::{self, Write};
 
 use embedder::{AcceleratorKind, Resources, Split};
 
-use super::fields::split as split_line;
+use super::columns::Columns;
 use super::job::{Admits, Job, Work};
 use super::reader::{
-    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, number, seconds,
+    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, name, number, seconds,
 };
 use super::times::SameClock;
 
@@ -36,10 +36,7 @@ pub(super) const COLUMNS: [&str; 14] = [
 pub(super) const REQUIRED: [&str; 2] = ["submit", "runtime"];
 
 pub(super) struct Table {
-    /// The index in the file of each of [`COLUMNS`].
-    places: [Option<usize>; COLUMNS.len()],
-    /// The number of columns in the file.
-    width: usize,
+    columns: Columns,
     /// The clock of the jobs.
     clock: SameClock,
 }
@@ -47,20 +44,8 @@ pub(super) struct Table {
 impl Table {
     /// A reader for a file with this header, all of whose names are in [`COLUMNS`].
     pub(super) fn new(header: &[&str]) -> Self {
-        let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
-        Self { places, width: header.len(), clock: SameClock::default() }
+        Self { columns: Columns::new(&COLUMNS, header), clock: SameClock::default() }
     }
-}
-
-/// The field of a column, or `None` if the file does not have the column or the field is blank.
-fn get<'a>(
-    places: &[Option<usize>; COLUMNS.len()],
-    fields: &'a [Cow<'_, str>],
-    column: &'static str,
-) -> Result<Option<&'a str>, TraceFault> {
-    let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| places[at]);
-    let text = place.map(|at| field(fields, at, column)).transpose()?;
-    Ok(text.filter(|text| !text.is_empty()))
 }
 
 impl Reader for Table {
@@ -68,16 +53,12 @@ impl Reader for Table {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let fields = split_line(line)?;
-        if fields.len() > self.width {
-            let problem = format!("expected {} columns, got {}", self.width, fields.len());
-            return Err(TraceFault::new("", problem, ""));
-        }
-        let places = self.places;
-        let get = |column| get(&places, &fields, column);
+        let Self { columns, clock } = self;
+        let fields = columns.split(line)?;
+        let get = |column| columns.get(&fields, column);
         let required = |column| get(column)?.ok_or_else(|| TraceFault::new(column, "is empty", ""));
         let text = required("submit")?;
-        let submit = self.clock.time("submit", text, line_number)?;
+        let submit = clock.time("submit", text, line_number)?;
         let runtime = seconds("runtime", required("runtime")?)?;
         let (units, split) = match (get("pods")?, get("units")?) {
             (Some(_), Some(units)) => {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::reader::{UsageNotes, UsageReader};
 use super::{borg, table};
-use crate::input::{header_faults, other_separator};
-use crate::trace::fields::split;
+use crate::input::header_faults;
+use crate::trace::columns::header;
 use crate::trace::lines::Lines;
 use crate::trace::read::TraceError;
 use crate::trace::reader::TraceFault;
@@ -62,14 +62,7 @@ fn detect(first: &str) -> Result<(Box<dyn UsageReader>, bool), String> {
     if first.trim_start().starts_with(['{', '[']) {
         return borg::detect(first).map(|reader| (Box::new(reader) as Box<dyn UsageReader>, false));
     }
-    if first.contains('\r') {
-        return Err("the lines end with carriage returns alone: convert them to line feeds, for example with tr '\\r' '\\n'".into());
-    }
-    if let Some(name) = other_separator(first, &table::COLUMNS) {
-        return Err(format!("the columns are separated by {name}: separate them with commas"));
-    }
-    let header = split(first).unwrap_or_else(|_| first.split(',').map(Into::into).collect());
-    let header: Vec<String> = header.iter().map(|name| name.to_lowercase()).collect();
+    let header = header(first, &table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
     let page = "docs/rightsizing.md lists the columns of usage";
     if let Some(faults) = header_faults(&names, &table::REQUIRED, &table::COLUMNS) {

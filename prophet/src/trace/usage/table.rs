@@ -2,11 +2,9 @@
 //!
 //! `docs/rightsizing.md` is its specification.
 
-use std::borrow::Cow;
-
 use super::reader::{UsageNotes, UsageReader};
-use crate::trace::fields::split;
-use crate::trace::reader::{AMOUNT_MAX, TraceFault, field, name, number};
+use crate::trace::columns::Columns;
+use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
 use crate::trace::times::SameClock;
 use crate::usage::{
     ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, UsageRow,
@@ -38,29 +36,14 @@ const CPU_MAX: f64 = LADDER[LADDER.len() - 1] as f64;
 const MEMORY_MAX: f64 = CPU_MAX * MEMORY_UNIT_BYTES as f64;
 
 pub(super) struct Table {
-    /// The index in the file of each of [`COLUMNS`].
-    places: [Option<usize>; COLUMNS.len()],
-    /// The number of columns in the file.
-    width: usize,
+    columns: Columns,
     clock: SameClock,
 }
 
 impl Table {
     /// A reader for a file with this header, all of whose names are in [`COLUMNS`].
     pub(super) fn new(header: &[&str]) -> Self {
-        let places = COLUMNS.map(|name| header.iter().position(|column| *column == name));
-        Self { places, width: header.len(), clock: SameClock::default() }
-    }
-
-    /// The field of a column, or `None` if the file does not have the column or the field is blank.
-    fn get<'a>(
-        &self,
-        fields: &'a [Cow<'_, str>],
-        column: &'static str,
-    ) -> Result<Option<&'a str>, TraceFault> {
-        let place = COLUMNS.iter().position(|name| *name == column).and_then(|at| self.places[at]);
-        let text = place.map(|at| field(fields, at, column)).transpose()?;
-        Ok(text.filter(|text| !text.is_empty()))
+        Self { columns: Columns::new(&COLUMNS, header), clock: SameClock::default() }
     }
 }
 
@@ -74,15 +57,12 @@ impl UsageReader for Table {
         if line.trim().is_empty() {
             return Ok(None);
         }
-        let fields = split(line)?;
-        if fields.len() > self.width {
-            let problem = format!("expected {} columns, got {}", self.width, fields.len());
-            return Err(TraceFault::new("", problem, ""));
-        }
+        let Self { columns, clock } = self;
+        let fields = columns.split(line)?;
+        let get = |column| columns.get(&fields, column);
         let missing = |column| TraceFault::new(column, "is empty", "");
-        let time = self.get(&fields, "time")?.ok_or_else(|| missing("time"))?;
-        let time = self.clock.time("time", time, line_number)?;
-        let get = |column| self.get(&fields, column);
+        let time = get("time")?.ok_or_else(|| missing("time"))?;
+        let time = clock.time("time", time, line_number)?;
         let text = |column: &'static str| -> Result<Box<str>, TraceFault> {
             Ok(get(column)?.map(|text| name(column, text)).transpose()?.unwrap_or_default().into())
         };
