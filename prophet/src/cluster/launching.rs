@@ -87,7 +87,7 @@ impl Launching {
         let mut launches = Vec::new();
         let mut alive = BTreeMap::new();
         for (key, pod) in index.placeholders() {
-            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            let set = replica_set(key, pod);
             let (Some(&at), Some(requested)) = (places.get(&set), self.requested(key, pod)) else {
                 continue;
             };
@@ -113,7 +113,7 @@ impl Launching {
         now: DateTime<Utc>,
     ) -> Vec<UsedLaunch> {
         for (key, pod) in index.placeholders() {
-            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            let set = replica_set(key, pod);
             if let (Some(&at), Some(requested), Some(node)) =
                 (places.get(&set), self.requested(key, pod), &pod.node)
                 && is_launched(index, node, requested)
@@ -158,7 +158,7 @@ impl Launching {
         let mut on_nodes = Vec::new();
         for (key, pod) in index.placeholders() {
             present.insert(key);
-            let set = Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() };
+            let set = replica_set(key, pod);
             let (Some(&at), Some(lifted)) = (places.get(&set), pod.lifted_at) else { continue };
             let request = Request { group: names(offers, at).1, at: lifted };
             match &pod.node {
@@ -221,6 +221,11 @@ impl Launching {
         self.nodes = reported;
         launches
     }
+}
+
+/// The key of the ReplicaSet of a placeholder.
+fn replica_set(key: &Key, pod: &PlaceholderPod) -> Key {
+    Key { namespace: key.namespace.clone(), name: pod.replica_set.clone() }
 }
 
 /// The creation time of the oldest batch pod on a node.

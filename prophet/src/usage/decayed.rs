@@ -76,20 +76,12 @@ mod tests {
 
     use super::*;
 
-    fn spread(values: &[u64]) -> Spread {
-        let mut spread = Spread::default();
-        for value in values {
-            spread.add(*value, 1.0);
-        }
-        spread
-    }
-
     /// In the paper's figure 2, nine samples of 1 and one of 10 have the loads 9 and 10.
     #[test]
     fn percentiles_are_taken_over_load() {
         let mut usage = DecayedUsage::new(f64::INFINITY);
-        (0..9).for_each(|number| usage.add(number, &spread(&[1])));
-        usage.add(9, &spread(&[10]));
+        (0..9).for_each(|number| usage.add(number, &Spread::of(&[1])));
+        usage.add(9, &Spread::of(&[10]));
         assert_eq!([0.47, 0.48, 0.9].map(|share| usage.load_percentile(share)), [1, 10, 10]);
         // The weights are equal, so the average is that of the samples.
         assert!((usage.average() - 1.9).abs() < 1e-12);
@@ -110,7 +102,7 @@ mod tests {
     fn a_sample_loses_half_of_its_weight_in_a_half_life() {
         let mut usage = DecayedUsage::new(SAMPLE_SECONDS as f64);
         for (number, value) in [(0, 8), (1, 4), (2, 2)] {
-            usage.add(number, &spread(&[value]));
+            usage.add(number, &Spread::of(&[value]));
         }
         assert_eq!(
             [0.33, 0.34, 0.66, 0.67].map(|share| usage.load_percentile(share)),
@@ -119,8 +111,8 @@ mod tests {
         assert!((usage.average() - 6.0 / 1.75).abs() < 1e-12);
         // A gap of two samples quarters the weights.
         let mut gap = DecayedUsage::new(SAMPLE_SECONDS as f64);
-        gap.add(0, &spread(&[8]));
-        gap.add(2, &spread(&[2]));
+        gap.add(0, &Spread::of(&[8]));
+        gap.add(2, &Spread::of(&[2]));
         assert!((gap.average() - (8.0 * 0.25 + 2.0) / 1.25).abs() < 1e-12);
     }
 
@@ -128,7 +120,7 @@ mod tests {
     fn nothing_used_has_no_load() {
         let mut usage = DecayedUsage::new(1.0);
         assert_eq!((usage.load_percentile(0.98), usage.average()), (0, 0.0));
-        usage.add(0, &spread(&[0, 0]));
+        usage.add(0, &Spread::of(&[0, 0]));
         assert_eq!((usage.load_percentile(0.98), usage.average()), (0, 0.0));
     }
 
@@ -144,7 +136,7 @@ mod tests {
             let mut usage = DecayedUsage::new(half_life);
             let mut exact: Vec<(u64, f64)> = Vec::new();
             for (number, values) in samples.iter().enumerate() {
-                usage.add(i64::try_from(number).unwrap(), &spread(values));
+                usage.add(i64::try_from(number).unwrap(), &Spread::of(values));
                 let age = (samples.len() - 1 - number) as f64 * SAMPLE_SECONDS as f64;
                 // A measurement counts with the load of its boundary, so that only its place in the
                 // order is exact.

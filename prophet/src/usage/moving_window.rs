@@ -136,14 +136,6 @@ fn with_margin(value: u64, knee: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn spread(values: &[u64]) -> Spread {
-        let mut spread = Spread::default();
-        for value in values {
-            spread.add(*value, 1.0);
-        }
-        spread
-    }
-
     #[test]
     fn the_margin_falls_from_fifteen_to_ten_percent() {
         let limits = [0, 1, 1_000, 1_200, 1_500, 2_000].map(|value| with_margin(value, 1_000));
@@ -159,9 +151,9 @@ mod tests {
         let check = |statistic: Statistic, limit: u64| {
             let mut recommender = WindowRecommender::new(f64::INFINITY, 1_000);
             (0..9).for_each(|number| {
-                recommender.learn(number, &spread(&[10]), statistic);
+                recommender.learn(number, &Spread::of(&[10]), statistic);
             });
-            assert_eq!(recommender.learn(9, &spread(&[30]), statistic), limit, "{statistic:?}");
+            assert_eq!(recommender.learn(9, &Spread::of(&[30]), statistic), limit, "{statistic:?}");
         };
         check(Statistic::Average, 14);
         check(Statistic::P90, 35);
@@ -175,9 +167,9 @@ mod tests {
     #[test]
     fn the_largest_recommendation_of_an_hour_holds() {
         let mut recommender = WindowRecommender::new(1.0, 1_000);
-        let high = recommender.learn(0, &spread(&[40]), Statistic::Average);
+        let high = recommender.learn(0, &Spread::of(&[40]), Statistic::Average);
         let limits: Vec<u64> = (1..=12)
-            .map(|number| recommender.learn(number, &spread(&[10]), Statistic::Average))
+            .map(|number| recommender.learn(number, &Spread::of(&[10]), Statistic::Average))
             .collect();
         assert_eq!((high, &limits[..11], limits[11]), (46, &[46; 11][..], 12));
     }
@@ -185,8 +177,8 @@ mod tests {
     #[test]
     fn the_peak_is_that_of_a_week() {
         let mut recommender = WindowRecommender::new(3_600.0, 1_000);
-        recommender.learn(0, &spread(&[40]), Statistic::Max);
-        let mut at = |number: i64| recommender.learn(number, &spread(&[10]), Statistic::Max);
+        recommender.learn(0, &Spread::of(&[40]), Statistic::Max);
+        let mut at = |number: i64| recommender.learn(number, &Spread::of(&[10]), Statistic::Max);
         assert_eq!((at(PEAK_SAMPLES - 1), at(PEAK_SAMPLES + HOLD_SAMPLES)), (46, 12));
     }
 

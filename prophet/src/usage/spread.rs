@@ -52,6 +52,16 @@ impl Spread {
     }
 }
 
+#[cfg(test)]
+impl Spread {
+    /// A histogram of these measurements, each with the weight 1.
+    pub(super) fn of(values: &[u64]) -> Self {
+        let mut spread = Self::default();
+        values.iter().for_each(|value| spread.add(*value, 1.0));
+        spread
+    }
+}
+
 /// Cumulated weights and loads of a [`Spread`].
 pub(super) struct Cumulated {
     /// Boundary, weight and load of the bins up to it.
