@@ -19,6 +19,9 @@ fn of_groups(name: &str, groups: &str, placeholders: u32) -> String {
     policy(name, &spec.to_string())
 }
 
+/// A taint that the operator names as a startup taint.
+const STARTUP: &str = "example.com/agent-not-ready";
+
 /// A pod of batch demand with `more` in the spec of its container, and in its own.
 fn pod(name: &str, container: &str, more: &str) -> String {
     format!(
@@ -97,15 +100,18 @@ async fn degraded_cordoned_and_foreign_nodes_change_no_template_and_exceed_no_ma
         NodeGroup::new("small", "m5.xlarge").sizes(0, 4),
     ];
     let policies = [of_groups("gpus", "gpu-*", 1), of_groups("cpus", "small", 2)].concat();
-    let world = Plan::of(groups).start(&policies).await;
+    let arguments = vec![format!("--startup-taint={STARTUP}")];
+    let world = Plan { arguments, ..Plan::of(groups) }.start(&policies).await;
     world.wait_for_groups(&[("gpu-a", 1), ("small", 2)]).await;
     let before = names(&world).await;
 
-    // One of eight GPUs fails, and cluster-autoscaler considers to remove a node.
+    // One of eight GPUs fails, cluster-autoscaler considers to remove a node, and an agent of the
+    // node starts again.
     let node = world.node_of("p4d.24xlarge").await;
     world.set_gpus(&node, "7").await;
     let candidate = "DeletionCandidateOfClusterAutoscaler";
-    let taints = json!([{"key": candidate, "effect": "PreferNoSchedule", "value": "1"}]);
+    let taints = json!([{"key": candidate, "effect": "PreferNoSchedule", "value": "1"},
+        {"key": STARTUP, "effect": "NoSchedule"}]);
     let small = world.node_of("m5.xlarge").await;
     world.patch_node(&small, json!({"spec": {"taints": taints}})).await;
     let named = |status: &Value| message(status, "Groups").contains(&node);
