@@ -61,6 +61,9 @@ pub struct Outcome {
     pub account: Account,
     /// The weights of the ensemble's experts by bucket, the largest first.
     pub weights: Vec<Vec<(String, f64)>>,
+    /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
+    /// and once it is known.
+    pub in_hindsight: Option<String>,
 }
 
 impl Outcome {

@@ -14,11 +14,11 @@ use crate::forecast::{Method, onnx};
 #[cfg(feature = "kubernetes")]
 use crate::record::store::Place;
 use crate::replay::Workload;
-#[cfg(feature = "kubernetes")]
-use crate::simulate::{GangMode, Recorded, RecordedWaiting, recorded};
 use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
+#[cfg(feature = "kubernetes")]
+use crate::simulate::{Recorded, RecordedWaiting, recorded};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{Admits, Job, Trace};
@@ -253,10 +253,7 @@ impl LogArgs {
     /// Sets the options that the history has: buckets, launch latency, and objective.
     fn take_over_recorded(&self, settings: &mut SimulationSettings) -> anyhow::Result<()> {
         let recorded = read_recorded(settings)?;
-        settings.catalog = Some(CatalogFile::of(&recorded.catalog));
-        settings.policy.objective = recorded.objective;
-        settings.launch_latency = recorded.launch_latency.unwrap_or(settings.launch_latency);
-        settings.gang = GangMode::PodByPod;
+        recorded.set(settings);
         // It is empty, because options are combined once.
         let _ = self.recorded.set(recorded);
         Ok(())

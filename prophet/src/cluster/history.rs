@@ -54,7 +54,7 @@ pub(super) struct PolicyHistory {
 }
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
-const RECALLED: TimeDelta = TimeDelta::days(14);
+pub(super) const RECALLED: TimeDelta = TimeDelta::days(14);
 
 /// The time limit for writing to the history. A line that is not written is tried again.
 const APPEND: Duration = Duration::from_secs(20);
@@ -342,6 +342,6 @@ fn counts(line: &Line) -> Vec<(&str, [u64; 3])> {
 }
 
 /// The policy's name in the history.
-fn history_name(key: &Key) -> String {
+pub(super) fn history_name(key: &Key) -> String {
     format!("{}.{}", key.namespace, key.name)
 }

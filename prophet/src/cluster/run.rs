@@ -16,6 +16,7 @@ use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
 use super::history::PolicyHistory;
+use super::in_hindsight::InHindsight;
 use super::launches::Launches;
 use super::launching::Launching;
 use super::settings::PolicySettings;
@@ -47,6 +48,7 @@ pub struct PolicyController {
     /// The control, and the configuration from which its forecaster was built.
     control: Option<(ForecasterConfig, Control)>,
     history: PolicyHistory,
+    in_hindsight: InHindsight,
     view: View,
     launching: Launching,
     launches: Launches,
@@ -185,6 +187,8 @@ impl PolicyController {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
         }
+        let Surroundings { config, shared, .. } = around;
+        outcome.in_hindsight = self.in_hindsight.text(key, &settings, config, shared, now).await;
         // A slow history must not delay the placeholders.
         if (writes && around.leadership.leads()) || around.config.own_history {
             let control = self.control.as_ref().map(|(_, control)| control);

@@ -24,7 +24,7 @@ pub(super) fn fragments(
         ("headline", escape(&state.headline)),
         ("ranges", ranges(choice)),
         ("curves", curves(captions, state, choice)),
-        ("figures", figures(state)),
+        ("figures", figures(state) + &in_hindsight(state)),
         ("choices", choices(state, choice)),
         (
             "bucket",
@@ -140,6 +140,16 @@ fn figures(state: &State) -> String {
         );
     }
     html + "</tbody></table>"
+}
+
+/// What would have happened if the policies that only report had acted.
+fn in_hindsight(state: &State) -> String {
+    let views = state.policies.iter().map(|policy| &policy.view);
+    let known = views.filter_map(|view| Some((&view.name, view.in_hindsight.as_ref()?)));
+    let paragraph = |(name, text): (&String, &String)| {
+        format!("<p><b>If {} had acted:</b> {}</p>", escape(name), escape(text))
+    };
+    known.map(paragraph).collect()
 }
 
 fn text(figure: &Figure) -> String {

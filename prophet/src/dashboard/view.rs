@@ -24,6 +24,8 @@ pub struct PolicyView {
     pub curves: [f64; CURVES],
     /// Its figures since a date.
     pub figures: Vec<Figure>,
+    /// What would have happened if a policy that only reports had acted, once it is known.
+    pub in_hindsight: Option<String>,
     /// Its buckets.
     pub buckets: Vec<BucketView>,
     /// Its problems, worst first.

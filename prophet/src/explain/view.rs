@@ -58,6 +58,7 @@ pub(super) fn view(
             spent(outcome),
         ],
         figures: figures(outcome),
+        in_hindsight: outcome.in_hindsight.clone(),
         buckets,
         faults: outcome.faults.iter().map(fault).collect(),
     }

@@ -18,6 +18,7 @@
 //! tiers.rs        the waiting of each tier
 //! observed.rs     a run whose ticks an observer sees
 //! recorded.rs     a cluster of one's own, from its history
+//! if_acted.rs     what would have happened to its pods under a policy
 //! oracle.rs       references that know the jobs of the future
 //! paper.rs        the paper's autoscaler: counts of Algorithm 2 and their forecast
 //! rates.rs        a reference that reads past and future arrivals around each moment
@@ -38,6 +39,8 @@ mod costs;
 mod figures;
 mod forecasters;
 mod gang_estimate;
+#[cfg(feature = "kubernetes")]
+mod if_acted;
 mod input;
 mod log;
 mod named_policy;
@@ -63,12 +66,14 @@ pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, c
 pub(crate) use costs::costs_of;
 pub use figures::{Figures, HiddenOverDays, PendingMinutes};
 pub(crate) use forecasters::causal_forecaster;
+#[cfg(feature = "kubernetes")]
+pub use if_acted::IfActed;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 pub use observed::{Moment, NodeCounts, simulate_observed};
 #[cfg(feature = "kubernetes")]
-pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded};
+pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded, recorded_since};
 pub use report::{write_report, write_table};
 pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{

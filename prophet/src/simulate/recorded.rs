@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketSet, Catalog, CatalogError};
 use placeholders::Objective;
 
-use super::settings::LaunchLatency;
+use super::settings::{GangMode, LaunchLatency, SimulationSettings};
+use crate::catalog::CatalogFile;
 use crate::outcome::GIVE_UP;
 use crate::record::store::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
@@ -70,9 +71,9 @@ pub enum RecordedError {
     /// No pod ended while the history was recorded.
     #[error("no batch pod ended while the history was recorded")]
     NoPods,
-    /// There are more pods than a log may have jobs.
-    #[error("the history has more than {JOBS_MAX} pods: keep fewer days of it")]
-    TooManyPods,
+    /// There are more pods than the caller admits.
+    #[error("the history has more than {0} pods: keep fewer days of it")]
+    TooManyPods(usize),
 }
 
 /// The fewest launches from which a distribution of latencies is derived. With fewer, the median is
@@ -82,12 +83,25 @@ const LAUNCHES_MIN: usize = 20;
 /// The longest launch latency, in seconds. A longer one counts as this, as in the controller.
 const LAUNCH_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
 
-/// Reads the history of a policy.
+/// Reads the whole history of a policy.
 ///
 /// # Errors
-/// The history cannot be read, or it lacks what a replay needs.
+/// As [`recorded_since`], with at most [`JOBS_MAX`] pods.
 pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedError> {
-    let mut replay = HistoryReplay::open(place, policy, None).await?;
+    recorded_since(place, policy, None, JOBS_MAX).await
+}
+
+/// Reads the history of a policy from a time on, or all of it.
+///
+/// # Errors
+/// The history cannot be read, it lacks what a replay needs, or more than `pods_max` pods ended.
+pub async fn recorded_since(
+    place: &Place,
+    policy: &str,
+    since: Option<DateTime<Utc>>,
+    pods_max: usize,
+) -> Result<Recorded, RecordedError> {
+    let mut replay = HistoryReplay::open(place, policy, since).await?;
     let (mut ran, mut shapes) = (Vec::new(), Shapes::default());
     let (mut offered, mut latencies): (Option<Offered>, Latencies) = Default::default();
     let (mut first, mut waiting) = (None, RecordedWaiting::default());
@@ -103,8 +117,8 @@ pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedE
                 continue;
             }
             waiting.add(pods);
-            if waiting.pods > JOBS_MAX as u64 {
-                return Err(RecordedError::TooManyPods);
+            if waiting.pods > pods_max as u64 {
+                return Err(RecordedError::TooManyPods(pods_max));
             }
             ran.push(Ran::new(pods, shapes.number(&pods.shape, line.time)));
         }
@@ -129,6 +143,17 @@ pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedE
         waiting,
         report: replay.report().clone(),
     })
+}
+
+impl Recorded {
+    /// Sets the options that the history has: buckets, launch latency, objective, and pods that are
+    /// placed one by one.
+    pub fn set(&self, settings: &mut SimulationSettings) {
+        settings.catalog = Some(CatalogFile::of(&self.catalog));
+        settings.policy.objective = self.objective;
+        settings.launch_latency = self.launch_latency.unwrap_or(settings.launch_latency);
+        settings.gang = GangMode::PodByPod;
+    }
 }
 
 /// What a replay needs of finished pods.

@@ -57,7 +57,9 @@ impl Spread {
     /// A histogram of these measurements, each with the weight 1.
     pub(super) fn of(values: &[u64]) -> Self {
         let mut spread = Self::default();
-        values.iter().for_each(|value| spread.add(*value, 1.0));
+        for value in values {
+            spread.add(*value, 1.0);
+        }
         spread
     }
 }

@@ -175,4 +175,15 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
     let document: Value = serde_json::from_str(&last.1).unwrap();
     assert_eq!(document["policies"][0]["pods"], 4);
     assert_eq!(document["settings"]["catalog"]["instanceTypes"][0]["name"], "m5.xlarge");
+
+    // In the mode Observe, the page has what would have happened if the policy had acted.
+    world.patch_policy("batch", json!({"mode": "Observe"})).await;
+    let answer = wait::until_true("an answer in hindsight", DEADLINE, async || {
+        let page = world.prophet.as_ref().unwrap().dashboard().await?;
+        Ok(page.contains("If prophet/batch had acted:</b> From ")
+            && page.contains(" 4 pods would have waited "))
+    });
+    if let Err(error) = answer.await {
+        panic!("{error:#}\n{}", world.details());
+    }
 }

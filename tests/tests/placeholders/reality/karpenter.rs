@@ -25,10 +25,10 @@ pub(super) async fn with_karpenter(
     later: Duration,
 ) -> Outcome {
     let plane = ControlPlane::start().await.unwrap();
-    let latency = Duration::from_secs(trace.launch) - BATCH;
+    let latency = Duration::from_secs(trace.launch).saturating_sub(BATCH);
     let types = ["m5.xlarge", "g5.xlarge"];
     let _karpenter = Karpenter::start(&plane, &types, latency).await.unwrap();
-    let empty_after = Duration::from_secs(trace.unneeded) - REMOVAL;
+    let empty_after = Duration::from_secs(trace.unneeded).saturating_sub(REMOVAL);
     let cpu = node_pool("small", "m5.xlarge", "on-demand", empty_after);
     let mut gpu = node_pool("gpu", "g5.xlarge", "on-demand", empty_after);
     gpu["spec"]["limits"] = json!({GPU: trace.gpus.to_string()});
