@@ -113,9 +113,9 @@ soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
 
-reality: control-plane ## run the trace of the simulator's test in real time, with and without Prophet on RUNS=3 real control planes each, and print both sides
+reality: control-plane ## run the trace of the simulator's test in real time, with each autoscaler, with and without Prophet on RUNS=3 real control planes each, and print both sides
 	cargo build --workspace --all-features --locked
-	RUNS=$(RUNS) cargo test --workspace --all-features --locked --test placeholders reality -- --ignored --nocapture
+	RUNS=$(RUNS) cargo test --workspace --all-features --locked --test placeholders reality -- --ignored --nocapture --test-threads 1
 
 demo-cluster: control-plane ## run bursts of jobs, PAUSE=120 seconds apart, on a real control plane with Prophet, until Ctrl-C
 	cargo build --workspace --all-features --locked

@@ -14,8 +14,8 @@ use super::trace::{GPU, Trace};
 /// The time that Karpenter waits for more pods before it requests nodes (`BATCH_IDLE_DURATION`).
 const BATCH: Duration = Duration::from_secs(1);
 
-/// The mean time from the end of `consolidateAfter` to the removal of an empty node: Karpenter looks
-/// for such nodes every 10 s, and validates 15 s later that they are still empty.
+/// The mean time from the end of `consolidateAfter` to the removal of an empty node. Karpenter
+/// looks for such nodes every 10 s, and validates 15 s later that they are still empty.
 const REMOVAL: Duration = Duration::from_secs(20);
 
 /// Runs a trace with or without the controller, this much later than a multiple of ten seconds.
