@@ -77,6 +77,33 @@ impl SimulatedNode {
 /// The position of a node in the index. The scheduler prefers the smallest key.
 type Key = (u64, Resources, SimulatedNodeId);
 
+/// The search for the nodes of alike pods that are placed one after the other. A pod takes room and
+/// frees none, so no node before the place of the last one fits the next.
+pub(crate) struct Search {
+    /// Where the search goes on in the index; `None` if no node in the index fits.
+    from: Option<Key>,
+    /// The node of the last pod.
+    last: Option<SimulatedNodeId>,
+}
+
+impl Search {
+    /// A search for the node of a first pod.
+    pub(crate) fn new(requests: Resources, scheduler: SchedulerKind) -> Self {
+        let from = match scheduler {
+            // Keys compare the most expensive resource first, and a node with less of it than the
+            // pod requests cannot fit, so the search skips such nodes.
+            SchedulerKind::Pack => (0, requests, 0),
+            SchedulerKind::Spread => (0, Resources::default(), 0),
+        };
+        Self { from: Some(from), last: None }
+    }
+
+    /// Notes that the last pod preempted a placeholder of a node.
+    pub(crate) fn preempted(&mut self, node: SimulatedNodeId) {
+        self.last = Some(node);
+    }
+}
+
 /// The nodes and placeholders of a group of a bucket.
 #[derive(Clone, Debug, Default)]
 struct GroupState {
@@ -97,7 +124,7 @@ struct GroupState {
 #[derive(Clone)]
 pub(crate) struct SimulatedCluster<'a> {
     pub(crate) catalog: &'a Catalog,
-    scheduler: SchedulerKind,
+    pub(crate) scheduler: SchedulerKind,
     /// The window, as (first second, first second after it), within which busy time counts.
     window: (i64, i64),
     pub(crate) nodes: Vec<SimulatedNode>,
@@ -236,26 +263,29 @@ impl<'a> SimulatedCluster<'a> {
     }
 
     /// The node that the scheduler prefers among those on which a pod fits without preemption, of
-    /// one group if the pod must be there.
+    /// one group if the pod must be there. `search` goes on from the pod before, which was alike.
     pub(crate) fn preferred(
         &self,
         requests: Resources,
         fits: &BucketSet,
         within: Option<GroupId>,
+        search: &mut Search,
     ) -> Option<SimulatedNodeId> {
-        let from = match self.scheduler {
-            // Keys compare the most expensive resource first, and a node with less of it than the
-            // pod requests cannot fit, so the search skips such nodes.
-            SchedulerKind::Pack => (0, requests, 0),
-            SchedulerKind::Spread => (0, Resources::default(), 0),
+        let takes = |id: SimulatedNodeId| {
+            self.nodes[id].free.fits(requests)
+                && fits.contains(self.nodes[id].bucket)
+                && within.is_none_or(|group| self.home(id) == group)
         };
-        let candidates = self.index.range(from..);
-        let fitting = candidates.filter(|(_, free, id)| {
-            free.fits(requests)
-                && fits.contains(self.nodes[*id].bucket)
-                && within.is_none_or(|group| self.home(*id) == group)
-        });
-        fitting.map(|&(_, _, id)| id).next()
+        // The node of the pod before has moved in the index. The others have not.
+        let is_before = |id: &SimulatedNodeId| search.from.is_none_or(|from| self.key(*id) < from);
+        let last = search.last.filter(is_before).filter(|id| takes(*id));
+        if last.is_some() {
+            return last;
+        }
+        let mut rest = self.index.range(search.from?..);
+        search.from = rest.find(|(.., id)| takes(*id)).copied();
+        search.last = search.from.map(|(.., id)| id);
+        search.last
     }
 
     /// Places a pod on a node that has room for it.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::cluster::{GroupId, SimulatedCluster, SimulatedNodeId};
+use super::cluster::{GroupId, Search, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
 use crate::record::ShapeId;
@@ -141,12 +141,21 @@ fn place_within(
     let mut taken: Vec<Taken> = Vec::new();
     for &(shape, count) in &gang.pods {
         let earlier = taken.len() as u64;
+        let (requests, fits) =
+            (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
+        let mut search = Search::new(requests, cluster.scheduler);
         for placed in 0..count {
-            let Some(step) = place_pod(shape, within, cluster, workload, now) else {
+            let free = cluster.preferred(requests, fits, within, &mut search);
+            let Some(node) = free.or_else(|| cluster.preempt(requests, fits, within)) else {
                 undo(taken, cluster, workload, now);
                 return Err(gains_needed(shape, count - placed, earlier, cluster, workload));
             };
-            taken.push(step);
+            if free.is_none() {
+                search.preempted(node);
+            }
+            let idle_count = cluster.nodes[node].idle_count;
+            cluster.place(node, requests, now);
+            taken.push(Taken { node, shape, preempted: free.is_none(), idle_count });
         }
     }
     Ok(taken)
@@ -170,22 +179,6 @@ fn gains_needed(
     let fitting = buckets.filter(|(id, _)| fits.contains(*id));
     let most = fitting.map(|(_, bucket)| bucket.allocatable.holds(requests)).max().unwrap_or(0);
     missing.saturating_sub(earlier.saturating_mul(most)).div_ceil(most.max(1))
-}
-
-fn place_pod(
-    shape: ShapeId,
-    within: Option<GroupId>,
-    cluster: &mut SimulatedCluster<'_>,
-    workload: &Workload,
-    now: i64,
-) -> Option<Taken> {
-    let (requests, fits) =
-        (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
-    let free = cluster.preferred(requests, fits, within);
-    let node = free.or_else(|| cluster.preempt(requests, fits, within))?;
-    let idle_count = cluster.nodes[node].idle_count;
-    cluster.place(node, requests, now);
-    Some(Taken { node, shape, preempted: free.is_none(), idle_count })
 }
 
 fn undo(taken: Vec<Taken>, cluster: &mut SimulatedCluster<'_>, workload: &Workload, now: i64) {
@@ -247,4 +240,80 @@ pub(crate) fn requests(
         shape: workload.shapes[shape as usize].clone(),
         count: count.saturating_mul(jobs),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use embedder::{BucketSet, Catalog, Resources};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::catalog::{CatalogFile, InstanceTypeEntry};
+    use crate::replay::SchedulerKind;
+
+    fn catalog() -> Catalog {
+        let of = |name: &str, cpu_millis| InstanceTypeEntry {
+            name: name.into(),
+            cpu_millis: Some(cpu_millis),
+            memory_bytes: Some(16_000),
+            ..InstanceTypeEntry::default()
+        };
+        CatalogFile { instance_types: vec![of("a", 8_000), of("b", 4_000)] }.catalog().unwrap()
+    }
+
+    fn requests((cpu_millis, memory_bytes): (u64, u64)) -> Resources {
+        Resources { cpu_millis, memory_bytes, ..Resources::default() }
+    }
+
+    /// The nodes of `count` alike pods, and whether each preempted a placeholder. `goes_on` is
+    /// whether a search goes on from the pod before; otherwise each pod is searched anew.
+    fn nodes(
+        mut cluster: SimulatedCluster<'_>,
+        pod: Resources,
+        count: usize,
+        goes_on: bool,
+    ) -> Vec<(SimulatedNodeId, bool)> {
+        let (fits, mut nodes) = (BucketSet::all(), Vec::new());
+        let mut search = Search::new(pod, cluster.scheduler);
+        for _ in 0..count {
+            if !goes_on {
+                search = Search::new(pod, cluster.scheduler);
+            }
+            let free = cluster.preferred(pod, &fits, None, &mut search);
+            let Some(node) = free.or_else(|| cluster.preempt(pod, &fits, None)) else { break };
+            if free.is_none() {
+                search.preempted(node);
+            }
+            cluster.place(node, pod, 0);
+            nodes.push((node, free.is_none()));
+        }
+        nodes
+    }
+
+    proptest! {
+        #[test]
+        fn a_search_that_goes_on_finds_the_nodes_of_searches_anew(
+            taken in prop::collection::vec((0_usize..2, 0_u64..8_000, 0_u64..16_000), 1..12),
+            placeholders in 0_u64..4,
+            pod in (0_u64..4_000, 0_u64..8_000),
+            count in 1_usize..60,
+            packs in any::<bool>(),
+        ) {
+            let catalog = catalog();
+            let kind = if packs { SchedulerKind::Pack } else { SchedulerKind::Spread };
+            let mut cluster = SimulatedCluster::new(&catalog, kind, (0, 1));
+            for (bucket, cpu, memory) in taken {
+                let node = cluster.launch(bucket, 0, false, 0);
+                cluster.make_ready(node, 0);
+                let other = requests((cpu, memory));
+                if cluster.nodes[node].free().fits(other) && cpu > 0 {
+                    cluster.place(node, other, 0);
+                }
+            }
+            cluster.want(0, 0, placeholders);
+            cluster.settle_placeholders();
+            let pod = requests(pod);
+            prop_assert_eq!(nodes(cluster.clone(), pod, count, true), nodes(cluster, pod, count, false));
+        }
+    }
 }
