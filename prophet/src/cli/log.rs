@@ -49,7 +49,7 @@ pub(super) struct LogArgs {
     #[arg(long)]
     lenient: bool,
     /// The start of the evaluated time: a date, a date-time, or an offset from the first job (8d);
-    /// earlier jobs only warm up the state [default: the first job]
+    /// earlier jobs only warm up the state [default: the first job; of the example, 14d]
     #[arg(long, value_name = "T")]
     from: Option<TimePoint>,
     /// The end of the evaluated time [default: the last job]
