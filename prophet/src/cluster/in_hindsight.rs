@@ -11,6 +11,7 @@ use super::config::Config;
 use super::history::{RECALLED, history_name};
 use super::reading::Reading;
 use super::settings::PolicySettings;
+use crate::clock::Stopwatch;
 use crate::crd::Mode;
 use crate::forecast::{Method, onnx};
 use crate::observe::{Key, Shared};
@@ -34,8 +35,11 @@ const PAUSE: TimeDelta = TimeDelta::hours(6);
 /// The same after a failure, such as a history without pods that ended.
 const PAUSE_AFTER_FAILURE: TimeDelta = TimeDelta::minutes(10);
 
-/// The most pods that are simulated, so that a simulation takes a minute and tens of megabytes.
+/// The most pods that are simulated, so that a simulation takes tens of megabytes.
 const PODS_MAX: usize = 50_000;
+
+/// The longest simulation. It competes with the controller's loop for processors.
+const SIMULATION_MAX: Duration = Duration::from_mins(5);
 
 impl InHindsight {
     /// Returns the last result for a policy in the mode `Observe`, and begins a simulation in the
@@ -102,8 +106,17 @@ async fn simulate(
     cancelled: &AtomicBool,
 ) -> anyhow::Result<String> {
     let recorded = recorded_since(place, policy, Some(now - RECALLED), PODS_MAX).await?;
-    let is_cancelled = || cancelled.load(Ordering::Relaxed);
+    let begun = Stopwatch::now();
+    let is_cancelled = || cancelled.load(Ordering::Relaxed) || begun.elapsed() > SIMULATION_MAX;
     let simulated = IfActed::simulate(&recorded, named_policy, settings, &is_cancelled);
-    let simulated = simulated.map_err(anyhow::Error::msg)?;
-    Ok(simulated.ok_or_else(|| anyhow::anyhow!("no longer needed"))?.to_string())
+    let too_long = || {
+        format!(
+            "Not known: to simulate {} pods takes more than {} minutes. prophet simulate --data has no limit.",
+            recorded.jobs.len(),
+            SIMULATION_MAX.as_secs() / 60
+        )
+    };
+    Ok(simulated
+        .map_err(anyhow::Error::msg)?
+        .map_or_else(too_long, |simulated| simulated.to_string()))
 }

@@ -107,9 +107,13 @@ impl ModelSource {
     }
 }
 
-/// How long loading may take, in seconds. An unoptimised build needs some seconds for the largest
-/// model.
-const LOAD_SECONDS_MAX: u64 = 60;
+/// How long a decision waits for a model to be loaded, in seconds. Loading takes less than a second,
+/// so a longer one is stuck, as the read of a file on a network file system that hangs.
+const LOAD_SECONDS_MAX: u64 = 10;
+
+/// How long a backtest waits for a model to be loaded or to run, in seconds, also on a machine with
+/// much other work.
+const BACKTEST_SECONDS_MAX: u64 = 60;
 
 /// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
 /// build, so a longer run is stuck.
@@ -162,10 +166,11 @@ impl Worker {
         Self { requests, replies, late: false, patience, run, slow: 0, skipped: 0 }
     }
 
-    /// Gives runs as much time as loading. In a backtest no decision waits, and its result must not
+    /// Gives loading and runs much time. In a backtest no decision waits, and its result must not
     /// depend on how busy the machine is.
     pub(super) fn wait_for_runs(&mut self) {
-        self.run = Duration::from_secs(LOAD_SECONDS_MAX);
+        self.run = Duration::from_secs(BACKTEST_SECONDS_MAX);
+        self.patience = self.run;
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
@@ -223,7 +228,7 @@ impl Worker {
 }
 
 fn slow() -> ModelFault {
-    ModelFault::new("graph", format!("the model did not run within {RUN_SECONDS_MAX} s"))
+    ModelFault::new("graph", "the model was not loaded, or did not run, in time")
 }
 
 fn ended() -> ModelFault {
@@ -278,6 +283,25 @@ const PAPER_LSTM: &[u8] = include_bytes!("../../../../models/paper/lstm.onnx");
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The read of a named pipe without a writer hangs. The second request must not wait: its time
+    /// limit is an hour.
+    #[test]
+    fn a_file_whose_read_hangs_is_waited_for_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.onnx");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let mut worker = Worker {
+            patience: Duration::from_millis(1),
+            ..Worker::start(ModelSource::File(path.clone()))
+        };
+        assert_eq!(worker.spec().unwrap_err(), [slow()]);
+        (worker.patience, worker.skipped) = (Duration::from_hours(1), 0);
+        assert_eq!(worker.spec().unwrap_err(), [slow()]);
+        // Ends the read, so that the thread ends.
+        fs::write(&path, "no model").unwrap();
+    }
 
     /// Each reply comes after the time limit.
     #[test]
