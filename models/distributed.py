@@ -44,11 +44,12 @@ class Processes:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         return Processes(rank=distributed.get_rank(), count=distributed.get_world_size())
 
-    def leave(self) -> None:
-        """Ends the communication with the other processes, and then this process if there are others.
+    def end(self) -> None:
+        """Ends the communication with the other processes and, if there are others, this process.
 
-        The threads of gloo live on after `destroy_process_group`. If the interpreter were finalized,
-        a thread that waits for its lock would abort the process.
+        It must be the last statement of a program. The threads of gloo live on after
+        `destroy_process_group`, and one of them can wait for the lock of the interpreter. If the
+        interpreter were finalized meanwhile, that thread would abort the process.
         """
         if self.count > 1:
             distributed.destroy_process_group()

@@ -232,7 +232,7 @@ def main() -> None:
     curve = fit(network, training, validation[processes.rank :: processes.count], config)
     if processes.rank == 0:
         write(network, curve, validation, arguments.out, asdict(config) | {"logs": sorted({one.log for one in series})})
-    processes.leave()
+    processes.end()
 
 
 def write(network: Network, curve: Curve, validation: list[Examples], out: Path, training: dict[str, Any]) -> None:

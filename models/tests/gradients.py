@@ -30,4 +30,4 @@ loss_of(examples).backward()
 if processes.rank == 0:
     gradients = {name: weight.grad for name, weight in network.named_parameters()}
     torch.save({"rows": len(examples.time), "count": processes.count, "gradients": gradients}, Path(sys.argv[1]))
-processes.leave()
+processes.end()

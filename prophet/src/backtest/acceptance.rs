@@ -18,7 +18,7 @@ use super::named_forecaster::{ENSEMBLE, NamedForecaster, NamedModel};
 use super::pass::{Pass, TickForecasts};
 use super::tally::Tally;
 use crate::forecast::DemandForecaster;
-use crate::forecast::onnx::Onnx;
+use crate::forecast::onnx::{ModelSource, Onnx};
 use crate::replay::{DAY_SECONDS, Workload};
 use crate::simulate::{
     NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
@@ -163,15 +163,15 @@ pub fn accept(
     models: &Models,
     progress: &Progress<'_>,
 ) -> Acceptance {
-    let with = |model: Option<&String>, without_model| SimulationSettings {
+    let with = |model: Option<&String>, source| SimulationSettings {
         model: model.cloned(),
-        without_model,
+        source,
         ..settings.clone()
     };
     let variants = [
-        ("candidate", with(Some(&models.candidate), false)),
-        ("current", with(models.current.as_ref(), false)),
-        ("no model", with(None, true)),
+        ("candidate", with(Some(&models.candidate), None)),
+        ("current", with(models.current.as_ref(), None)),
+        ("no model", with(None, Some(ModelSource::None))),
     ];
     let forecasts = score(workload, catalog, &variants, window, progress);
     let costs = costs_of(NamedPolicy::DEFAULT, workload, catalog, &variants, window, progress);

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use placeholders::OuterLimits;
+use tokio::sync::Semaphore;
 
 use super::config::Config;
 use super::history::{RECALLED, history_name};
@@ -13,15 +15,19 @@ use super::reading::Reading;
 use super::settings::PolicySettings;
 use crate::clock::Stopwatch;
 use crate::crd::Mode;
-use crate::forecast::{Method, onnx};
+use crate::forecast::Method;
 use crate::observe::{Key, Shared};
 use crate::record::store::Place;
-use crate::simulate::{IfActed, NamedPolicy, SimulationSettings, recorded_since};
+use crate::simulate::{
+    IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
+};
 use crate::span::Span;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]
 pub(super) struct InHindsight {
+    /// What is simulated.
+    of: Option<(NamedPolicy, SimulationSettings)>,
     reading: Option<Reading<String>>,
     /// When the next simulation begins. `None` before the first one.
     due: Option<DateTime<Utc>>,
@@ -29,17 +35,20 @@ pub(super) struct InHindsight {
     text: Option<String>,
 }
 
-/// The time between two simulations.
+/// The time from the end of a simulation to the next one.
 const PAUSE: TimeDelta = TimeDelta::hours(6);
 
-/// The same after a failure, such as a history without pods that ended.
+/// The time until the next simulation if the history could not be read, or has no pod that ended.
 const PAUSE_AFTER_FAILURE: TimeDelta = TimeDelta::minutes(10);
 
-/// The most pods that are simulated, so that a simulation takes tens of megabytes.
+/// The most pods that are simulated, so that they take tens of megabytes.
 const PODS_MAX: usize = 50_000;
 
 /// The longest simulation. It competes with the controller's loop for processors.
 const SIMULATION_MAX: Duration = Duration::from_mins(5);
+
+/// One simulation at a time, over all policies.
+static ONE: Semaphore = Semaphore::const_new(1);
 
 impl InHindsight {
     /// Returns the last result for a policy in the mode `Observe`, and begins a simulation in the
@@ -52,26 +61,38 @@ impl InHindsight {
         shared: &Arc<Shared>,
         now: DateTime<Utc>,
     ) -> Option<String> {
-        let place = config.data.clone();
-        // The history has no announced demand, which is all that this method forecasts.
+        // The history has no announced demand, which is all that the method `scheduled` forecasts.
         let is_simulated = settings.mode == Mode::Observe && settings.method != Method::Scheduled;
-        let Some(place) = place.filter(|_| is_simulated) else {
+        let Some(place) = config.data.clone().filter(|_| is_simulated) else {
             *self = Self::default();
             return None;
         };
+        let of = (NamedPolicy::Forecast(settings.method, None), simulated(settings, config));
+        if self.of.as_ref() != Some(&of) {
+            *self = Self { of: Some(of.clone()), ..Self::default() };
+        }
         if let Some(reading) = &mut self.reading
             && let Some(ended) = reading.ended(Duration::ZERO).await
         {
             self.reading = None;
-            let pause = if ended.is_ok() { PAUSE } else { PAUSE_AFTER_FAILURE };
-            self.due = Some(now + pause);
-            self.text = Some(ended.unwrap_or_else(|error| format!("Not known yet: {error:#}.")));
+            self.due = Some(now + if ended.is_ok() { PAUSE } else { PAUSE_AFTER_FAILURE });
+            match ended {
+                Ok(text) => self.text = Some(text),
+                // An earlier result stays.
+                Err(error) => {
+                    self.text.get_or_insert_with(|| format!("Not known yet: {error:#}."));
+                }
+            }
         }
-        if self.reading.is_none() && self.due.is_none_or(|due| due <= now) {
-            let (name, of_policy) = (history_name(key), simulated(settings, config));
-            let method = NamedPolicy::Forecast(settings.method, None);
+        if self.reading.is_none()
+            && self.due.is_none_or(|due| due <= now)
+            && let Ok(permit) = ONE.try_acquire()
+        {
+            let name = history_name(key);
             self.reading = Some(Reading::start(shared, async move |cancelled| {
-                simulate(&place, &name, method, &of_policy, now, &cancelled).await
+                let text = simulate(&place, &name, &of, now, &cancelled).await;
+                drop(permit);
+                text
             }));
         }
         self.text.clone()
@@ -81,42 +102,52 @@ impl InHindsight {
 /// The settings of a policy for a simulation.
 fn simulated(settings: &PolicySettings, config: &Config) -> SimulationSettings {
     let mut policy = settings.policy.clone();
-    // Recorded pods do not wait as the pods of now do.
-    policy.limits.outer.yielding = None;
-    let model = match &config.model {
-        onnx::ModelSource::File(path) => Some(path.display().to_string()),
-        _ => None,
-    };
+    // What other policies hold, and the pods that wait now, say nothing of the recorded pods.
+    policy.limits.outer =
+        OuterLimits { operator: config.allowed.ceiling, ..OuterLimits::default() };
+    let seconds = |seconds: i64| Span::seconds(u32::try_from(seconds).unwrap_or(u32::MAX));
     SimulationSettings {
         policy,
         ladder: settings.ladder.clone(),
+        ladder_first: settings.ladder_first,
         tiers: settings.workloads.tiers.clone(),
-        model,
-        tick: Span::seconds(u32::try_from(settings.tick_seconds).unwrap_or(u32::MAX)),
+        source: Some(config.model.clone()),
+        tick: seconds(settings.tick_seconds),
+        // The history replaces it once it has launches.
+        launch_latency: LaunchLatency::Constant(seconds(config.launch_seconds)),
         ..SimulationSettings::default()
     }
 }
 
+/// Simulates the last days of a history, and returns the result as a text.
 async fn simulate(
     place: &Place,
     policy: &str,
-    named_policy: NamedPolicy,
-    settings: &SimulationSettings,
+    (named_policy, settings): &(NamedPolicy, SimulationSettings),
     now: DateTime<Utc>,
     cancelled: &AtomicBool,
 ) -> anyhow::Result<String> {
-    let recorded = recorded_since(place, policy, Some(now - RECALLED), PODS_MAX).await?;
     let begun = Stopwatch::now();
-    let is_cancelled = || cancelled.load(Ordering::Relaxed) || begun.elapsed() > SIMULATION_MAX;
-    let simulated = IfActed::simulate(&recorded, named_policy, settings, &is_cancelled);
+    let is_over = || cancelled.load(Ordering::Relaxed) || begun.elapsed() > SIMULATION_MAX;
+    let read = recorded_since(place, policy, Some(now - RECALLED), PODS_MAX, &is_over).await;
     let too_long = || {
+        let minutes = SIMULATION_MAX.as_secs() / 60;
         format!(
-            "Not known: to simulate {} pods takes more than {} minutes. prophet simulate --data has no limit.",
-            recorded.jobs.len(),
-            SIMULATION_MAX.as_secs() / 60
+            "Not known: the simulation takes more than {minutes} minutes. Use prophet simulate --data."
         )
     };
-    Ok(simulated
-        .map_err(anyhow::Error::msg)?
-        .map_or_else(too_long, |simulated| simulated.to_string()))
+    let recorded = match read {
+        Ok(recorded) => recorded,
+        Err(RecordedError::Cancelled) => return Ok(too_long()),
+        Err(RecordedError::TooManyPods(most)) => {
+            return Ok(format!(
+                "Not known: more than {most} pods ended in {} days. Use prophet simulate --data.",
+                RECALLED.num_days()
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let simulated = IfActed::simulate(&recorded, *named_policy, settings, &is_over);
+    let simulated = simulated.map_err(anyhow::Error::msg)?;
+    Ok(simulated.map_or_else(too_long, |simulated| simulated.to_string()))
 }

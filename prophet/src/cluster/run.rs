@@ -186,9 +186,10 @@ impl PolicyController {
         if writes {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
+            let Surroundings { config, shared, .. } = around;
+            outcome.in_hindsight =
+                self.in_hindsight.text(key, &settings, config, shared, now).await;
         }
-        let Surroundings { config, shared, .. } = around;
-        outcome.in_hindsight = self.in_hindsight.text(key, &settings, config, shared, now).await;
         // A slow history must not delay the placeholders.
         if (writes && around.leadership.leads()) || around.config.own_history {
             let control = self.control.as_ref().map(|(_, control)| control);

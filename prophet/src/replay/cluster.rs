@@ -78,15 +78,16 @@ impl SimulatedNode {
 type Key = (u64, Resources, SimulatedNodeId);
 
 /// The search for the nodes of alike pods that are placed one after the other. A pod takes room and
-/// frees none, so no node before the place of the last one fits the next.
-pub(crate) struct Search {
-    /// Where the search goes on in the index; `None` if no node in the index fits.
+/// frees none, so of the nodes before `from` in the index, at most `last` fits: it moved there when
+/// it took a pod.
+pub(crate) struct NodeSearch {
+    /// Where the search goes on in the index. `None` if no node fits, except perhaps `last`.
     from: Option<Key>,
     /// The node of the last pod.
     last: Option<SimulatedNodeId>,
 }
 
-impl Search {
+impl NodeSearch {
     /// A search for the node of a first pod.
     pub(crate) fn new(requests: Resources, scheduler: SchedulerKind) -> Self {
         let from = match scheduler {
@@ -98,7 +99,8 @@ impl Search {
         Self { from: Some(from), last: None }
     }
 
-    /// Notes that the last pod preempted a placeholder of a node.
+    /// Notes that the last pod preempted the placeholder of a node, which is in the index since
+    /// then.
     pub(crate) fn preempted(&mut self, node: SimulatedNodeId) {
         self.last = Some(node);
     }
@@ -269,14 +271,14 @@ impl<'a> SimulatedCluster<'a> {
         requests: Resources,
         fits: &BucketSet,
         within: Option<GroupId>,
-        search: &mut Search,
+        search: &mut NodeSearch,
     ) -> Option<SimulatedNodeId> {
         let takes = |id: SimulatedNodeId| {
             self.nodes[id].free.fits(requests)
                 && fits.contains(self.nodes[id].bucket)
                 && within.is_none_or(|group| self.home(id) == group)
         };
-        // The node of the pod before has moved in the index. The others have not.
+        // The node of the pod before has moved in the index, and the others have not.
         let is_before = |id: &SimulatedNodeId| search.from.is_none_or(|from| self.key(*id) < from);
         let last = search.last.filter(is_before).filter(|id| takes(*id));
         if last.is_some() {

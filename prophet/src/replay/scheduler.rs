@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::cluster::{GroupId, Search, SimulatedCluster, SimulatedNodeId};
+use super::cluster::{GroupId, NodeSearch, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
 use crate::record::ShapeId;
@@ -143,7 +143,7 @@ fn place_within(
         let earlier = taken.len() as u64;
         let (requests, fits) =
             (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
-        let mut search = Search::new(requests, cluster.scheduler);
+        let mut search = NodeSearch::new(requests, cluster.scheduler);
         for placed in 0..count {
             let free = cluster.preferred(requests, fits, within, &mut search);
             let Some(node) = free.or_else(|| cluster.preempt(requests, fits, within)) else {
@@ -269,18 +269,18 @@ mod tests {
     /// whether a search goes on from the pod before; otherwise each pod is searched anew.
     fn nodes(
         mut cluster: SimulatedCluster<'_>,
-        pod: Resources,
+        (pod, within): (Resources, Option<GroupId>),
         count: usize,
         goes_on: bool,
     ) -> Vec<(SimulatedNodeId, bool)> {
         let (fits, mut nodes) = (BucketSet::all(), Vec::new());
-        let mut search = Search::new(pod, cluster.scheduler);
+        let mut search = NodeSearch::new(pod, cluster.scheduler);
         for _ in 0..count {
             if !goes_on {
-                search = Search::new(pod, cluster.scheduler);
+                search = NodeSearch::new(pod, cluster.scheduler);
             }
-            let free = cluster.preferred(pod, &fits, None, &mut search);
-            let Some(node) = free.or_else(|| cluster.preempt(pod, &fits, None)) else { break };
+            let free = cluster.preferred(pod, &fits, within, &mut search);
+            let Some(node) = free.or_else(|| cluster.preempt(pod, &fits, within)) else { break };
             if free.is_none() {
                 search.preempted(node);
             }
@@ -297,6 +297,7 @@ mod tests {
             placeholders in 0_u64..4,
             pod in (0_u64..4_000, 0_u64..8_000),
             count in 1_usize..60,
+            within in prop::option::of(0_usize..2),
             packs in any::<bool>(),
         ) {
             let catalog = catalog();
@@ -312,8 +313,9 @@ mod tests {
             }
             cluster.want(0, 0, placeholders);
             cluster.settle_placeholders();
-            let pod = requests(pod);
-            prop_assert_eq!(nodes(cluster.clone(), pod, count, true), nodes(cluster, pod, count, false));
+            let pod = (requests(pod), within.map(|bucket| (bucket, 0)));
+            let anew = nodes(cluster.clone(), pod, count, false);
+            prop_assert_eq!(nodes(cluster, pod, count, true), anew);
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn causal_forecaster(
                 catalog: catalog.clone(),
                 method,
                 ladder: settings.ladder.clone(),
-                ladder_first: false,
+                ladder_first: settings.ladder_first,
                 leads: vec![settings.lead(); catalog.len()],
                 objective: named_policy.policy(&settings.policy).objective,
                 tiers: settings.tiers.clone(),

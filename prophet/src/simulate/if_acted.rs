@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use embedder::Catalog;
 use placeholders::Prices;
 
 use super::bootstrap::{DAYS_MIN, Ratio};
@@ -22,7 +21,9 @@ use crate::report::{clock, day, grouped};
 pub struct IfActed {
     /// The window in which the pods were created, in Unix seconds.
     window: (i64, i64),
-    /// The hours that the pods really waited.
+    /// The pods that are left out, because they fit no bucket that is now on offer.
+    left_out: u64,
+    /// The hours that the pods really waited, with those that are left out.
     really_waited: f64,
     /// The figures with the autoscaler alone.
     alone: Figures,
@@ -72,47 +73,48 @@ impl IfActed {
         };
         let Some(alone) = run(NamedPolicy::Reactive) else { return Ok(None) };
         let Some(acting) = run(named_policy) else { return Ok(None) };
-        let really_waited = recorded.waiting.seconds as f64 / 3_600.0;
-        Ok(Some(Self::of(&[alone, acting], catalog, &settings, really_waited)))
-    }
-
-    fn of(
-        [alone, acting]: &[RunLog; 2],
-        catalog: &Catalog,
-        settings: &SimulationSettings,
-        really_waited: f64,
-    ) -> Self {
-        let prices = Prices::new(settings.policy.objective, catalog);
+        let prices = Prices::new(objective, catalog);
         let (tiers, scan) = (&settings.tiers, settings.scan.as_seconds());
         let figures = |log: &RunLog| Figures::of(log, catalog, (&prices, tiers), scan);
         let costs = |log: &RunLog| costs_by_day(log, &prices, tiers);
-        Self {
-            window: alone.window,
-            really_waited,
-            alone: figures(alone),
-            acting: figures(acting),
-            cost: Ratio::of(&costs(acting), &costs(alone), settings.seed),
-        }
+        Ok(Some(Self {
+            window,
+            left_out: workload.unplaceable.iter().map(|jobs| jobs.jobs).sum(),
+            really_waited: recorded.waiting.seconds as f64 / 3_600.0,
+            alone: figures(&alone),
+            acting: figures(&acting),
+            cost: Ratio::of(&costs(&acting), &costs(&alone), settings.seed),
+        }))
     }
 }
 
 impl fmt::Display for IfActed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { window, really_waited, alone, acting, cost } = self;
+        let Self { window, left_out, really_waited, alone, acting, cost } = self;
         let time = |seconds: i64| format!("{} {}", day(seconds), clock(seconds));
         write!(
             f,
-            "From {} to {}, {} pods would have waited {:.1} hours together instead of {:.1} (they really waited {really_waited:.1}), and the nodes would have cost ${:.2} instead of ${:.2}. ",
+            "From {} to {} UTC, {} pods would have waited {:.1} hours together instead of {:.1}",
             time(window.0),
             time(window.1),
             grouped(alone.pods),
             acting.pending_pod_hours,
             alone.pending_pod_hours,
-            acting.dollars,
-            alone.dollars,
+        )?;
+        if *left_out == 0 {
+            write!(f, " (they really waited {really_waited:.1})")?;
+        } else {
+            write!(f, " ({left_out} more fit no instance type that is now on offer)")?;
+        }
+        write!(
+            f,
+            ", and the nodes would have cost ${:.2} instead of ${:.2}. In this simulation, the policy begins without a history. ",
+            acting.dollars, alone.dollars,
         )?;
         let Some(Ratio { ratio, interval, .. }) = cost else {
-            return f.write_str("With the autoscaler alone, there is no waiting and no idling.");
+            return f.write_str(
+                "With the autoscaler alone, there would have been no waiting and no idling.",
+            );
         };
         write!(
             f,
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn one_placeholder_removes_the_waiting_and_costs_its_node() {
         let text = constant(12, false).unwrap().to_string();
-        let expected = "From 1 Jan 2024 12:00 to 12 Jan 2024 12:00, 12 pods would have waited 0.1 hours together instead of 1.0 (they really waited 2.0), and the nodes would have cost $";
+        let expected = "From 1 Jan 2024 12:00 to 12 Jan 2024 12:00 UTC, 12 pods would have waited 0.1 hours together instead of 1.0 (they really waited 2.0), and the nodes would have cost $";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with(" in 95 % of the resamples of days)."), "{text}");
         let text = constant(3, false).unwrap().to_string();

@@ -74,6 +74,9 @@ pub enum RecordedError {
     /// There are more pods than the caller admits.
     #[error("the history has more than {0} pods: keep fewer days of it")]
     TooManyPods(usize),
+    /// The caller needs the history no longer.
+    #[error("the read of the history was cancelled")]
+    Cancelled,
 }
 
 /// The fewest launches from which a distribution of latencies is derived. With fewer, the median is
@@ -88,24 +91,29 @@ const LAUNCH_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
 /// # Errors
 /// As [`recorded_since`], with at most [`JOBS_MAX`] pods.
 pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedError> {
-    recorded_since(place, policy, None, JOBS_MAX).await
+    recorded_since(place, policy, None, JOBS_MAX, &|| false).await
 }
 
 /// Reads the history of a policy from a time on, or all of it.
 ///
 /// # Errors
-/// The history cannot be read, it lacks what a replay needs, or more than `pods_max` pods ended.
+/// The history cannot be read, it lacks what a replay needs, more than `pods_max` pods ended, or
+/// `is_cancelled` holds.
 pub async fn recorded_since(
     place: &Place,
     policy: &str,
     since: Option<DateTime<Utc>>,
     pods_max: usize,
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Recorded, RecordedError> {
     let mut replay = HistoryReplay::open(place, policy, since).await?;
     let (mut ran, mut shapes) = (Vec::new(), Shapes::default());
     let (mut offered, mut latencies): (Option<Offered>, Latencies) = Default::default();
     let (mut first, mut waiting) = (None, RecordedWaiting::default());
     while let Some(line) = replay.next().await? {
+        if is_cancelled() {
+            return Err(RecordedError::Cancelled);
+        }
         offered = line.offered.or(offered);
         latencies.add(&line.launches);
         let first = *first.get_or_insert(line.time);

@@ -54,10 +54,15 @@ pub struct SimulationSettings {
     /// The path of the ONNX model that `paper(lstm)` uses. When absent, the shipped LSTM is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lstm: Option<String>,
-    /// Whether the methods have no model, not even the shipped one. No file has this option: only
-    /// the acceptance of a model compares with an ensemble without one.
+    /// The source of the model that the methods use in place of `model`. No file has this option:
+    /// the acceptance of a model compares with an ensemble without one, and the model of a
+    /// controller may be in no file.
     #[serde(skip)]
-    pub without_model: bool,
+    pub source: Option<ModelSource>,
+    /// Whether the ladder holds until the history suffices. No file has this option: it is that of
+    /// a controller.
+    #[serde(skip)]
+    pub ladder_first: bool,
     /// The time between two decisions while demand does not change.
     pub tick: Span,
     /// The time between two scans of the autoscaler.
@@ -109,7 +114,8 @@ impl Default for SimulationSettings {
             model: None,
             transformer: None,
             lstm: None,
-            without_model: false,
+            source: None,
+            ladder_first: false,
             tick: Span::seconds(60),
             scan: Span::seconds(10),
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),
@@ -282,11 +288,11 @@ impl SimulationSettings {
 
     /// The source of the ONNX model that the methods use.
     pub fn model_source(&self) -> ModelSource {
-        match &self.model {
-            _ if self.without_model => ModelSource::None,
+        let named = || match &self.model {
             None => ModelSource::Pretrained,
             Some(path) => ModelSource::File(path.into()),
-        }
+        };
+        self.source.clone().unwrap_or_else(named)
     }
 }
 

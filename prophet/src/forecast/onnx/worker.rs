@@ -107,8 +107,9 @@ impl ModelSource {
     }
 }
 
-/// How long a decision waits for a model to be loaded, in seconds. Loading takes less than a second,
-/// so a longer one is stuck, as the read of a file on a network file system that hangs.
+/// How long a decision waits for a model to be loaded, in seconds. Loading takes less than a second
+/// in a release build, so a longer one is stuck, as the read of a file on a network file system that
+/// hangs.
 const LOAD_SECONDS_MAX: u64 = 10;
 
 /// How long a backtest waits for a model to be loaded or to run, in seconds, also on a machine with
@@ -299,8 +300,10 @@ mod tests {
         assert_eq!(worker.spec().unwrap_err(), [slow()]);
         (worker.patience, worker.skipped) = (Duration::from_hours(1), 0);
         assert_eq!(worker.spec().unwrap_err(), [slow()]);
-        // Ends the read, so that the thread ends.
-        fs::write(&path, "no model").unwrap();
+        // Ends the read. The thread finds no file when it looks again, and ends.
+        let mut pipe = fs::File::options().write(true).open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::io::Write::write_all(&mut pipe, b"no model").unwrap();
     }
 
     /// Each reply comes after the time limit.

@@ -7,7 +7,7 @@ use tests::control_plane::ControlPlane;
 use tests::installed::{Prophet, policy};
 use tests::karpenter::{Karpenter, node_pool};
 
-use super::observed::{observe, wait_for_begin};
+use super::observed::{observe, wait_for_start};
 use super::outcome::Outcome;
 use super::trace::{GPU, Trace};
 
@@ -41,11 +41,11 @@ pub(super) async fn with_karpenter(
     if with_controller {
         prophet = Some(Prophet::install(&plane, &[], &[]).await.unwrap());
     }
-    wait_for_begin(trace, later).await;
+    let start = wait_for_start(trace, later).await;
     if with_controller {
         plane.apply_yaml(&policy("batch", &trace.policy())).await.unwrap();
     }
-    let outcome = observe(&plane, trace).await;
+    let outcome = observe(&plane, trace, start).await;
     drop(prophet);
     outcome
 }

@@ -64,7 +64,7 @@ const TEN_MINUTES: Trace = Trace {
 };
 
 /// The same jobs with Karpenter, which reacts to a pending pod at once. A launch does not delay the
-/// removal of another node. The time of a removal is not known to 10 s.
+/// removal of another node. A removal can be 5 s earlier and 20 s later than in the simulator.
 const TEN_MINUTES_OF_KARPENTER: Trace =
     Trace { scan: 1, delay_after_add: 0, removal_apart: 20.0, ..TEN_MINUTES };
 

@@ -17,21 +17,27 @@ use crate::world::is_bound;
 /// The pause between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until the next multiple of ten seconds or more of the wall clock, and this much longer.
+/// Waits until the interval between scans, or ten seconds if these are more, divides the time of the
+/// wall clock, and then for `later`. Returns the time 0 of the trace, which is now.
 ///
-/// A policy has its ticks at multiples of ten seconds, and the first scan is now.
-pub(super) async fn wait_for_begin(trace: &Trace, later: Duration) {
+/// A policy has its ticks at multiples of ten seconds.
+pub(super) async fn wait_for_start(trace: &Trace, later: Duration) -> Instant {
     sleep(until_multiple_of(trace.scan.max(10)) + later).await;
+    Instant::now()
 }
 
-/// Submits the jobs of a trace from now on, and returns what happens to them and to the nodes.
-pub(super) async fn observe(plane: &ControlPlane, trace: &'static Trace) -> Outcome {
+/// Submits the jobs of a trace, and returns what happens to them and to the nodes.
+pub(super) async fn observe(
+    plane: &ControlPlane,
+    trace: &'static Trace,
+    start: Instant,
+) -> Outcome {
     let client = plane.client();
     let run = Run {
         plane,
         pods: Api::default_namespaced(client.clone()),
         all_nodes: Api::all(client),
-        start: Instant::now(),
+        start,
         outcome: Outcome::default(),
         nodes: BTreeMap::new(),
     };

@@ -65,9 +65,9 @@ impl Outcome {
         events
     }
 
-    /// How the order of events differs from that of `other`. Events that are less than `apart`
-    /// seconds apart in `other` have no order. If one is the removal of a node, these are
-    /// `removal_apart` seconds.
+    /// How the order of events differs from that of `other`. Two events that are less than `apart`
+    /// seconds apart in `other` have no order. If one of them is the removal of a node,
+    /// `removal_apart` applies instead.
     pub(super) fn disorder(&self, other: &Self, apart: f64, removal_apart: f64) -> Vec<String> {
         let apart = |names: [&String; 2]| {
             let removal = names.iter().any(|name| name.ends_with(REMOVED));

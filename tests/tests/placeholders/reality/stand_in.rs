@@ -5,7 +5,7 @@ use std::time::Duration;
 use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::installed::policy;
 
-use super::observed::{observe, wait_for_begin};
+use super::observed::{observe, wait_for_start};
 use super::outcome::Outcome;
 use super::trace::Trace;
 use crate::world::Plan;
@@ -33,12 +33,12 @@ pub(super) async fn with_stand_in(
     if with_controller {
         world = world.with_controller(&[], "").await;
     }
-    wait_for_begin(trace, later).await;
+    let start = wait_for_start(trace, later).await;
     world.autoscaler = Autoscaler::start(&world.plane, &world.moto, settings).unwrap();
     if with_controller {
         world.apply(&policy("batch", &trace.policy())).await;
     }
-    let outcome = observe(&world.plane, trace).await;
+    let outcome = observe(&world.plane, trace, start).await;
     let counters = world.autoscaler.counters();
     assert!(counters.errors.is_empty() && counters.given_up.is_empty(), "{counters:?}");
     outcome
