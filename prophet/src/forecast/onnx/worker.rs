@@ -108,8 +108,8 @@ impl ModelSource {
 }
 
 /// How long a decision waits for a model to be loaded, in seconds. Loading takes less than a second
-/// in a release build, so a longer one is stuck, as the read of a file on a network file system that
-/// hangs.
+/// in a release build, so a longer one is stuck. For example, the read of a file on a network file
+/// system can hang.
 const LOAD_SECONDS_MAX: u64 = 10;
 
 /// How long a backtest waits for a model to be loaded or to run, in seconds, also on a machine with

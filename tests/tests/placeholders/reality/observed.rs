@@ -17,7 +17,7 @@ use crate::world::is_bound;
 /// The pause between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until the interval between scans, or ten seconds if these are more, divides the time of the
+/// Waits for a multiple of the interval between scans (of ten seconds, if these are longer) on the
 /// wall clock, and then for `later`. Returns the time 0 of the trace, which is now.
 ///
 /// A policy has its ticks at multiples of ten seconds.
