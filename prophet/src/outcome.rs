@@ -63,7 +63,7 @@ pub struct Outcome {
     pub weights: Vec<Vec<(String, f64)>>,
     /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
     /// and once it is known.
-    pub in_hindsight: Option<String>,
+    pub if_acted: Option<String>,
 }
 
 impl Outcome {

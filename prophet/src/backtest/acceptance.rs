@@ -163,9 +163,9 @@ pub fn accept(
     models: &Models,
     progress: &Progress<'_>,
 ) -> Acceptance {
-    let with = |model: Option<&String>, source| SimulationSettings {
+    let with = |model: Option<&String>, model_in_use| SimulationSettings {
         model: model.cloned(),
-        source,
+        model_in_use,
         ..settings.clone()
     };
     let variants = [

@@ -26,7 +26,7 @@
 //! retry.rs         when the history is read again after a failure
 //! reviews.rs       reviews of the tokens of requests to the controller's server
 //! finished.rs      pods that ended and are not in the history yet
-//! in_hindsight.rs  what would have happened if a policy that observes had acted
+//! if_acted.rs      what would have happened if a policy that observes had acted
 //! unlearnt.rs      pods and gangs that no control could learn yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
@@ -46,7 +46,7 @@ mod finished;
 mod gather;
 mod health;
 mod history;
-mod in_hindsight;
+mod if_acted;
 mod launches;
 mod launching;
 mod reading;

@@ -16,7 +16,7 @@ use super::checks::{check_surroundings, check_watches, taken_by_others};
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
 use super::history::PolicyHistory;
-use super::in_hindsight::InHindsight;
+use super::if_acted::IfActedText;
 use super::launches::Launches;
 use super::launching::Launching;
 use super::settings::PolicySettings;
@@ -48,7 +48,7 @@ pub struct PolicyController {
     /// The control, and the configuration from which its forecaster was built.
     control: Option<(ForecasterConfig, Control)>,
     history: PolicyHistory,
-    in_hindsight: InHindsight,
+    if_acted: IfActedText,
     view: View,
     launching: Launching,
     launches: Launches,
@@ -187,8 +187,7 @@ impl PolicyController {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
             let Surroundings { config, shared, .. } = around;
-            outcome.in_hindsight =
-                self.in_hindsight.text(key, &settings, config, shared, now).await;
+            outcome.if_acted = self.if_acted.text(key, &settings, config, shared, now).await;
         }
         // A slow history must not delay the placeholders.
         if (writes && around.leadership.leads()) || around.config.own_history {

@@ -24,7 +24,7 @@ pub(super) fn fragments(
         ("headline", escape(&state.headline)),
         ("ranges", ranges(choice)),
         ("curves", curves(captions, state, choice)),
-        ("figures", figures(state) + &in_hindsight(state)),
+        ("figures", figures(state) + &if_acted(state)),
         ("choices", choices(state, choice)),
         (
             "bucket",
@@ -143,9 +143,9 @@ fn figures(state: &State) -> String {
 }
 
 /// What would have happened if the policies that only report had acted.
-fn in_hindsight(state: &State) -> String {
+fn if_acted(state: &State) -> String {
     let views = state.policies.iter().map(|policy| &policy.view);
-    let known = views.filter_map(|view| Some((&view.name, view.in_hindsight.as_ref()?)));
+    let known = views.filter_map(|view| Some((&view.name, view.if_acted.as_ref()?)));
     let paragraph = |(name, text): (&String, &String)| {
         format!("<p><b>If {} had acted:</b> {}</p>", escape(name), escape(text))
     };

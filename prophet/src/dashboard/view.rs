@@ -25,7 +25,7 @@ pub struct PolicyView {
     /// Its figures since a date.
     pub figures: Vec<Figure>,
     /// What would have happened if a policy that only reports had acted, once it is known.
-    pub in_hindsight: Option<String>,
+    pub if_acted: Option<String>,
     /// Its buckets.
     pub buckets: Vec<BucketView>,
     /// Its problems, worst first.

@@ -118,7 +118,7 @@ impl RunViews<'_> {
             figures: own
                 .zip(reactive)
                 .map_or_else(Vec::new, |(own, reactive)| self.figures(&own, &reactive)),
-            in_hindsight: None,
+            if_acted: None,
             buckets,
             faults: Vec::new(),
         });

@@ -58,7 +58,7 @@ pub(super) fn view(
             spent(outcome),
         ],
         figures: figures(outcome),
-        in_hindsight: outcome.in_hindsight.clone(),
+        if_acted: outcome.if_acted.clone(),
         buckets,
         faults: outcome.faults.iter().map(fault).collect(),
     }

@@ -87,25 +87,6 @@ pub(crate) struct NodeSearch {
     last: Option<SimulatedNodeId>,
 }
 
-impl NodeSearch {
-    /// A search for the node of a first pod.
-    pub(crate) fn new(requests: Resources, scheduler: SchedulerKind) -> Self {
-        let from = match scheduler {
-            // Keys compare the most expensive resource first, and a node with less of it than the
-            // pod requests cannot fit, so the search skips such nodes.
-            SchedulerKind::Pack => (0, requests, 0),
-            SchedulerKind::Spread => (0, Resources::default(), 0),
-        };
-        Self { from: Some(from), last: None }
-    }
-
-    /// Notes that the last pod preempted the placeholder of a node, which is in the index since
-    /// then.
-    pub(crate) fn preempted(&mut self, node: SimulatedNodeId) {
-        self.last = Some(node);
-    }
-}
-
 /// The nodes and placeholders of a group of a bucket.
 #[derive(Clone, Debug, Default)]
 struct GroupState {
@@ -126,7 +107,7 @@ struct GroupState {
 #[derive(Clone)]
 pub(crate) struct SimulatedCluster<'a> {
     pub(crate) catalog: &'a Catalog,
-    pub(crate) scheduler: SchedulerKind,
+    scheduler: SchedulerKind,
     /// The window, as (first second, first second after it), within which busy time counts.
     window: (i64, i64),
     pub(crate) nodes: Vec<SimulatedNode>,
@@ -264,9 +245,36 @@ impl<'a> SimulatedCluster<'a> {
         state.nodes -= 1;
     }
 
-    /// The node that the scheduler prefers among those on which a pod fits without preemption, of
-    /// one group if the pod must be there. `search` goes on from the pod before, which was alike.
-    pub(crate) fn preferred(
+    /// A search for the node of a first pod.
+    pub(crate) fn search(&self, requests: Resources) -> NodeSearch {
+        let from = match self.scheduler {
+            // Keys compare the most expensive resource first, and a node with less of it than the
+            // pod requests cannot fit, so the search skips such nodes.
+            SchedulerKind::Pack => (0, requests, 0),
+            SchedulerKind::Spread => (0, Resources::default(), 0),
+        };
+        NodeSearch { from: Some(from), last: None }
+    }
+
+    /// The node for a pod, of one group if the pod must be there, and whether a placeholder was
+    /// preempted on it. `search` goes on from the pod before, which was alike and has been placed.
+    pub(crate) fn node_for(
+        &mut self,
+        requests: Resources,
+        fits: &BucketSet,
+        within: Option<GroupId>,
+        search: &mut NodeSearch,
+    ) -> Option<(SimulatedNodeId, bool)> {
+        if let Some(free) = self.preferred(requests, fits, within, search) {
+            return Some((free, false));
+        }
+        // Its node is in the index from now on.
+        search.last = self.preempt(requests, fits, within);
+        Some((search.last?, true))
+    }
+
+    /// The node that the scheduler prefers among those on which a pod fits without preemption.
+    fn preferred(
         &self,
         requests: Resources,
         fits: &BucketSet,
@@ -354,7 +362,7 @@ impl<'a> SimulatedCluster<'a> {
     /// The node is of the cheapest bucket that has placeholders and fits the pod; within the bucket
     /// it is the node that was requested first. If the pod must be in one group, it is the first
     /// node of that group.
-    pub(crate) fn preempt(
+    fn preempt(
         &mut self,
         requests: Resources,
         fits: &BucketSet,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::cluster::{GroupId, NodeSearch, SimulatedCluster, SimulatedNodeId};
+use super::cluster::{GroupId, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
 use crate::record::ShapeId;
@@ -143,19 +143,16 @@ fn place_within(
         let earlier = taken.len() as u64;
         let (requests, fits) =
             (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
-        let mut search = NodeSearch::new(requests, cluster.scheduler);
+        let mut search = cluster.search(requests);
         for placed in 0..count {
-            let free = cluster.preferred(requests, fits, within, &mut search);
-            let Some(node) = free.or_else(|| cluster.preempt(requests, fits, within)) else {
+            let found = cluster.node_for(requests, fits, within, &mut search);
+            let Some((node, preempted)) = found else {
                 undo(taken, cluster, workload, now);
                 return Err(gains_needed(shape, count - placed, earlier, cluster, workload));
             };
-            if free.is_none() {
-                search.preempted(node);
-            }
             let idle_count = cluster.nodes[node].idle_count;
             cluster.place(node, requests, now);
-            taken.push(Taken { node, shape, preempted: free.is_none(), idle_count });
+            taken.push(Taken { node, shape, preempted, idle_count });
         }
     }
     Ok(taken)
@@ -274,18 +271,15 @@ mod tests {
         goes_on: bool,
     ) -> Vec<(SimulatedNodeId, bool)> {
         let (fits, mut nodes) = (BucketSet::all(), Vec::new());
-        let mut search = NodeSearch::new(pod, cluster.scheduler);
+        let mut search = cluster.search(pod);
         for _ in 0..count {
             if !goes_on {
-                search = NodeSearch::new(pod, cluster.scheduler);
+                search = cluster.search(pod);
             }
-            let free = cluster.preferred(pod, &fits, within, &mut search);
-            let Some(node) = free.or_else(|| cluster.preempt(pod, &fits, within)) else { break };
-            if free.is_none() {
-                search.preempted(node);
-            }
+            let found = cluster.node_for(pod, &fits, within, &mut search);
+            let Some((node, preempted)) = found else { break };
             cluster.place(node, pod, 0);
-            nodes.push((node, free.is_none()));
+            nodes.push((node, preempted));
         }
         nodes
     }

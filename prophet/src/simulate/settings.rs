@@ -58,7 +58,7 @@ pub struct SimulationSettings {
     /// the acceptance of a model compares with an ensemble without one, and the model of a
     /// controller may be in no file.
     #[serde(skip)]
-    pub source: Option<ModelSource>,
+    pub model_in_use: Option<ModelSource>,
     /// Whether the ladder holds until the history suffices. No file has this option: it is that of
     /// a controller.
     #[serde(skip)]
@@ -114,7 +114,7 @@ impl Default for SimulationSettings {
             model: None,
             transformer: None,
             lstm: None,
-            source: None,
+            model_in_use: None,
             ladder_first: false,
             tick: Span::seconds(60),
             scan: Span::seconds(10),
@@ -292,7 +292,7 @@ impl SimulationSettings {
             None => ModelSource::Pretrained,
             Some(path) => ModelSource::File(path.into()),
         };
-        self.source.clone().unwrap_or_else(named)
+        self.model_in_use.clone().unwrap_or_else(named)
     }
 }
 

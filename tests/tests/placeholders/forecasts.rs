@@ -178,7 +178,7 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
 
     // In the mode Observe, the page has what would have happened if the policy had acted.
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
-    let answer = wait::until_true("an answer in hindsight", DEADLINE, async || {
+    let answer = wait::until_true("what would have happened", DEADLINE, async || {
         let page = world.prophet.as_ref().unwrap().dashboard().await?;
         Ok(page.contains("If prophet/batch had acted:</b> From ")
             && page.contains(" 4 pods would have waited "))

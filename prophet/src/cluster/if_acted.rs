@@ -25,7 +25,7 @@ use crate::span::Span;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]
-pub(super) struct InHindsight {
+pub(super) struct IfActedText {
     /// What is simulated.
     of: Option<(NamedPolicy, SimulationSettings)>,
     reading: Option<Reading<String>>,
@@ -50,7 +50,7 @@ const SIMULATION_MAX: Duration = Duration::from_mins(5);
 /// One simulation at a time, over all policies.
 static ONE: Semaphore = Semaphore::const_new(1);
 
-impl InHindsight {
+impl IfActedText {
     /// Returns the last result for a policy in the mode `Observe`, and begins a simulation in the
     /// background when the next one is due. Other policies have no result.
     pub(super) async fn text(
@@ -111,7 +111,7 @@ fn simulated(settings: &PolicySettings, config: &Config) -> SimulationSettings {
         ladder: settings.ladder.clone(),
         ladder_first: settings.ladder_first,
         tiers: settings.workloads.tiers.clone(),
-        source: Some(config.model.clone()),
+        model_in_use: Some(config.model.clone()),
         tick: seconds(settings.tick_seconds),
         // The history replaces it once it has launches.
         launch_latency: LaunchLatency::Constant(seconds(config.launch_seconds)),
