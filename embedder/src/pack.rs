@@ -236,11 +236,11 @@ impl PackShape {
 
 /// Free room onto which pods can be packed repeatedly, each time from the same initial state.
 pub struct FreeRoom {
-    index: Index,
-    /// The runs of each block of the index, onto which pods are packed.
-    blocks: Vec<Vec<Run>>,
-    /// The blocks that were changed by the present packing, possibly repeatedly. Only these are
-    /// restored after it, because a copy of all blocks would take longer than the packing itself.
+    initial: Index,
+    /// The free room that the present packing leaves.
+    left: Index,
+    /// The blocks that the present packing changed, possibly repeatedly. Only these are restored
+    /// after it, because a copy of all blocks would take longer than the packing itself.
     changed: Vec<usize>,
     /// The instances that the present packing opened.
     bins: Vec<Run>,
@@ -250,9 +250,9 @@ pub struct FreeRoom {
 impl FreeRoom {
     /// Creates the free room of nodes, in the order in which they are filled.
     pub fn new(rooms: &[Room]) -> Self {
-        let index = Index::new(rooms);
-        let blocks = index.blocks().map(<[Run]>::to_vec).collect();
-        Self { index, blocks, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
+        let initial = Index::new(rooms);
+        let left = initial.clone();
+        Self { initial, left, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
     }
 
     /// Returns the new instances per bucket that pods need beyond this free room.
@@ -268,38 +268,24 @@ impl FreeRoom {
         for (shape, count) in pods {
             self.pack(shape, count, catalog);
         }
-        for at in self.changed.drain(..) {
-            let runs = &mut self.blocks[at];
-            runs.clear();
-            runs.extend_from_slice(self.index.runs(at));
+        for block in self.changed.drain(..) {
+            self.left.restore(&self.initial, block);
         }
         self.bins.clear();
         &self.opened
     }
 
     fn pack(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
-        let Self { index, blocks, changed, bins, opened } = self;
         let PackShape { requests, admitted, opens, .. } = shape;
-        let ignore = &mut |_, _, _| {};
-        let (mut left, mut from) = (count, 0);
-        while left > 0
-            && let Some(at) = index.next(from, admitted, *requests)
-        {
-            let before = left;
-            left = Run::place_all(&mut blocks[at], admitted, *requests, left, ignore);
-            if left < before {
-                changed.push(at);
-            }
-            from = at + 1;
-        }
-        left = Run::place_all(bins, admitted, *requests, left, ignore);
+        let left = self.left.fill(admitted, *requests, count, &mut self.changed);
+        let left = Run::place_all(&mut self.bins, admitted, *requests, left, &mut |_, _, _| {});
         let Ok(Opens { bucket, holds }) = *opens else { return };
         if left > 0 {
-            opened[bucket] = opened[bucket].saturating_add(left.div_ceil(holds));
+            self.opened[bucket] = self.opened[bucket].saturating_add(left.div_ceil(holds));
             let allocatable = catalog.buckets()[bucket].allocatable;
             for (nodes, pods_each) in split(left, holds) {
                 let free = rest(allocatable, *requests, pods_each);
-                bins.push(Run { first: 0, nodes, bucket, free });
+                self.bins.push(Run { first: 0, nodes, bucket, free });
             }
         }
     }

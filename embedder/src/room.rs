@@ -37,6 +37,7 @@ pub(crate) struct Run {
 }
 
 /// Nodes in their order, as runs in blocks.
+#[derive(Clone)]
 pub(crate) struct Index {
     blocks: Vec<Vec<Run>>,
     /// The component-wise minimum of all requests that are still to be placed. Runs that it does
@@ -112,16 +113,6 @@ impl Index {
         self.nodes
     }
 
-    /// Returns the runs of each block.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = &[Run]> {
-        self.blocks.iter().map(Vec::as_slice)
-    }
-
-    /// Returns the runs of the block at `at`.
-    pub(crate) fn runs(&self, at: usize) -> &[Run] {
-        &self.blocks[at]
-    }
-
     /// Returns the free room of all nodes, in their order.
     pub(crate) fn rooms(&self) -> Vec<Room> {
         let room = |&Run { bucket, free, nodes, .. }: &Run| Room { bucket, free, nodes };
@@ -188,13 +179,45 @@ impl Index {
         left
     }
 
-    /// Returns the first block, from `from` on, on which the shape may fit.
-    pub(crate) fn next(
-        &self,
-        from: usize,
+    /// Places up to `count` pods, and adds the blocks that change to `changed`. No block is split.
+    /// Returns the number of pods that are left.
+    pub(crate) fn fill(
+        &mut self,
         admitted: &BucketSet,
         requests: Resources,
-    ) -> Option<usize> {
+        count: u64,
+        changed: &mut Vec<usize>,
+    ) -> u64 {
+        let (mut left, mut from) = (count, 0);
+        while left > 0
+            && let Some(at) = self.next(from, admitted, requests)
+        {
+            let before = left;
+            let block = &mut self.blocks[at];
+            left = Run::place_all(block, admitted, requests, left, &mut |_, _, _| {});
+            if left < before {
+                changed.push(at);
+                self.update(at);
+            }
+            from = at + 1;
+        }
+        left
+    }
+
+    /// Makes a block, and its part of the tree, as in `before`. `before` has the same blocks, of
+    /// which those in `fill`'s list may differ from this index; they all must be restored.
+    pub(crate) fn restore(&mut self, before: &Self, block: usize) {
+        self.blocks[block].clear();
+        self.blocks[block].extend_from_slice(&before.blocks[block]);
+        let mut at = self.leaves() + block;
+        while at > 0 && self.tree[at] != before.tree[at] {
+            self.tree[at] = before.tree[at];
+            at /= 2;
+        }
+    }
+
+    /// Returns the first block, from `from` on, on which the shape may fit.
+    fn next(&self, from: usize, admitted: &BucketSet, requests: Resources) -> Option<usize> {
         if from >= self.blocks.len() {
             return None;
         }
