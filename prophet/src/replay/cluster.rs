@@ -122,9 +122,9 @@ pub(crate) struct SimulatedCluster<'a> {
     busy_by_day: Vec<Vec<i64>>,
     /// The number of ready nodes.
     pub(crate) ready: u64,
-    /// A counter that increases whenever a pod is placed or removed.
+    /// A counter that increases whenever pods are placed or removed.
     pub(crate) changes: u64,
-    /// How often free room was gained so far: on a node that became ready, or by a pod that ended.
+    /// How often free room was gained so far: on a node that became ready, or by pods that ended.
     /// Each time, at most one node's worth of room was gained.
     pub(crate) gains: u64,
     /// Nodes that became unneeded since the caller last took them.
@@ -298,14 +298,25 @@ impl<'a> SimulatedCluster<'a> {
         search.last
     }
 
-    /// Places a pod on a node that has room for it.
-    pub(crate) fn place(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
+    /// The number of alike pods, at least 1 and at most `most`, that the scheduler places on the
+    /// node of the first of them, one after the other.
+    pub(crate) fn goes_on(&self, id: SimulatedNodeId, requests: Resources, most: u64) -> u64 {
+        match self.scheduler {
+            // A node that took a pod is preferred to all others, because it has less free room.
+            SchedulerKind::Pack => self.nodes[id].free.holds(requests).clamp(1, most),
+            SchedulerKind::Spread => 1,
+        }
+    }
+
+    /// Places alike pods, at least one, on a node that has room for them.
+    pub(crate) fn place(&mut self, id: SimulatedNodeId, requests: Resources, pods: u64, now: i64) {
         self.index.remove(&self.key(id));
         let (bucket, group) = self.home(id);
         let node = &mut self.nodes[id];
-        node.free = node.free.take(requests).unwrap_or_default();
-        node.pods += 1;
-        if node.pods == 1 {
+        let was_empty = node.pods == 0;
+        node.free = node.free.take(requests.times(pods)).unwrap_or_default();
+        node.pods += pods;
+        if was_empty {
             node.idle_count += 1;
             node.busy_since = now;
             let state = &mut self.groups[bucket][group];
@@ -316,13 +327,19 @@ impl<'a> SimulatedCluster<'a> {
         self.changes += 1;
     }
 
-    /// Removes a pod from a node.
-    pub(crate) fn release(&mut self, id: SimulatedNodeId, requests: Resources, now: i64) {
+    /// Removes alike pods, at least one, from a node.
+    pub(crate) fn release(
+        &mut self,
+        id: SimulatedNodeId,
+        requests: Resources,
+        pods: u64,
+        now: i64,
+    ) {
         self.index.remove(&self.key(id));
         let (bucket, group) = self.home(id);
         let node = &mut self.nodes[id];
-        node.pods -= 1;
-        node.free = node.free.give_back(requests);
+        node.pods -= pods;
+        node.free = node.free.give_back(requests.times(pods));
         if node.pods == 0 {
             node.free = self.catalog.buckets()[bucket].allocatable;
             self.count_busy(id, now);
@@ -340,16 +357,17 @@ impl<'a> SimulatedCluster<'a> {
         self.gains += 1;
     }
 
-    /// Undoes a placement of the same second. A node that was unneeded before the placement regains
-    /// its idle count, so it remains unneeded since the earlier time.
+    /// Undoes a placement of alike pods of the same second. A node that was unneeded before the
+    /// placement regains its idle count, so it remains unneeded since the earlier time.
     pub(crate) fn take_back(
         &mut self,
         id: SimulatedNodeId,
         requests: Resources,
+        pods: u64,
         idle_count: u64,
         now: i64,
     ) {
-        self.release(id, requests, now);
+        self.release(id, requests, pods, now);
         self.gains -= 1;
         if self.nodes[id].pods == 0 {
             self.nodes[id].idle_count = idle_count;

@@ -29,7 +29,9 @@ pub(crate) use days::{DAY_SECONDS, add_by_day, days, within};
 pub(crate) use offered::LookAhead;
 pub use offered::{Series, offered};
 pub(crate) use queue::{Queue, Waiting};
-pub(crate) use scheduler::{Placements, finish, instances, lose, pass, place, requests};
+pub(crate) use scheduler::{
+    PlacedPods, Placements, finish, instances, lose, pass, place, requests,
+};
 pub use scheduler_kind::SchedulerKind;
 pub use ticks::ticks;
 pub(crate) use workload::{JobClass, JobClassId};

@@ -9,10 +9,19 @@ use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
 use crate::record::ShapeId;
 
+/// Pods of one shape on a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedPods {
+    pub(crate) node: SimulatedNodeId,
+    pub(crate) shape: ShapeId,
+    /// The number of pods, at least 1.
+    pub(crate) pods: u64,
+}
+
 /// The nodes that the pods of each job run on.
 #[derive(Clone, Default)]
 pub(crate) struct Placements {
-    by_job: HashMap<usize, Vec<(SimulatedNodeId, ShapeId)>>,
+    by_job: HashMap<usize, Vec<PlacedPods>>,
     /// The classes that did not fit, with the value of [`SimulatedCluster::gains`] below which they
     /// cannot fit. Without it, a gang of thousands of pods would be tried at each node that becomes
     /// ready.
@@ -20,30 +29,29 @@ pub(crate) struct Placements {
 }
 
 impl Placements {
-    /// Returns the nodes on which the pods of a job run, in the order in which they were placed.
-    pub(crate) fn nodes(&self, job: usize) -> impl Iterator<Item = SimulatedNodeId> {
-        self.by_job.get(&job).into_iter().flatten().map(|(node, _)| *node)
+    /// Returns the pods of a job, in the order in which they were placed.
+    pub(crate) fn of(&self, job: usize) -> impl Iterator<Item = &PlacedPods> {
+        self.by_job.get(&job).into_iter().flatten()
     }
 
     /// Returns the jobs that have pods on a node, ascending.
     pub(crate) fn on(&self, node: SimulatedNodeId) -> Vec<usize> {
         let jobs = self.by_job.iter();
-        let on = jobs.filter(|(_, pods)| pods.iter().any(|(at, _)| *at == node));
+        let on = jobs.filter(|(_, pods)| pods.iter().any(|placed| placed.node == node));
         let mut on: Vec<usize> = on.map(|(job, _)| *job).collect();
         on.sort_unstable();
         on
     }
 
     #[cfg(test)]
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<(SimulatedNodeId, ShapeId)>)> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<PlacedPods>)> {
         self.by_job.iter()
     }
 }
 
-/// One placed pod of a gang, with the state to undo the placement if a later pod does not fit.
+/// Placed pods of a gang, with the state to undo the placement if a later pod does not fit.
 struct Taken {
-    node: SimulatedNodeId,
-    shape: ShapeId,
+    placed: PlacedPods,
     preempted: bool,
     /// The node's idle count before the placement.
     idle_count: u64,
@@ -94,7 +102,7 @@ pub(crate) fn place(
     };
     match placed {
         Ok(taken) => {
-            let pods = taken.into_iter().map(|step| (step.node, step.shape));
+            let pods = taken.into_iter().map(|step| step.placed);
             placements.by_job.entry(job).or_default().extend(pods);
             true
         }
@@ -140,19 +148,23 @@ fn place_within(
 ) -> Result<Vec<Taken>, u64> {
     let mut taken: Vec<Taken> = Vec::new();
     for &(shape, count) in &gang.pods {
-        let earlier = taken.len() as u64;
+        let earlier = taken.iter().map(|step| step.placed.pods).sum();
         let (requests, fits) =
             (workload.shapes[shape as usize].requests, &workload.fits[shape as usize]);
         let mut search = cluster.search(requests);
-        for placed in 0..count {
+        let mut left = count;
+        while left > 0 {
             let found = cluster.node_for(requests, fits, within, &mut search);
             let Some((node, preempted)) = found else {
                 undo(taken, cluster, workload, now);
-                return Err(gains_needed(shape, count - placed, earlier, cluster, workload));
+                return Err(gains_needed(shape, left, earlier, cluster, workload));
             };
+            let pods = cluster.goes_on(node, requests, left);
             let idle_count = cluster.nodes[node].idle_count;
-            cluster.place(node, requests, now);
-            taken.push(Taken { node, shape, preempted, idle_count });
+            cluster.place(node, requests, pods, now);
+            let placed = PlacedPods { node, shape, pods };
+            taken.push(Taken { placed, preempted, idle_count });
+            left -= pods;
         }
     }
     Ok(taken)
@@ -179,8 +191,9 @@ fn gains_needed(
 }
 
 fn undo(taken: Vec<Taken>, cluster: &mut SimulatedCluster<'_>, workload: &Workload, now: i64) {
-    for Taken { node, shape, preempted, idle_count } in taken.into_iter().rev() {
-        cluster.take_back(node, workload.shapes[shape as usize].requests, idle_count, now);
+    for Taken { placed, preempted, idle_count } in taken.into_iter().rev() {
+        let PlacedPods { node, shape, pods } = placed;
+        cluster.take_back(node, workload.shapes[shape as usize].requests, pods, idle_count, now);
         if preempted {
             cluster.restore(node);
         }
@@ -195,12 +208,12 @@ pub(crate) fn finish(
     workload: &Workload,
     now: i64,
 ) {
-    for (node, shape) in placements.by_job.remove(&job).unwrap_or_default() {
-        cluster.release(node, workload.shapes[shape as usize].requests, now);
+    for PlacedPods { node, shape, pods } in placements.by_job.remove(&job).unwrap_or_default() {
+        cluster.release(node, workload.shapes[shape as usize].requests, pods, now);
     }
 }
 
-/// Removes the pods of a job from one node, and returns their shapes.
+/// Removes the pods of a job from one node, and returns their number by shape.
 pub(crate) fn lose(
     job: usize,
     node: SimulatedNodeId,
@@ -208,12 +221,12 @@ pub(crate) fn lose(
     placements: &mut Placements,
     workload: &Workload,
     now: i64,
-) -> Vec<ShapeId> {
-    let Some(pods) = placements.by_job.get_mut(&job) else { return Vec::new() };
-    let lost: Vec<ShapeId> =
-        pods.extract_if(.., |(at, _)| *at == node).map(|(_, shape)| shape).collect();
-    for &shape in &lost {
-        cluster.release(node, workload.shapes[shape as usize].requests, now);
+) -> Vec<(ShapeId, u64)> {
+    let Some(all) = placements.by_job.get_mut(&job) else { return Vec::new() };
+    let on_node = all.extract_if(.., |placed| placed.node == node);
+    let lost: Vec<(ShapeId, u64)> = on_node.map(|placed| (placed.shape, placed.pods)).collect();
+    for &(shape, pods) in &lost {
+        cluster.release(node, workload.shapes[shape as usize].requests, pods, now);
     }
     lost
 }
@@ -221,7 +234,7 @@ pub(crate) fn lose(
 /// The number of nodes that the pods of a job run on.
 pub(crate) fn instances(job: usize, placements: &Placements) -> usize {
     let Some(pods) = placements.by_job.get(&job) else { return 0 };
-    let mut nodes: Vec<SimulatedNodeId> = pods.iter().map(|(node, _)| *node).collect();
+    let mut nodes: Vec<SimulatedNodeId> = pods.iter().map(|placed| placed.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.len()
@@ -272,14 +285,17 @@ mod tests {
     ) -> Vec<(SimulatedNodeId, bool)> {
         let (fits, mut nodes) = (BucketSet::all(), Vec::new());
         let mut search = cluster.search(pod);
-        for _ in 0..count {
+        while nodes.len() < count {
             if !goes_on {
                 search = cluster.search(pod);
             }
             let found = cluster.node_for(pod, &fits, within, &mut search);
             let Some((node, preempted)) = found else { break };
-            cluster.place(node, pod, 0);
+            let alike =
+                if goes_on { cluster.goes_on(node, pod, (count - nodes.len()) as u64) } else { 1 };
+            cluster.place(node, pod, alike, 0);
             nodes.push((node, preempted));
+            nodes.extend((1..alike).map(|_| (node, false)));
         }
         nodes
     }
@@ -302,7 +318,7 @@ mod tests {
                 cluster.make_ready(node, 0);
                 let other = requests((cpu, memory));
                 if cluster.nodes[node].free().fits(other) && cpu > 0 {
-                    cluster.place(node, other, 0);
+                    cluster.place(node, other, 1, 0);
                 }
             }
             cluster.want(0, 0, placeholders);

@@ -23,7 +23,7 @@ use crate::forecast::Method;
 use crate::record::ShapeId;
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
-use crate::replay::{Placements, SimulatedCluster, place};
+use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
 use crate::span::Span;
 use crate::tier::{Tier, Tiers};
@@ -37,18 +37,18 @@ impl Simulation<'_> {
         for (&job, pods) in self.placements.jobs() {
             let entry = &self.workload.jobs[job];
             assert!(entry.submit <= now, "job {job} runs before its submission");
-            for &(node, shape) in pods {
+            for &PlacedPods { node, shape, pods } in pods {
                 let sum = used.entry(node).or_default();
-                *sum = sum.give_back(self.workload.shapes[shape as usize].requests);
+                *sum = sum.give_back(self.workload.shapes[shape as usize].requests.times(pods));
             }
-            let placed = pods.len() as u64;
+            let placed: u64 = pods.iter().map(|placed| placed.pods).sum();
             let whole: u64 = self.workload.classes[entry.class].pods.iter().map(|(_, n)| n).sum();
             let by_pod = self.world.settings.gang == GangMode::PodByPod;
             assert!(
                 placed == whole || by_pod && placed < whole,
                 "job {job} has {placed} of {whole} pods"
             );
-            let groups = pods.iter().map(|(node, _)| self.cluster.home(*node));
+            let groups = pods.iter().map(|placed| self.cluster.home(placed.node));
             let groups: BTreeSet<_> = groups.collect();
             let one_group = self.world.settings.gang == GangMode::OneGroup;
             assert!(groups.len() == 1 || !one_group, "job {job} is in the groups {groups:?}");

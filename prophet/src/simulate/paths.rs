@@ -27,7 +27,7 @@ use crate::forecast::Method;
 use crate::observe::{Index, Key, Workloads};
 use crate::record::ShapeId;
 use crate::record::store::{BucketExtras, Line};
-use crate::replay::Workload;
+use crate::replay::{PlacedPods, Workload};
 use crate::span::Span;
 use crate::tier::Tier;
 use crate::trace::{Admits, Job, Work};
@@ -151,8 +151,9 @@ impl Mirror {
         self.index.begin_pods();
         let mut jobs: BTreeMap<(usize, ShapeId), Vec<Option<usize>>> = BTreeMap::new();
         for (&job, pods) in run.placements.jobs() {
-            for &(node, shape) in pods {
-                jobs.entry((job, shape)).or_default().push(Some(node));
+            for &PlacedPods { node, shape, pods } in pods {
+                let nodes = std::iter::repeat_n(Some(node), usize::try_from(pods).unwrap());
+                jobs.entry((job, shape)).or_default().extend(nodes);
             }
         }
         for (job, class) in run.queue.entries() {

@@ -24,7 +24,7 @@ use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use crate::control::Turn;
 use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
-    JobClass, JobClassId, NEVER, Placements, Queue, SimulatedCluster, SimulatedNode,
+    JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNode,
     SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
 use crate::span::Span;
@@ -400,8 +400,7 @@ impl<'a> Simulation<'a> {
             }
             GangMode::PodByPod => {
                 let (cluster, placements) = (&mut self.cluster, &mut self.placements);
-                let lost = lose(job, node, cluster, placements, &self.workload, now);
-                lost.into_iter().map(|shape| (shape, 1)).collect()
+                lose(job, node, cluster, placements, &self.workload, now)
             }
         };
         let count: u64 = lost.iter().map(|(_, count)| count).sum();
@@ -431,8 +430,10 @@ impl<'a> Simulation<'a> {
                 self.queue.push(Waiting { job, class: self.workload.jobs[job].class });
             }
             GangMode::PodByPod => {
-                for (shape, _) in lost {
-                    self.queue.push(Waiting { job, class: self.single[&(priority, shape)] });
+                for (shape, count) in lost {
+                    for _ in 0..count {
+                        self.queue.push(Waiting { job, class: self.single[&(priority, shape)] });
+                    }
                 }
             }
         }
@@ -546,12 +547,17 @@ impl<'a> Simulation<'a> {
         let scan = self.world.settings.scan.as_seconds();
         let ran = self.interrupted.get(&job).map_or(0, |interrupted| interrupted.lost_seconds);
         let is_hidden = now - self.workload.jobs[job].submit - ran <= scan;
-        let [before, count] = [before, placed].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let (mut skipped, mut left) = (before, placed);
         let mut starts: BTreeMap<usize, u64> = BTreeMap::new();
-        for node in self.placements.nodes(job).skip(before).take(count) {
-            let node = &mut self.cluster.nodes[node];
-            node.used = true;
-            *starts.entry(node.bucket).or_default() += 1;
+        for PlacedPods { node, pods, .. } in self.placements.of(job) {
+            let earlier = skipped.min(*pods);
+            let now = left.min(pods - earlier);
+            (skipped, left) = (skipped - earlier, left - now);
+            if now > 0 {
+                let node = &mut self.cluster.nodes[*node];
+                node.used = true;
+                *starts.entry(node.bucket).or_default() += now;
+            }
         }
         let priority = self.workload.classes[self.workload.jobs[job].class].priority;
         let counts = self.world.settings.tiers.count(priority);
