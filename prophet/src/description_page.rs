@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
-use crate::trace::{Consumption, Description, LogTier};
+use crate::trace::{Consumption, Description, LogTier, TierDelays};
 
 /// Returns the page of a description.
 pub fn description_page(description: &Description) -> String {
@@ -19,6 +19,7 @@ pub fn description_page(description: &Description) -> String {
     consumption(description, &mut body);
     arrivals(description, &mut body);
     tiers(description, &mut body);
+    scheduling_delays(description, &mut body);
     whole(&body, description, trace)
 }
 
@@ -145,6 +146,32 @@ fn tiers(description: &Description, body: &mut String) {
     );
     let note = "What jobs request if each runs from its submission, by tier.";
     section(body, "Tiers", note, &content);
+}
+
+/// Of a recorded history. Other logs have no scheduling delays.
+fn scheduling_delays(description: &Description, body: &mut String) {
+    let delays = &description.scheduling_delays;
+    if delays.is_empty() {
+        return;
+    }
+    let layer =
+        |(at, one): (usize, &TierDelays)| line(&one.tier, &format!("c{}", at % 8), &one.ccdf);
+    let layers = delays.iter().enumerate().map(layer).collect();
+    let row = |one: &TierDelays| {
+        let p = &one.percentiles;
+        let seconds = [p.p50, p.p90, p.p99, p.max].map(number);
+        let cells = [one.pods.to_string()].into_iter().chain(seconds);
+        format!("<tr><th>{}</th>{}</tr>", escape(&one.tier), elements("td", cells))
+    };
+    let content = format!(
+        "{}<table><tr>{}</tr>{}</table>",
+        plot("seconds", "share of pods above", Axis::Decades, layers)
+            .figure("The share of pods that waited longer than a number of seconds, by tier"),
+        elements("th", ["", "pods", "median", "90 %", "99 %", "most"]),
+        delays.iter().map(row).collect::<String>()
+    );
+    let note = "The time from the creation of a pod to its start, by tier.";
+    section(body, "Scheduling delays", note, &content);
 }
 
 /// Formats a figure, or a dash if the log is too short to compute it.

@@ -155,6 +155,16 @@ async fn the_pods_that_ended_are_replayed_with_the_recorded_buckets_and_latencie
     let (again, _) = simulated(&["--settings", &file.display().to_string()]);
     assert_eq!(again["policies"], document["policies"]);
 
+    // A description has how long they waited.
+    let out = folder.path().join("described").display().to_string();
+    let (code, table, error) = run(&["trace", "describe", "--data", &place, "--out", &out]);
+    assert_eq!(code, 0, "{error}");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows: Vec<String> = table.lines().rev().take(2).map(words).collect();
+    assert_eq!(rows, ["priority 0 27 90 90 90 90", "scheduling delay, s pods 50 % 90 % 99 % most"]);
+    let page = fs::read_to_string(folder.path().join("described/description.html")).unwrap();
+    assert!(page.contains("waited longer than a number of seconds, by tier"), "{page}");
+
     let (code, _, error) = run(&["simulate", "--data", &place, "--data-policy", "a.b"]);
     let expected = format!("prophet: {place}: there is no policy a.b, only {POLICY}\n");
     assert_eq!((code, error), (1, expected));

@@ -20,7 +20,8 @@ use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{
-    Consumption, Description, InterArrival, JOBS_MAX, Percentiles, Recipe, Trace, describe,
+    Consumption, Description, InterArrival, JOBS_MAX, Percentiles, Recipe, TierDelays, Trace,
+    describe,
 };
 
 #[derive(clap::Subcommand)]
@@ -235,12 +236,12 @@ fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let staged = output::stage(args.out.as_deref())?;
-    let (trace, catalog) = match (&args.trace, &args.data) {
+    let (trace, delays, catalog) = match (&args.trace, &args.data) {
         (None, Some(data)) => recorded_log(data, args.data_policy.as_deref())?,
         (file, _) => {
             let trace = read(file.as_deref().unwrap_or(Path::new("-")), args.lenient)?;
             let catalog = catalog_for(&trace, args.catalog.as_deref())?;
-            (trace, catalog)
+            (trace, Vec::new(), catalog)
         }
     };
     check_span(&trace, None, args.tick)?;
@@ -249,7 +250,7 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
         let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
         let demand: Vec<_> = buckets.zip(series.buckets).collect();
-        describe(&trace, &demand, args.tick.as_seconds())
+        describe(&trace, &demand, &delays, args.tick.as_seconds())
     });
     if let Some(staged) = staged {
         staged
@@ -284,6 +285,7 @@ fn table(description: &Description, tick: Span) -> String {
         cpu_memory_correlation,
         inter_arrival,
         tiers,
+        scheduling_delays,
         first_submit: _,
         accelerators_rounded_up: _,
     } = description;
@@ -365,6 +367,18 @@ fn table(description: &Description, tick: Span) -> String {
             number(one.per_hour.p90),
             number(one.per_hour.max)
         );
+    }
+    if !scheduling_delays.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:<22} {:>9} {:>10} {:>8} {:>8} {:>8}",
+            "scheduling delay, s", "pods", "50 %", "90 %", "99 %", "most"
+        );
+    }
+    for TierDelays { tier, pods, percentiles, ccdf: _ } in scheduling_delays {
+        let Percentiles { p50, p90, p99, p99_9: _, max } = percentiles;
+        let [p50, p90, p99, max] = [*p50, *p90, *p99, *max].map(number);
+        let _ = writeln!(text, "{tier:<22} {pods:>9} {p50:>10} {p90:>8} {p99:>8} {max:>8}");
     }
     text
 }

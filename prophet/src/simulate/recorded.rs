@@ -15,7 +15,7 @@ use crate::record::store::{
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
 use crate::span::Span;
-use crate::trace::{Admits, JOBS_MAX, Job, Work};
+use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
 
 /// What a history has of a cluster.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Recorded {
     pub launch_latency: Option<LaunchLatency>,
     /// How long the pods really waited.
     pub waiting: RecordedWaiting,
+    /// The same time of each group of alike pods.
+    pub delays: Vec<SchedulingDelay>,
     /// The lines that could not be read.
     pub report: ReplayReport,
 }
@@ -108,6 +110,7 @@ pub async fn recorded_since(
 ) -> Result<Recorded, RecordedError> {
     let mut replay = HistoryReplay::open(place, policy, since).await?;
     let (mut ran, mut shapes) = (Vec::new(), Shapes::default());
+    let mut delays = Vec::new();
     let (mut offered, mut latencies): (Option<Offered>, Latencies) = Default::default();
     let (mut first, mut waiting) = (None, RecordedWaiting::default());
     while let Some(line) = replay.next().await? {
@@ -124,7 +127,9 @@ pub async fn recorded_since(
                 waiting.earlier = waiting.earlier.saturating_add(pods.pods);
                 continue;
             }
-            waiting.add(pods);
+            let delay = scheduling_delay(pods);
+            waiting.add(pods, &delay);
+            delays.push(delay);
             if waiting.pods > pods_max as u64 {
                 return Err(RecordedError::TooManyPods(pods_max));
             }
@@ -149,6 +154,7 @@ pub async fn recorded_since(
         objective: offered.objective,
         launch_latency: latencies.distribution(),
         waiting,
+        delays,
         report: replay.report().clone(),
     })
 }
@@ -278,9 +284,14 @@ fn launch_latency(mut seconds: Vec<i64>) -> Option<LaunchLatency> {
     })
 }
 
+fn scheduling_delay(pods: &FinishedPods) -> SchedulingDelay {
+    let seconds = (pods.started - pods.submitted).num_seconds().max(0);
+    SchedulingDelay { priority: pods.priority, pods: pods.pods, seconds }
+}
+
 impl RecordedWaiting {
-    fn add(&mut self, pods: &FinishedPods) {
-        let seconds = (pods.started - pods.submitted).num_seconds().max(0).unsigned_abs();
+    fn add(&mut self, pods: &FinishedPods, delay: &SchedulingDelay) {
+        let seconds = delay.seconds.unsigned_abs();
         self.pods = self.pods.saturating_add(pods.pods);
         self.hidden = self.hidden.saturating_add(if pods.waited { 0 } else { pods.pods });
         self.seconds = self.seconds.saturating_add(seconds.saturating_mul(pods.pods));

@@ -1,4 +1,5 @@
-//! Statistics of a log: demand, arrivals, autocorrelation, tiers and consumption.
+//! Statistics of a log: demand, arrivals, autocorrelation, tiers, scheduling delays and
+//! consumption.
 //!
 //! They are those of "Borg: the Next Generation", as far as a log of jobs has them.
 
@@ -43,6 +44,10 @@ pub struct Description {
     pub inter_arrival: InterArrival,
     /// Submissions by tier, the largest first. Empty for a log longer than ten years.
     pub tiers: Vec<LogTier>,
+    /// The scheduling delays of pods by tier, the largest first. Empty for logs of other systems,
+    /// whose delays depend on their machines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scheduling_delays: Vec<TierDelays>,
 }
 
 /// The times between two submissions, in seconds.
@@ -79,6 +84,31 @@ pub struct LogTier {
     pub usage: Vec<(f64, f64)>,
 }
 
+/// The time from the creation of pods to their start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulingDelay {
+    /// The priority of the pods.
+    pub priority: i32,
+    /// The number of pods.
+    pub pods: u64,
+    /// The time, in seconds, at least 0.
+    pub seconds: i64,
+}
+
+/// The scheduling delays of the pods of one tier, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TierDelays {
+    /// The name of the tier.
+    pub tier: String,
+    /// The number of pods.
+    pub pods: usize,
+    /// Percentiles, by the nearest rank.
+    pub percentiles: Percentiles,
+    /// The points (seconds, share of pods above them) of the complementary distribution.
+    #[serde(skip)]
+    pub ccdf: Vec<(f64, f64)>,
+}
+
 /// Offered demand of one bucket at ticks, in instances.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketDemand {
@@ -106,11 +136,13 @@ pub struct Autocorrelation {
 
 /// Computes the statistics of a log.
 ///
-/// `offered` is the offered demand per bucket (name, steps of (second, instances)). `tick_seconds`
-/// is the distance of the ticks at which demand is sampled, above 0.
+/// `offered` is the offered demand per bucket (name, steps of (second, instances)). `delays` are
+/// those of the pods, if they are known. `tick_seconds` is the distance of the ticks at which
+/// demand is sampled, above 0.
 pub fn describe(
     trace: &Trace,
     offered: &[(String, Vec<(i64, u64)>)],
+    delays: &[SchedulingDelay],
     tick_seconds: i64,
 ) -> Description {
     let jobs = &trace.jobs;
@@ -154,6 +186,7 @@ pub fn describe(
         cpu_memory_correlation: correlation(jobs),
         inter_arrival: InterArrival::of(jobs),
         tiers: tiers(trace, size, (first, last)),
+        scheduling_delays: scheduling_delays(trace.format, delays),
     }
 }
 
@@ -254,21 +287,40 @@ fn tier(format: Format, priority: i32) -> String {
     .into()
 }
 
+/// Groups values by the tier of their priorities, the largest tier first.
+fn by_tier<T>(format: Format, values: impl Iterator<Item = (i32, T)>) -> Vec<(String, Vec<T>)> {
+    let mut by_tier: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    for (priority, value) in values {
+        by_tier.entry(tier(format, priority)).or_default().push(value);
+    }
+    let mut all: Vec<(String, Vec<T>)> = by_tier.into_iter().collect();
+    all.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
+    if all.len() > TIERS_MAX {
+        let rest = all.split_off(TIERS_MAX - 1).into_iter().flat_map(|(_, values)| values);
+        all.push(("other priorities".into(), rest.collect()));
+    }
+    all
+}
+
+fn scheduling_delays(format: Format, delays: &[SchedulingDelay]) -> Vec<TierDelays> {
+    let of_pods = |delay: &SchedulingDelay| {
+        let pods = usize::try_from(delay.pods).unwrap_or(usize::MAX);
+        std::iter::repeat_n((delay.priority, delay.seconds as f64), pods)
+    };
+    let each = |(tier, mut seconds): (String, Vec<f64>)| {
+        seconds.sort_by(f64::total_cmp);
+        let (pods, percentiles) = (seconds.len(), Percentiles::of(&seconds));
+        TierDelays { tier, pods, percentiles, ccdf: ccdf(&seconds) }
+    };
+    by_tier(format, delays.iter().flat_map(of_pods)).into_iter().map(each).collect()
+}
+
 fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -> Vec<LogTier> {
     let hours = usize::try_from((last - first) / 3_600).unwrap_or(usize::MAX).saturating_add(1);
     if hours > HOURS_MAX {
         return Vec::new();
     }
-    let mut by_tier: BTreeMap<String, Vec<&Job>> = BTreeMap::new();
-    for job in &trace.jobs {
-        by_tier.entry(tier(trace.format, job.priority)).or_default().push(job);
-    }
-    let mut all: Vec<(String, Vec<&Job>)> = by_tier.into_iter().collect();
-    all.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
-    if all.len() > TIERS_MAX {
-        let rest = all.split_off(TIERS_MAX - 1).into_iter().flat_map(|(_, jobs)| jobs);
-        all.push(("other priorities".into(), rest.collect()));
-    }
+    let all = by_tier(trace.format, trace.jobs.iter().map(|job| (job.priority, job)));
     let amount = |job: &Job| size(job) * job.runtime as f64;
     let total: f64 = trace.jobs.iter().map(amount).sum();
     let step = ((last - first) / USAGE_POINTS).max(3_600);
@@ -319,5 +371,18 @@ mod tests {
         assert!(autocorrelation(&wave, 24) > 0.95);
         assert!(autocorrelation(&wave, 12) < -0.95);
         assert!(autocorrelation(&wave[..24], 24).is_nan());
+    }
+
+    #[test]
+    fn scheduling_delays_are_of_pods_by_tier() {
+        let delay = |priority, pods, seconds| SchedulingDelay { priority, pods, seconds };
+        let delays = [delay(0, 8, 0), delay(0, 1, 60), delay(0, 1, 90), delay(100, 2, 5)];
+        let by_tier = scheduling_delays(Format::History, &delays);
+        let tiers: Vec<(&str, usize)> =
+            by_tier.iter().map(|one| (one.tier.as_str(), one.pods)).collect();
+        assert_eq!(tiers, [("priority 0", 10), ("priority 100", 2)]);
+        let Percentiles { p50, p90, max, .. } = by_tier[0].percentiles;
+        assert_eq!([p50, p90, max].map(f64::to_bits), [0.0, 60.0, 90.0].map(f64::to_bits));
+        assert_eq!(scheduling_delays(Format::History, &[]), []);
     }
 }

@@ -37,7 +37,7 @@ mod tail;
 mod times;
 mod usage;
 
-pub use describe::{Description, InterArrival, LogTier, describe};
+pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDelays, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
