@@ -54,6 +54,8 @@ pub struct Outcome {
     pub lead_seconds: Vec<i64>,
     /// The assumed launch latency in seconds, by bucket and then by group.
     pub launch_seconds: Vec<Vec<i64>>,
+    /// The time of placeholders whose nodes batch pods took since the last turn.
+    pub charges: Vec<Charge>,
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
@@ -64,6 +66,17 @@ pub struct Outcome {
     /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
     /// and once it is known.
     pub if_acted: Option<String>,
+}
+
+/// The time for which a placeholder held a node, until a batch pod preempted it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The namespace of the batch pod.
+    pub namespace: String,
+    /// The bucket of the node.
+    pub bucket: String,
+    /// The time, at least 0.
+    pub held: TimeDelta,
 }
 
 impl Outcome {

@@ -1,13 +1,11 @@
-//! Checks a policy's prerequisites in the cluster, and finds the nodes that other workloads took
-//! from its placeholders.
+//! Checks a policy's prerequisites in the cluster.
 
-use super::gather::Places;
 use super::settings::PolicySettings;
 use super::surroundings::Surroundings;
 use super::templates::{PRIORITIES, priority_class};
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
-use crate::observe::{Key, Preempted, Priority, World};
+use crate::observe::{Key, Priority, World};
 use crate::outcome::{Cause, Outcome};
 
 /// The effect of a watch that fails on a policy.
@@ -123,28 +121,6 @@ pub(super) fn check_surroundings(
     for problem in around.groups.problems.iter().chain(&offers.problems) {
         outcome.fault(Cause::Groups, problem.clone());
     }
-}
-
-/// The nodes on which the policy's placeholders were preempted and that now run only pods outside
-/// the policy's batch demand.
-pub(super) fn taken_by_others(
-    world: &World,
-    preempted: &[Preempted],
-    settings: &PolicySettings,
-    places: &Places,
-) -> Vec<String> {
-    let index = &world.index;
-    let ours = preempted.iter().filter(|preempted| {
-        let namespace = preempted.pod.namespace.clone();
-        places.contains_key(&Key { namespace, name: preempted.replica_set.clone() })
-    });
-    let by_others = |node: &&String| {
-        let Some(slot) = index.nodes().by_name(node) else { return false };
-        let is_batch =
-            |id| index.classes().get(id).is_some_and(|class| settings.workloads.select(class));
-        !slot.pods.is_empty() && !slot.pods.iter().any(|pods| is_batch(pods.class))
-    };
-    ours.map(|preempted| &preempted.node).filter(by_others).cloned().collect()
 }
 
 #[cfg(test)]

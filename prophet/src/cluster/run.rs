@@ -12,13 +12,14 @@ use kube::Resource as _;
 use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
 
 use super::blindness::Blindness;
-use super::checks::{check_surroundings, check_watches, taken_by_others};
+use super::checks::{check_surroundings, check_watches};
 use super::config::Config;
 use super::gather::{Seen, View, by_type, place};
 use super::history::PolicyHistory;
 use super::if_acted::IfActedText;
 use super::launches::Launches;
 use super::launching::Launching;
+use super::preemptions::{Preemptions, Taken};
 use super::settings::PolicySettings;
 use super::standing::{Stands, Writer};
 use super::surroundings::Surroundings;
@@ -52,6 +53,7 @@ pub struct PolicyController {
     view: View,
     launching: Launching,
     launches: Launches,
+    preemptions: Preemptions,
     unlearnt: Unlearnt,
     blindness: Blindness,
     /// The placeholders that the policy had when they began to yield to waiting pods.
@@ -423,8 +425,12 @@ impl PolicyController {
         };
         (outcome.ready, outcome.tiers) = (ready, tiers);
         (outcome.held_back, outcome.unfit) = (held_back, unfit);
-        outcome.taken_by_other_workload =
-            taken_by_others(&world, around.preempted, settings, &places);
+        let bucket_of = |set: &Key| {
+            places.get(set).map(|&(bucket, _)| offers.catalog.buckets()[bucket].name.clone())
+        };
+        let Taken { charges, by_others } =
+            self.preemptions.taken(around.preempted, bucket_of, index, workloads, now);
+        (outcome.charges, outcome.taken_by_other_workload) = (charges, by_others);
         let used = self.launching.used(index, &places, (offers, workloads), now);
         self.history.ended(&ended, &used);
         (outcome.launches, outcome.used) = (ended, used);

@@ -2,6 +2,7 @@
 //! turn no longer sets it, or its policy is gone.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -14,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::reaction::Reaction;
 use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
 use crate::observe::Key;
-use crate::outcome::Outcome;
+use crate::outcome::{Charge, Outcome};
 use crate::record::store::LaunchEnd;
 use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
 
@@ -27,6 +28,13 @@ struct OfPolicy {
 struct OfBucket {
     policy: String,
     bucket: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfNamespace {
+    policy: String,
+    bucket: String,
+    namespace: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
@@ -69,6 +77,7 @@ pub struct Metrics {
     launches: Family<OfReason, Counter>,
     pods_started: Family<OfReason, Counter>,
     taken: Family<OfPolicy, Counter>,
+    charged: Family<OfNamespace, Counter<f64, AtomicU64>>,
     writes: Family<OfWrites, Counter>,
     deferred: Family<OfDeferral, Counter>,
     launch_seconds: Histogram,
@@ -115,6 +124,7 @@ impl Default for Metrics {
             launches: Family::default(),
             pods_started: Family::default(),
             taken: Family::default(),
+            charged: Family::default(),
             writes: Family::default(),
             deferred: Family::default(),
             launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
@@ -169,6 +179,12 @@ impl Default for Metrics {
             "taken_by_other_workload",
             "Nodes that pods outside batch demand took from placeholders",
             metrics.taken.clone(),
+        );
+        registry.register_with_unit(
+            "charged_placeholder",
+            "Time for which placeholders held nodes until batch pods of a namespace preempted them",
+            Unit::Seconds,
+            metrics.charged.clone(),
         );
         registry.register(
             "writes",
@@ -243,6 +259,7 @@ impl Metrics {
             launches,
             pods_started,
             taken,
+            charged,
             writes: _,
             deferred: _,
             launch_seconds: _,
@@ -263,6 +280,8 @@ impl Metrics {
         drop(tiers.get_or_create(&OfTier { policy: policy(), tier: String::new(), state: "" }));
         drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
         drop(taken.get_or_create(&OfPolicy { policy: policy() }));
+        let (bucket, namespace) = (String::new(), String::new());
+        drop(charged.get_or_create(&OfNamespace { policy: policy(), bucket, namespace }));
         metrics.text()
     }
 
@@ -336,6 +355,11 @@ impl Metrics {
         let of = |reason: &str| OfReason { policy: policy.to_owned(), reason: reason.to_owned() };
         let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
         self.taken.get_or_create(&OfPolicy { policy: policy.to_owned() }).inc_by(taken);
+        for Charge { namespace, bucket, held } in &outcome.charges {
+            let (bucket, namespace) = (bucket.clone(), namespace.clone());
+            let of = OfNamespace { policy: policy.to_owned(), bucket, namespace };
+            self.charged.get_or_create(&of).inc_by(held.as_seconds_f64());
+        }
         for reason in ["ready", "waited_for", "failed"] {
             drop(self.launches.get_or_create(&of(reason)));
         }

@@ -154,6 +154,8 @@ pub struct Preempted {
     pub replica_set: String,
     /// The name of the node from which the pod was preempted.
     pub node: String,
+    /// The time at which the pod was bound to the node.
+    pub scheduled_at: Option<DateTime<Utc>>,
 }
 
 impl Index {
@@ -333,11 +335,12 @@ impl Index {
 
     fn forget_placeholder(&mut self, pod: &Pod) {
         let Some((_, known)) = self.placeholders.remove(&name(pod)) else { return };
-        let PlaceholderPod { policy, replica_set, node, .. } = known;
+        let PlaceholderPod { policy, replica_set, node, scheduled_at, .. } = known;
         self.version += 1;
         let preempted = is_true(&pod.status.conditions, "DisruptionTarget");
         if let (true, Some(node), true) = (preempted, node, self.preempted.len() < PREEMPTED_MAX) {
-            self.preempted.push(Preempted { pod: name(pod), policy, replica_set, node });
+            let pod = name(pod);
+            self.preempted.push(Preempted { pod, policy, replica_set, node, scheduled_at });
         }
     }
 

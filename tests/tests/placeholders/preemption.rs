@@ -34,6 +34,11 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     world.wait_for_placeholders([0, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
     assert_eq!(world.nodes().await.len(), 2);
+    // The time of the placeholders is charged to the namespace of the job.
+    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    let charged = r#"prophet_charged_placeholder_seconds_total{policy="prophet/batch",bucket="m5.xlarge",namespace="default"} "#;
+    let seconds = metrics.lines().find_map(|line| line.strip_prefix(charged)?.parse::<f64>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds > 0.0), "{metrics}");
 
     delete_job(&world, "first").await;
     world.wait_for_placeholders([2, 0, 0]).await;
