@@ -15,12 +15,16 @@ use super::world::{DEADLINE, Plan, World, is_bound, job};
 fn of_groups(name: &str, groups: &str, placeholders: u32) -> String {
     let ladder = json!({"nodesToReplicas": [[0, placeholders]]});
     let spec = json!({"mode": "Act", "tick": "10s", "buckets": {"groups": [groups]},
-        "forecast": {"method": "ladder", "ladder": ladder}});
+        "forecast": {"method": "ladder", "ladder": ladder},
+        "workloads": {"releasedGates": [GATE]}});
     policy(name, &spec.to_string())
 }
 
 /// A taint that the operator names as a startup taint.
 const STARTUP: &str = "example.com/agent-not-ready";
+
+/// A gate that keeps pods from the scheduler. The policies count these pods as demand.
+const GATE: &str = "example.com/data";
 
 /// A pod of batch demand with `more` in the spec of its container, and in its own.
 fn pod(name: &str, container: &str, more: &str) -> String {
@@ -137,6 +141,18 @@ async fn degraded_cordoned_and_foreign_nodes_change_no_template_and_exceed_no_ma
             && status["demand"] == 0
     };
     world.wait_for_status("cpus", "the unplaced pods", unplaced).await;
+
+    // A pod that selects a label fits no group until a node has the label, which no tag declares.
+    let selective = format!(
+        "schedulingGates: [{{name: {GATE}}}], nodeSelector: {{example.com/fast-disk: 'true'}},"
+    );
+    world.apply(&pod("selective", "resources: {requests: {cpu: '3'}}", &selective)).await;
+    let shapes = |status: &Value| status["unplaced"].as_array().map_or(0, Vec::len);
+    world.wait_for_status("cpus", "three unplaced shapes", |status| shapes(status) == 3).await;
+    let label = json!({"metadata": {"labels": {"example.com/fast-disk": "true"}}});
+    world.patch_node(&small, label).await;
+    let placed = |status: &Value| shapes(status) == 2 && status["demand"] == 1;
+    world.wait_for_status("cpus", "the pod that selects the label", placed).await;
 
     // A cordoned node is no headroom, and counts to the maximum of its group.
     world.patch_node(&small, json!({"spec": {"unschedulable": true}})).await;
