@@ -1,4 +1,6 @@
 //! Durations in the form `90s`, `5m` or `8d`.
+//!
+//! Only 0 needs no unit, as in Kubernetes, because a number alone could mean seconds or minutes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +40,13 @@ impl FromStr for Span {
         let expected = || format!("expected a duration such as 90s, 5m, 2h or 8d, got {text:?}");
         let (digits, unit) = match text.chars().last() {
             Some(last) if last.is_ascii_alphabetic() => (&text[..text.len() - 1], last),
-            _ => (text, 's'),
+            _ if text == "0" => (text, 's'),
+            _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(format!(
+                    "{text} has no unit: give {text}s, {text}m, {text}h or {text}d"
+                ));
+            }
+            _ => return Err(expected()),
         };
         let (_, seconds) =
             UNITS.into_iter().find(|&(name, _)| name == unit).ok_or_else(expected)?;
@@ -90,7 +98,7 @@ mod tests {
     #[test]
     fn durations_are_parsed_and_shown_in_the_longest_whole_unit() {
         check("0", 0, "0s");
-        check("90", 90, "90s");
+        check("90s", 90, "90s");
         check("120s", 120, "2m");
         check("5m", 300, "5m");
         check("24h", 86_400, "1d");
@@ -99,9 +107,20 @@ mod tests {
 
     #[test]
     fn invalid_durations_are_refused() {
-        for text in
-            ["", "m", "-5m", "1.5h", "5 m", "5w", "99999999999999999999s", "400000d", "5é", "+5s"]
-        {
+        for text in [
+            "",
+            "m",
+            "5",
+            "-5",
+            "-5m",
+            "1.5h",
+            "5 m",
+            "5w",
+            "99999999999999999999s",
+            "400000d",
+            "5é",
+            "+5s",
+        ] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

@@ -12,7 +12,7 @@ use tests::{prophet, run};
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `usage.csv`, usage of the job 1 and of another one; `bad.yaml`, which
 /// is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 108] = [
+const ROWS: [(&str, i32, &str); 119] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -31,7 +31,26 @@ const ROWS: [(&str, i32, &str); 108] = [
     ("health http://127.0.0.1:1/readyz", 1, "http://127.0.0.1:1/readyz: failed to connect: "),
     ("health http://127.0.0.1:1/readyz --wait soon", 2, "expected a duration such as 90s"),
     // Options of simulate.
-    ("simulate log.csv", 2, "unexpected argument 'log.csv'"),
+    ("simulate log.csv", 2, "tip: a file needs its option: --trace log.csv"),
+    ("embed pods.csv", 2, "tip: a file needs its option: --shapes pods.csv"),
+    ("model accept new.onnx", 2, "tip: a file needs its option: --candidate new.onnx"),
+    (
+        "trace describe --trace log.csv",
+        2,
+        "tip: the file needs no option: prophet trace describe log.csv",
+    ),
+    (
+        "model check --model new.onnx",
+        2,
+        "tip: the file needs no option: prophet model check new.onnx",
+    ),
+    ("simulate --policies constant:-3", 2, "expected constant:N with a whole number N from 0"),
+    ("simulate --policies ensembl", 2, "did you mean ensemble?"),
+    ("simulate --wait-cost -3", 2, "tip: no negative value is possible here"),
+    ("simulate --replays -1", 2, "tip: no negative value is possible here"),
+    ("simulate --tick -5m", 2, "tip: no negative value is possible here"),
+    ("simulate --tick 60", 2, "'--tick <TIME>': 60 has no unit: give 60s, 60m"),
+    ("rightsize --trace log.csv", 2, "--prometheus <ADDRESS> --data <PLACE>"),
     ("simulate --polices reactive", 2, "tip: a similar argument exists: '--policies'"),
     (
         "simulate --policies magic",

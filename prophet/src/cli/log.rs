@@ -21,7 +21,7 @@ use crate::simulate::{
 use crate::simulate::{Recorded, RecordedWaiting, recorded};
 use crate::span::Span;
 use crate::trace;
-use crate::trace::{Admits, Job, Trace};
+use crate::trace::{Admits, Job, SchedulingDelay, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
@@ -31,7 +31,8 @@ pub(super) struct LogArgs {
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
     /// The location of a history that `prophet run --data` recorded: replay the pods that ended in
-    /// your cluster, with its buckets, launch latencies and objective, pod by pod
+    /// your cluster, with its buckets, launch latencies and objective, pod by pod; needs a build
+    /// with --features full
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient"])]
     pub(super) data: Option<String>,
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
@@ -294,20 +295,26 @@ fn pods_of(recorded: &Recorded, source: String) -> Trace {
     }
 }
 
-/// The pods of a history as a log, and its buckets.
+/// The pods of a history as a log, their scheduling delays, and the buckets of the history.
 #[cfg(feature = "kubernetes")]
-pub(super) fn recorded_log(data: &str, policy: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+pub(super) fn recorded_log(
+    data: &str,
+    policy: Option<&str>,
+) -> anyhow::Result<(Trace, Vec<SchedulingDelay>, Catalog)> {
     let settings = SimulationSettings {
         data: Some(data.into()),
         data_policy: policy.map(Into::into),
         ..SimulationSettings::default()
     };
     let recorded = read_recorded(&settings)?;
-    Ok((pods_of(&recorded, data.into()), recorded.catalog))
+    Ok((pods_of(&recorded, data.into()), recorded.delays, recorded.catalog))
 }
 
 #[cfg(not(feature = "kubernetes"))]
-pub(super) fn recorded_log(_: &str, _: Option<&str>) -> anyhow::Result<(Trace, Catalog)> {
+pub(super) fn recorded_log(
+    _: &str,
+    _: Option<&str>,
+) -> anyhow::Result<(Trace, Vec<SchedulingDelay>, Catalog)> {
     Err(usage::conflict(NO_HISTORY))
 }
 

@@ -191,7 +191,12 @@ impl Command {
 pub fn main() -> ExitCode {
     let command = match Args::try_parse() {
         Ok(args) => args.command,
-        Err(error) => return usage::print(&error),
+        Err(error) => {
+            let typed: Vec<String> =
+                std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+            let command = <Args as clap::CommandFactory>::command();
+            return usage::print(&usage::with_tip(error, &command, &typed));
+        }
     };
     match command.run() {
         Ok(code) => code,

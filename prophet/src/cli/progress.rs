@@ -1,4 +1,5 @@
-//! The progress of a long command: a line on standard error, drawn only on a terminal.
+//! The progress of a long command on standard error: a line that is redrawn on a terminal. In a
+//! file or a pipe, commands that consist of runs print a line twice a minute instead.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,9 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// The time between two drawings, so that the clock moves while nothing else does.
 const REDRAW: Duration = Duration::from_millis(200);
+
+/// The time between two lines that are not drawn on a terminal.
+const LINE: Duration = Duration::from_secs(30);
 
 /// The length of the bar: a run is this long.
 const PER_RUN: f64 = 1_000.0;
@@ -60,7 +64,11 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
         let whole = |share: f64| (PER_RUN * share) as u64;
         bar.set_length(whole(runs.planned as f64));
         bar.set_position(whole(runs.completed()));
-        bar.set_message(runs.message(bar.elapsed()));
+        let message = runs.message(bar.elapsed());
+        if bar.is_hidden() && runs.is_line_due(bar.elapsed()) {
+            eprintln!("{}", runs.line(&message));
+        }
+        bar.set_message(message);
     };
     let result = work(&Progress {
         planned: &|count| draw(&|runs| runs.planned += count),
@@ -113,6 +121,8 @@ struct Runs {
     seconds_done: f64,
     /// The runs in progress, by name.
     running: BTreeMap<String, Running>,
+    /// When the last line was printed that is not drawn on a terminal.
+    printed: Duration,
 }
 
 /// A run in progress.
@@ -163,6 +173,21 @@ impl Runs {
         Some(longest.max((sum + waiting) / left.len().max(1) as f64))
     }
 
+    /// Whether [`LINE`] has passed since the last line, which is the case at most once for each.
+    fn is_line_due(&mut self, now: Duration) -> bool {
+        let due = now.saturating_sub(self.printed) >= LINE;
+        if due {
+            self.printed = now;
+        }
+        due
+    }
+
+    /// A line for a file or a pipe.
+    fn line(&self, message: &str) -> String {
+        let share = self.completed() / self.planned.max(1) as f64;
+        format!("prophet: {:.0} %, {message}", 100.0 * share)
+    }
+
     fn message(&self, now: Duration) -> String {
         let names = self.running.iter();
         let names: Vec<String> =
@@ -209,5 +234,13 @@ mod tests {
         check("ensemble", 0.0, 10, 1.0, "1 of 4 done, ensemble 0 %");
         check("ensemble", 0.25, 35, 1.25, "3m left, 1 of 4 done, ensemble 25 %");
         check("oracle", 0.0, 35, 1.25, "1 of 4 done, ensemble 25 %, oracle 0 %");
+        assert_eq!(runs.line("2 of 4 done"), "prophet: 31 %, 2 of 4 done");
+    }
+
+    #[test]
+    fn a_line_is_due_twice_a_minute() {
+        let mut runs = Runs::default();
+        let due = |now: u64| runs.is_line_due(Duration::from_secs(now));
+        assert_eq!([29, 31, 32, 60, 61].map(due), [false, true, false, false, true]);
     }
 }

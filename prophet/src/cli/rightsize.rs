@@ -39,8 +39,26 @@ The owner of a row is the name of a job, or that name without its last part afte
 the usage before it. The nodes and dollars are those of the whole log with the last recommendations as requests. Nothing
 is written to jobs.";
 
+/// The two sources of usage, each with a source of jobs. clap would show `--usage` as needed in all
+/// cases.
+const USAGE: &str = if cfg!(feature = "kubernetes") {
+    "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>
+       prophet rightsize [OPTIONS] --prometheus <ADDRESS> --data <PLACE>"
+} else {
+    "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>"
+};
+
+/// The help of `--trace`, which has no default here.
+const TRACE_HELP: &str = "\
+The jobs that the usage belongs to, as a log: Philly CSV, SWF, openb, Alibaba batch tasks, Borg 2019 or Prophet's own table, \
+gzipped or plain; `-` is standard input; required without --data";
+
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = USAGE,
+    mut_arg("trace", |trace| trace.help(TRACE_HELP))
+)]
 pub(super) struct Args {
     /// What containers used: a usage table, or Borg 2019 instance usage, gzipped or plain; `-` is
     /// standard input

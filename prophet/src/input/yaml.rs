@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::granit_parser::{Event, Parser};
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
+use super::is_alike;
+
 /// The deepest nesting for which field paths are computed. The files of this program nest six
 /// levels, and the limit bounds the memory of the paths.
 const DEPTH_MAX: usize = 32;
@@ -128,18 +130,6 @@ fn problem(error: &Error, node: &Node) -> String {
         Error::Message { msg, .. } => msg.clone(),
         other => UserMessageFormatter.format_message(other).into_owned(),
     }
-}
-
-/// Whether two names differ by at most one letter, apart from letter case and separators.
-fn is_alike(one: &str, other: &str) -> bool {
-    let plain = |name: &str| -> Vec<char> {
-        name.to_lowercase().chars().filter(|letter| !"_-".contains(*letter)).collect()
-    };
-    let (one, other) = (plain(one), plain(other));
-    let start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
-    let ends = one[start..].iter().rev().zip(other[start..].iter().rev());
-    let end = ends.take_while(|(a, b)| a == b).count();
-    one.len().max(other.len()) <= start + end + 1
 }
 
 fn is_digits(node: &Node) -> bool {

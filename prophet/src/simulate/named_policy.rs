@@ -7,6 +7,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::Method;
+use crate::input::is_alike;
 use crate::span::Span;
 
 /// A policy of a comparison.
@@ -210,11 +211,47 @@ impl FromStr for NamedPolicy {
                     .map(|(method, q)| Self::Forecast(method, q))
             }
         };
-        named_policy.ok_or_else(|| {
-            format!(
-                "unknown policy {text:?}: expected reactive, static-max, constant:N with N up to 16384, by-hour:N, burst:PERIOD or burst:PERIOD:MAXIMUM, best-constant, ladder, paper, paper(lstm), paper(holt-winters), paper(last-value), ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx (these ten with :Q, between 0 and 1, or without), moving-window, autopilot-ml, rates:Q, jobs:active, jobs:others, or oracle"
-            )
-        })
+        named_policy.ok_or_else(|| not_a_policy(text))
+    }
+}
+
+/// The policies that are no methods of forecasting, with the forms in which they are given.
+const FORMS: [(&str, &str); 12] = [
+    ("reactive", "reactive"),
+    ("static-max", "static-max"),
+    ("constant", "constant:N with a whole number N from 0 to 16384"),
+    ("by-hour", "by-hour:N with a whole number N from 0 to 16384"),
+    ("burst", "burst:PERIOD or burst:PERIOD:MAXIMUM, such as burst:10m:4"),
+    ("best-constant", "best-constant"),
+    ("ladder", "ladder"),
+    ("paper", "paper, paper(lstm), paper(holt-winters) or paper(last-value)"),
+    ("rates", "rates:Q with Q between 0 and 1"),
+    ("jobs", "jobs:active or jobs:others"),
+    ("oracle", "oracle"),
+    ("ensemble", "ensemble or ensemble:S with S between 0 and 1"),
+];
+
+/// The error of a text that is no policy: the forms of the policy whose name it has, a policy with
+/// a similar name, or the names of all.
+fn not_a_policy(text: &str) -> String {
+    let name = text.split([':', '(']).next().unwrap_or(text);
+    if let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) {
+        return format!("expected {form}, got {text:?}");
+    }
+    let quantiles = || Method::QUANTILES.into_iter().map(Method::name);
+    let points = || Method::POINTS.into_iter().map(Method::name);
+    if quantiles().any(|known| known == name) {
+        return format!("expected {name} or {name}:Q with Q between 0 and 1, got {text:?}");
+    }
+    if points().any(|known| known == name) {
+        return format!("expected {name} without a parameter, got {text:?}");
+    }
+    let mut names: Vec<&str> = FORMS.iter().map(|(name, _)| *name).collect();
+    names.extend(quantiles().filter(|name| !FORMS.iter().any(|(known, _)| known == name)));
+    names.extend(points());
+    match names.iter().find(|known| is_alike(known, name)) {
+        Some(known) => format!("unknown policy {text:?}: did you mean {known}?"),
+        None => format!("unknown policy {text:?}: expected {}", names.join(", ")),
     }
 }
 
@@ -255,5 +292,52 @@ impl TryFrom<String> for NamedPolicy {
 impl From<NamedPolicy> for String {
     fn from(named_policy: NamedPolicy) -> Self {
         named_policy.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_parsed_and_shown() {
+        let texts = [
+            "reactive",
+            "constant:4",
+            "by-hour:2",
+            "burst:10m",
+            "burst:10m:4",
+            "paper(lstm)",
+            "ensemble",
+            "ensemble:0.9",
+            "scenario+arrivals:0.5",
+            "moving-window",
+            "rates:0.9",
+            "jobs:active",
+            "oracle",
+        ];
+        for text in texts {
+            let policy: NamedPolicy = text.parse().expect(text);
+            assert_eq!(policy.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_have_the_form_of_the_named_policy_or_a_similar_name() {
+        let check = |text: &str, expected: &str| {
+            let error = text.parse::<NamedPolicy>().expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        };
+        check("constant:-3", "constant:N with a whole number N from 0 to 16384, got");
+        check("constant", "expected constant:N");
+        check("burst:soon", "such as burst:10m:4, got");
+        check("paper(gru)", "expected paper, paper(lstm), paper(holt-winters)");
+        check("ensemble:90", "ensemble:S with S between 0 and 1, got");
+        check("seasonal:2", "expected seasonal or seasonal:Q with Q between 0 and 1, got");
+        check("moving-window:0.5", "expected moving-window without a parameter");
+        check("ensembl", "unknown policy \"ensembl\": did you mean ensemble?");
+        check("best_constant", "did you mean best-constant?");
+        check("scenari:0.9", "did you mean scenario?");
+        check("magic", "unknown policy \"magic\": expected reactive, static-max, constant,");
     }
 }

@@ -1,0 +1,13 @@
+//! Names that were probably meant, for errors about unknown ones.
+
+/// Whether two names differ by at most one letter, apart from letter case and separators.
+pub(crate) fn is_alike(one: &str, other: &str) -> bool {
+    let plain = |name: &str| -> Vec<char> {
+        name.to_lowercase().chars().filter(|letter| !"_-".contains(*letter)).collect()
+    };
+    let (one, other) = (plain(one), plain(other));
+    let start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let ends = one[start..].iter().rev().zip(other[start..].iter().rev());
+    let end = ends.take_while(|(a, b)| a == b).count();
+    one.len().max(other.len()) <= start + end + 1
+}
