@@ -238,7 +238,7 @@ impl PackShape {
 pub struct FreeRoom {
     initial: Index,
     /// The free room that the present packing leaves.
-    left: Index,
+    remaining: Index,
     /// The blocks that the present packing changed, possibly repeatedly. Only these are restored
     /// after it, because a copy of all blocks would take longer than the packing itself.
     changed: Vec<usize>,
@@ -251,8 +251,8 @@ impl FreeRoom {
     /// Creates the free room of nodes, in the order in which they are filled.
     pub fn new(rooms: &[Room]) -> Self {
         let initial = Index::new(rooms);
-        let left = initial.clone();
-        Self { initial, left, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
+        let remaining = initial.clone();
+        Self { initial, remaining, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
     }
 
     /// Returns the new instances per bucket that pods need beyond this free room.
@@ -269,7 +269,7 @@ impl FreeRoom {
             self.pack(shape, count, catalog);
         }
         for block in self.changed.drain(..) {
-            self.left.restore(&self.initial, block);
+            self.remaining.restore(&self.initial, block);
         }
         self.bins.clear();
         &self.opened
@@ -277,7 +277,7 @@ impl FreeRoom {
 
     fn pack(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
         let PackShape { requests, admitted, opens, .. } = shape;
-        let left = self.left.fill(admitted, *requests, count, &mut self.changed);
+        let left = self.remaining.fill(admitted, *requests, count, &mut self.changed);
         let left = Run::place_all(&mut self.bins, admitted, *requests, left, &mut |_, _, _| {});
         let Ok(Opens { bucket, holds }) = *opens else { return };
         if left > 0 {

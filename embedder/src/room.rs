@@ -179,8 +179,11 @@ impl Index {
         left
     }
 
-    /// Places up to `count` pods, and adds the blocks that change to `changed`. No block is split.
-    /// Returns the number of pods that are left.
+    /// Places up to `count` pods, and adds the blocks that change to `changed`. Returns the number
+    /// of pods that are left.
+    ///
+    /// No block is split, however many runs it has, because [`Index::restore`] needs the blocks of
+    /// the initial index.
     pub(crate) fn fill(
         &mut self,
         admitted: &BucketSet,
@@ -204,8 +207,9 @@ impl Index {
         left
     }
 
-    /// Makes a block, and its part of the tree, as in `before`. `before` has the same blocks, of
-    /// which those in `fill`'s list may differ from this index; they all must be restored.
+    /// Restores a block and its path in the tree from `before`, of which this index is a clone that
+    /// only [`Index::fill`] changed. The tree is correct again once all blocks are restored that
+    /// `fill` listed.
     pub(crate) fn restore(&mut self, before: &Self, block: usize) {
         self.blocks[block].clear();
         self.blocks[block].extend_from_slice(&before.blocks[block]);

@@ -148,7 +148,7 @@ fn tiers(description: &Description, body: &mut String) {
     section(body, "Tiers", note, &content);
 }
 
-/// Of a recorded history. Other logs have no scheduling delays.
+/// Adds the scheduling delays, which only recorded histories have.
 fn scheduling_delays(description: &Description, body: &mut String) {
     let delays = &description.scheduling_delays;
     if delays.is_empty() {

@@ -1,6 +1,7 @@
 //! Durations in the form `90s`, `5m` or `8d`.
 //!
-//! Only 0 needs no unit, as in Kubernetes, because a number alone could mean seconds or minutes.
+//! A number needs a unit, because it could mean seconds or minutes. Only 0 needs none, as in
+//! Kubernetes.
 
 use std::fmt;
 use std::str::FromStr;

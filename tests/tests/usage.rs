@@ -12,7 +12,7 @@ use tests::{prophet, run};
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `usage.csv`, usage of the job 1 and of another one; `bad.yaml`, which
 /// is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 119] = [
+const ROWS: [(&str, i32, &str); 120] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -50,7 +50,12 @@ const ROWS: [(&str, i32, &str); 119] = [
     ("simulate --replays -1", 2, "tip: no negative value is possible here"),
     ("simulate --tick -5m", 2, "tip: no negative value is possible here"),
     ("simulate --tick 60", 2, "'--tick <TIME>': 60 has no unit: give 60s, 60m"),
-    ("rightsize --trace log.csv", 2, "--prometheus <ADDRESS> --data <PLACE>"),
+    ("rightsize --trace log.csv", 2, "<--usage <FILE>|--prometheus <ADDRESS>>"),
+    (
+        "trace describe --trace=log.csv",
+        2,
+        "tip: the file needs no option: prophet trace describe log.csv",
+    ),
     ("simulate --polices reactive", 2, "tip: a similar argument exists: '--policies'"),
     (
         "simulate --policies magic",

@@ -219,6 +219,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_options_of_tips_exist() {
+        for (name, option) in usage::FILE_OPTIONS.into_iter().chain(usage::CLUSTER_OPTIONS) {
+            let command = Args::command();
+            let words = name.split(' ').skip(1);
+            let command = words.fold(&command, |command, word| {
+                command.find_subcommand(word).unwrap_or_else(|| panic!("{name}"))
+            });
+            let mut options = command.get_arguments().filter_map(|argument| argument.get_long());
+            assert!(options.any(|long| option.strip_prefix("--") == Some(long)), "{name} {option}");
+        }
+    }
+
+    #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
         let others =

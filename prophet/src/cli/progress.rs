@@ -65,7 +65,7 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
         bar.set_length(whole(runs.planned as f64));
         bar.set_position(whole(runs.completed()));
         let message = runs.message(bar.elapsed());
-        if bar.is_hidden() && runs.is_line_due(bar.elapsed()) {
+        if bar.is_hidden() && runs.take_due_line(bar.elapsed()) {
             eprintln!("{}", runs.line(&message));
         }
         bar.set_message(message);
@@ -121,7 +121,7 @@ struct Runs {
     seconds_done: f64,
     /// The runs in progress, by name.
     running: BTreeMap<String, Running>,
-    /// When the last line was printed that is not drawn on a terminal.
+    /// When the last line for a file or a pipe was printed.
     printed: Duration,
 }
 
@@ -173,8 +173,9 @@ impl Runs {
         Some(longest.max((sum + waiting) / left.len().max(1) as f64))
     }
 
-    /// Whether [`LINE`] has passed since the last line, which is the case at most once for each.
-    fn is_line_due(&mut self, now: Duration) -> bool {
+    /// Returns whether [`LINE`] has passed since the last line. If so, a line counts as printed
+    /// now.
+    fn take_due_line(&mut self, now: Duration) -> bool {
         let due = now.saturating_sub(self.printed) >= LINE;
         if due {
             self.printed = now;
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn a_line_is_due_twice_a_minute() {
         let mut runs = Runs::default();
-        let due = |now: u64| runs.is_line_due(Duration::from_secs(now));
+        let due = |now: u64| runs.take_due_line(Duration::from_secs(now));
         assert_eq!([29, 31, 32, 60, 61].map(due), [false, true, false, false, true]);
     }
 }

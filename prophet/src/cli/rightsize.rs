@@ -39,11 +39,10 @@ The owner of a row is the name of a job, or that name without its last part afte
 the usage before it. The nodes and dollars are those of the whole log with the last recommendations as requests. Nothing
 is written to jobs.";
 
-/// The two sources of usage, each with a source of jobs. clap would show `--usage` as needed in all
-/// cases.
+/// The sources of usage and of jobs. The usage that clap generates has `--usage` only, because
+/// `--prometheus` is an alternative to a required option.
 const USAGE: &str = if cfg!(feature = "kubernetes") {
-    "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>
-       prophet rightsize [OPTIONS] --prometheus <ADDRESS> --data <PLACE>"
+    "prophet rightsize [OPTIONS] <--usage <FILE>|--prometheus <ADDRESS>> <--trace <FILE>|--data <PLACE>>"
 } else {
     "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>"
 };

@@ -10,7 +10,7 @@ pub(super) const CLUSTER_COMMANDS: [&str; 7] =
     ["run", "plan", "explain", "remove-placeholders", "crd", "health", "history"];
 
 /// The option that takes the file of a command without a positional file.
-const FILE_OPTIONS: [(&str, &str); 7] = [
+pub(super) const FILE_OPTIONS: [(&str, &str); 7] = [
     ("prophet demo", "--trace"),
     ("prophet simulate", "--trace"),
     ("prophet backtest", "--trace"),
@@ -20,8 +20,21 @@ const FILE_OPTIONS: [(&str, &str); 7] = [
     ("prophet model accept", "--candidate"),
 ];
 
-/// The commands some of whose options only a build with the feature `kubernetes` has.
-const COMMANDS_WITH_CLUSTER_OPTIONS: [&str; 2] = ["prophet catalog", "prophet rightsize"];
+/// Options that are tried for the file of a command whose file is positional.
+const NO_OPTIONS: [(&str, &str); 4] = [
+    ("prophet trace describe", "--trace"),
+    ("prophet trace ticks", "--trace"),
+    ("prophet model check", "--model"),
+    ("prophet model check", "--file"),
+];
+
+/// The options that only a build with the feature `kubernetes` has, of commands that all builds
+/// have.
+pub(super) const CLUSTER_OPTIONS: [(&str, &str); 3] = [
+    ("prophet catalog", "--node-group-auto-discovery"),
+    ("prophet rightsize", "--prometheus"),
+    ("prophet rightsize", "--lookback"),
+];
 
 /// Prints an error of the command line, or the help that it stands for; returns its exit code.
 pub(super) fn print(error: &clap::Error) -> ExitCode {
@@ -47,8 +60,8 @@ fn missing_command(error: &clap::Error, has_cluster_commands: bool) -> Option<St
     })
 }
 
-/// Replaces the tip of an error about an unknown argument by what to type instead, where it is
-/// known. `typed` are the arguments after the name of the program.
+/// Adds to an error of an unknown argument what to type instead, where it is known. `typed` are the
+/// arguments after the name of the program.
 pub(super) fn with_tip(mut error: clap::Error, command: &Command, typed: &[String]) -> clap::Error {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(name)) if error.kind() == ErrorKind::UnknownArgument => name,
@@ -73,23 +86,33 @@ fn tip(
             name = format!("{name} {word}");
         }
     }
+    let has = |(with, option): &(&str, &str)| *with == name && *option == unknown;
     if !unknown.starts_with('-') {
-        let (_, option) = FILE_OPTIONS.into_iter().find(|(with_option, _)| *with_option == name)?;
-        return Some(format!("a file needs its option: {option} {unknown}"));
+        let (_, option) = FILE_OPTIONS.into_iter().find(|(with, _)| *with == name)?;
+        let is_file = unknown.contains(['.', '/']);
+        let is_given = typed.iter().any(|word| value_of(option, word).is_some());
+        return (is_file && !is_given)
+            .then(|| format!("a file needs its option: {option} {unknown}"));
     }
     if unknown[1..].starts_with(|letter: char| letter.is_ascii_digit()) {
         return Some("no negative value is possible here".into());
     }
-    let takes_file = command.get_positionals().next().is_some();
-    if takes_file && ["--trace", "--model", "--file"].contains(&unknown) {
-        let mut after = typed.iter().skip_while(|word| !word.starts_with(unknown)).skip(1);
-        let file = after.next().map_or("FILE", |file| file);
+    if NO_OPTIONS.iter().any(has) {
+        let mut rest = typed.iter().skip_while(|word| value_of(unknown, word).is_none());
+        let value = rest.next().and_then(|word| value_of(unknown, word));
+        let next = || rest.next().map(String::as_str).filter(|word| !word.starts_with('-'));
+        let file = value.filter(|value| !value.is_empty()).or_else(next).unwrap_or("FILE");
         return Some(format!("the file needs no option: {name} {file}"));
     }
-    let missing = !has_cluster_options && COMMANDS_WITH_CLUSTER_OPTIONS.contains(&name.as_str());
-    missing.then(|| {
-        "options for a cluster are not in this build: cargo build --release --features full".into()
-    })
+    let missing = !has_cluster_options && CLUSTER_OPTIONS.iter().any(has);
+    missing.then(|| "this option needs another build: cargo build --release --features full".into())
+}
+
+/// The value of an option in a word of the form `OPTION=VALUE`; empty for the option alone. `None`
+/// for other words.
+fn value_of<'a>(option: &str, word: &'a str) -> Option<&'a str> {
+    let rest = word.strip_prefix(option)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('=') }
 }
 
 /// An error of options that contradict each other, or the settings file.
@@ -136,15 +159,18 @@ mod tests {
             check(typed, unknown, true, Some(expected));
         };
         check_file("simulate a.csv", "a.csv", "a file needs its option: --trace a.csv");
+        check("simulate --trace a.csv b.csv", "b.csv", true, None);
+        check("simulate --policies reactive ladder", "ladder", true, None);
         check_file("simulate --seed -1", "-1", "no negative value is possible here");
         let whole = "the file needs no option: prophet model check";
         check_file("model check --model a.onnx", "--model", &format!("{whole} a.onnx"));
-        check_file("model check --file", "--file", &format!("{whole} FILE"));
+        check_file("model check --model=a.onnx", "--model", &format!("{whole} a.onnx"));
+        check_file("model check --file --output json", "--file", &format!("{whole} FILE"));
         check("model check --fil", "--fil", false, None);
         check("simulate --prometheus a", "--prometheus", false, None);
         check("rightsize --prometheus a", "--prometheus", true, None);
-        let missing =
-            "options for a cluster are not in this build: cargo build --release --features full";
+        let missing = "this option needs another build: cargo build --release --features full";
         check("rightsize --prometheus a", "--prometheus", false, Some(missing));
+        check("rightsize --usge a", "--usge", false, None);
     }
 }

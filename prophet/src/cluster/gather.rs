@@ -200,15 +200,16 @@ impl View {
             if !batch[id as usize] {
                 continue;
             }
+            let shape = self.shape(class, offers, workloads);
+            let unfit =
+                offers.catalog.buckets_for(&shape).err().map(|unfit| {
+                    no_bucket(class, workloads.may_be_interrupted(class), offers, unfit)
+                });
             if pending > 0 {
-                let shape = self.shape(class, offers, workloads);
-                match offers.catalog.buckets_for(&shape) {
-                    Ok(_) => seen.cluster.pending.push(PodRequest { shape, count: pending }),
-                    Err(unfit) => {
-                        let spot = workloads.may_be_interrupted(class);
-                        let why = no_bucket(class, spot, offers, unfit);
-                        seen.unfit.push((shape, pending, why));
-                    }
+                let shape = shape.clone();
+                match unfit.clone() {
+                    None => seen.cluster.pending.push(PodRequest { shape, count: pending }),
+                    Some(why) => seen.unfit.push((shape, pending, why)),
                 }
             }
             if gated > 0 {
@@ -216,11 +217,11 @@ impl View {
                     *seen.held_back.entry(reason).or_default() += gated;
                     continue;
                 }
-                let shape = self.shape(class, offers, workloads);
-                let request = PodRequest { shape, count: gated };
-                match gang(index, class) {
-                    Some(gang) => gangs.entry(gang).or_default().push(request),
-                    None => seen.cluster.announced.push(request),
+                let request = PodRequest { shape: shape.clone(), count: gated };
+                match (gang(index, class), unfit) {
+                    (Some(gang), _) => gangs.entry(gang).or_default().push(request),
+                    (None, None) => seen.cluster.announced.push(request),
+                    (None, Some(why)) => seen.unfit.push((shape, gated, why)),
                 }
             }
         }

@@ -21,7 +21,7 @@
 //! templates.rs     the templates of placeholders
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
-//! preemptions.rs   who took the nodes of preempted placeholders
+//! preemptions.rs   the pods that took the nodes of preempted placeholders
 //! yielding.rs      whether placeholders yield to pods that wait for nodes
 //! reading.rs       a read of the history on a thread of its own
 //! retry.rs         when the history is read again after a failure

@@ -1,15 +1,16 @@
-//! Detects who took the nodes from which placeholders were preempted: batch pods, to whose
-//! namespaces the time of the placeholders is charged, or pods of other workloads.
+//! Detects which pods took the nodes of preempted placeholders. The time of a placeholder is
+//! charged to the namespace of the batch pod that took its node.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::observe::{Index, Key, NodeSlot, OnNode, PodClass, Preempted, Workloads};
 use crate::outcome::Charge;
 
-/// How long after the preemption a pod may be bound to the node. A later pod came by chance.
+/// How long after a preemption a pod on the node counts as the one that took it. A pod that is
+/// bound later is probably not the one that preempted the placeholder.
 const BOUND_WITHIN: TimeDelta = TimeDelta::minutes(2);
 
-/// The preempted placeholders to whose nodes no pod has come yet.
+/// The preempted placeholders whose nodes have no pod yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Preemptions {
     open: Vec<Open>,
@@ -24,18 +25,18 @@ struct Open {
     since: DateTime<Utc>,
 }
 
-/// Who took nodes since the last call.
+/// The nodes that pods took since the last call.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Taken {
-    /// By batch pods.
+    /// The charges for the nodes that batch pods took.
     pub(super) charges: Vec<Charge>,
     /// The nodes that only pods outside batch demand took.
     pub(super) by_others: Vec<String>,
 }
 
 impl Preemptions {
-    /// Adds placeholders that were preempted since the last call, and returns who took nodes.
-    /// `bucket_of` has the bucket of each ReplicaSet of the policy.
+    /// Adds placeholders that were preempted since the last call, and returns the nodes that pods
+    /// took. `bucket_of` has the bucket of each ReplicaSet of the policy.
     pub(super) fn taken(
         &mut self,
         preempted: &[Preempted],
@@ -90,8 +91,8 @@ mod tests {
         DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
     }
 
-    /// Who takes node `n`, from which a placeholder was preempted at second 3,600, if pods of these
-    /// namespaces come at second 3,610 and the node is looked at then, and at the second `later`.
+    /// What is reported at the second `later` of node `n`, from which a placeholder was preempted
+    /// at second 3,600, if pods of these namespaces are bound to it.
     fn taken(namespaces: &[&str], later: i64) -> Taken {
         let mut index = Index::default();
         let mut preemptions = Preemptions::default();

@@ -298,9 +298,14 @@ impl<'a> SimulatedCluster<'a> {
         search.last
     }
 
-    /// The number of alike pods, at least 1 and at most `most`, that the scheduler places on the
-    /// node of the first of them, one after the other.
-    pub(crate) fn goes_on(&self, id: SimulatedNodeId, requests: Resources, most: u64) -> u64 {
+    /// Returns how many of the next `most` alike pods the scheduler places on the node of the first
+    /// of them, at least 1.
+    pub(crate) fn pods_on_same_node(
+        &self,
+        id: SimulatedNodeId,
+        requests: Resources,
+        most: u64,
+    ) -> u64 {
         match self.scheduler {
             // A node that took a pod is preferred to all others, because it has less free room.
             SchedulerKind::Pack => self.nodes[id].free.holds(requests).clamp(1, most),

@@ -159,7 +159,7 @@ fn place_within(
                 undo(taken, cluster, workload, now);
                 return Err(gains_needed(shape, left, earlier, cluster, workload));
             };
-            let pods = cluster.goes_on(node, requests, left);
+            let pods = cluster.pods_on_same_node(node, requests, left);
             let idle_count = cluster.nodes[node].idle_count;
             cluster.place(node, requests, pods, now);
             let placed = PlacedPods { node, shape, pods };
@@ -291,8 +291,11 @@ mod tests {
             }
             let found = cluster.node_for(pod, &fits, within, &mut search);
             let Some((node, preempted)) = found else { break };
-            let alike =
-                if goes_on { cluster.goes_on(node, pod, (count - nodes.len()) as u64) } else { 1 };
+            let alike = if goes_on {
+                cluster.pods_on_same_node(node, pod, (count - nodes.len()) as u64)
+            } else {
+                1
+            };
             cluster.place(node, pod, alike, 0);
             nodes.push((node, preempted));
             nodes.extend((1..alike).map(|_| (node, false)));

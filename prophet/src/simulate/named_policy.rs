@@ -215,7 +215,7 @@ impl FromStr for NamedPolicy {
     }
 }
 
-/// The policies that are no methods of forecasting, with the forms in which they are given.
+/// The forms of the policies that have no parameter, or another one than a quantile.
 const FORMS: [(&str, &str); 12] = [
     ("reactive", "reactive"),
     ("static-max", "static-max"),
@@ -231,8 +231,8 @@ const FORMS: [(&str, &str); 12] = [
     ("ensemble", "ensemble or ensemble:S with S between 0 and 1"),
 ];
 
-/// The error of a text that is no policy: the forms of the policy whose name it has, a policy with
-/// a similar name, or the names of all.
+/// The error of a text that is not a policy: the forms of the policy whose name it has, a policy
+/// with a similar name, or the names of all.
 fn not_a_policy(text: &str) -> String {
     let name = text.split([':', '(']).next().unwrap_or(text);
     if let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) {
@@ -330,6 +330,9 @@ mod tests {
         };
         check("constant:-3", "constant:N with a whole number N from 0 to 16384, got");
         check("constant", "expected constant:N");
+        let limit = format!("from 0 to {}, got", NamedPolicy::CONSTANT_MAX);
+        check("constant:16385", &limit);
+        check("by-hour:16385", &limit);
         check("burst:soon", "such as burst:10m:4, got");
         check("paper(gru)", "expected paper, paper(lstm), paper(holt-winters)");
         check("ensemble:90", "ensemble:S with S between 0 and 1, got");

@@ -551,12 +551,12 @@ impl<'a> Simulation<'a> {
         let mut starts: BTreeMap<usize, u64> = BTreeMap::new();
         for PlacedPods { node, pods, .. } in self.placements.of(job) {
             let earlier = skipped.min(*pods);
-            let now = left.min(pods - earlier);
-            (skipped, left) = (skipped - earlier, left - now);
-            if now > 0 {
+            let starting = left.min(pods - earlier);
+            (skipped, left) = (skipped - earlier, left - starting);
+            if starting > 0 {
                 let node = &mut self.cluster.nodes[*node];
                 node.used = true;
-                *starts.entry(node.bucket).or_default() += now;
+                *starts.entry(node.bucket).or_default() += starting;
             }
         }
         let priority = self.workload.classes[self.workload.jobs[job].class].priority;

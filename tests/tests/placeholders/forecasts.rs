@@ -25,8 +25,11 @@ fn now() -> DateTime<Utc> {
 ///
 /// Six minutes are longer than a launch, so that no pod that waits for a node gets the other node
 /// first. They are short enough that the autoscaler removes the nodes in between. The pods are
-/// alone, or a `gang`. `bucket_name` is the name of the only bucket.
-async fn record(folder: &Path, hours: i64, gang: bool, bucket_name: &str) {
+/// alone, or a `gang`.
+///
+/// The pods are under the name that the bucket had before it was divided. Those count for all
+/// buckets of the instance type, and the demand under this name counts for none.
+async fn record(folder: &Path, hours: i64, gang: bool) {
     let mut journal =
         Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch")
             .await
@@ -42,13 +45,16 @@ async fn record(folder: &Path, hours: i64, gang: bool, bucket_name: &str) {
         let arrivals =
             BTreeMap::from([("cpu_millis=3000,memory_bytes=8589934592,pods=1".to_owned(), pods)]);
         let gangs = (gang && pods > 0).then(|| ("2".to_owned(), 1)).into_iter().collect();
-        let bucket =
-            BucketLine { demand, demand_max: demand, arrivals, gangs, ..BucketLine::default() };
+        let bucket = BucketLine { demand, demand_max: demand, gangs, ..BucketLine::default() };
+        let divided = BucketLine { demand: 7, demand_max: 7, arrivals, ..BucketLine::default() };
         let line = Line {
             v: VERSION,
             time: start + TimeDelta::seconds(tick * TICK_SECONDS),
             policy: "prophet.batch".into(),
-            buckets: BTreeMap::from([(bucket_name.to_owned(), bucket)]),
+            buckets: BTreeMap::from([
+                ("m5.xlarge".into(), bucket),
+                ("m5.xlarge/team=former".into(), divided),
+            ]),
             launches: vec![],
             used: vec![],
             finished: vec![],
@@ -67,14 +73,11 @@ fn degraded(status: &Value) -> &str {
 }
 
 /// The nodes for a gang are in one placement group. Dealt node by node, one would be in each.
-///
-/// The history has the name of a bucket that no longer exists, because groups once differed in a
-/// label. The pods of such a bucket count for all buckets of the instance type.
 #[tokio::test(flavor = "multi_thread")]
 async fn headroom_for_the_gangs_of_a_history_is_in_one_placement_group() {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
-    record(&history, 8, true, "m5.xlarge/team=former").await;
+    record(&history, 8, true).await;
     let groups = [
         NodeGroup::new("left", "m5.xlarge").placement_group("a"),
         NodeGroup::new("right", "m5.xlarge").placement_group("b"),
@@ -110,7 +113,7 @@ async fn headroom_for_the_gangs_of_a_history_is_in_one_placement_group() {
 async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid_model() {
     let folder = tempfile::tempdir().unwrap();
     let (history, model) = (folder.path().join("history"), folder.path().join("model.onnx"));
-    record(&history, 8, false, "m5.xlarge").await;
+    record(&history, 8, false).await;
     std::fs::write(&model, b"not a model").unwrap();
     let arguments =
         vec![format!("--data={}", history.display()), format!("--model={}", model.display())];

@@ -142,7 +142,7 @@ async fn degraded_cordoned_and_foreign_nodes_change_no_template_and_exceed_no_ma
     };
     world.wait_for_status("cpus", "the unplaced pods", unplaced).await;
 
-    // A pod that selects a label fits no group until a node has the label, which no tag declares.
+    // A pod that selects a label that no tag declares fits no group until its nodes have the label.
     let selective = format!(
         "schedulingGates: [{{name: {GATE}}}], nodeSelector: {{example.com/fast-disk: 'true'}},"
     );
@@ -150,8 +150,10 @@ async fn degraded_cordoned_and_foreign_nodes_change_no_template_and_exceed_no_ma
     let shapes = |status: &Value| status["unplaced"].as_array().map_or(0, Vec::len);
     world.wait_for_status("cpus", "three unplaced shapes", |status| shapes(status) == 3).await;
     let label = json!({"metadata": {"labels": {"example.com/fast-disk": "true"}}});
-    world.patch_node(&small, label).await;
-    let placed = |status: &Value| shapes(status) == 2 && status["demand"] == 1;
+    for node in world.nodes().await {
+        world.patch_node(&node.name_any(), label.clone()).await;
+    }
+    let placed = |status: &Value| shapes(status) == 2 && status["buckets"][0]["announced"] == 1;
     world.wait_for_status("cpus", "the pod that selects the label", placed).await;
 
     // A cordoned node is no headroom, and counts to the maximum of its group.
