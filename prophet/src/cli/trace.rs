@@ -20,8 +20,8 @@ use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{
-    Consumption, Description, InterArrival, JOBS_MAX, Percentiles, Recipe, TierDelays, Trace,
-    describe,
+    Consumption, Description, InterArrival, JOBS_MAX, LogTier, Percentiles, Recipe, TierDelays,
+    Trace, describe,
 };
 
 #[derive(clap::Subcommand)]
@@ -350,6 +350,13 @@ fn table(description: &Description, tick: Span) -> String {
             number(*cpu_memory_correlation)
         );
     }
+    text += &tiers_tables(tiers, scheduling_delays);
+    text
+}
+
+/// The submissions by tier and, if they are known, the scheduling delays by tier.
+fn tiers_tables(tiers: &[LogTier], scheduling_delays: &[TierDelays]) -> String {
+    let mut text = String::new();
     let _ = writeln!(
         text,
         "\n{:<22} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8}",

@@ -114,9 +114,9 @@ mod tests {
         let both = [placeholder("ours"), placeholder("of-another-policy")];
         let first = preemptions.taken(&both, bucket_of, &index, &workloads, at(3_600));
         assert_eq!(first, Taken::default());
-        for (made, namespace) in namespaces.iter().enumerate() {
+        for (made, namespace) in (0..).zip(namespaces) {
             let pod = json!({
-                "metadata": {"name": "x", "namespace": namespace, "creationTimestamp": at(made as i64)},
+                "metadata": {"name": "x", "namespace": namespace, "creationTimestamp": at(made)},
                 "spec": {"nodeName": "n"},
             });
             index.apply_pod(&serde_json::from_value(pod).unwrap());

@@ -132,43 +132,7 @@ impl Default for Metrics {
             leader: Gauge::default(),
             set: Mutex::default(),
         };
-        registry.register(
-            "demand_nodes",
-            "Nodes that batch pods occupy or wait for",
-            metrics.demand.clone(),
-        );
-        registry.register(
-            "announced_nodes",
-            "Further nodes for pods that will be released within the launch latency",
-            metrics.announced.clone(),
-        );
-        registry.register(
-            "target_placeholders",
-            "Target number of placeholders",
-            metrics.target.clone(),
-        );
-        registry.register(
-            "placeholders",
-            "Placeholders on nodes or waiting for a node",
-            metrics.placeholders.clone(),
-        );
-        registry.register("ready_placeholders", "Placeholders on nodes", metrics.ready.clone());
-        registry.register(
-            "held_back_pods",
-            "Waiting and announced pods that are not counted, by reason",
-            metrics.held_back.clone(),
-        );
-        registry.register(
-            "tier_pods",
-            "Pods of each tier of a policy, waiting for a node or running",
-            metrics.tiers.clone(),
-        );
-        registry.register(
-            "degraded",
-            "1 while the policy is degraded, by cause",
-            metrics.degraded.clone(),
-        );
-        registry.register("unplaced_pods", "Pods that fit in no bucket", metrics.unplaced.clone());
+        metrics.register_gauges(&mut registry);
         registry.register("launches", "Launches that ended, by result", metrics.launches.clone());
         registry.register(
             "pods_started",
@@ -220,6 +184,46 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    fn register_gauges(&self, registry: &mut Registry) {
+        registry.register(
+            "demand_nodes",
+            "Nodes that batch pods occupy or wait for",
+            self.demand.clone(),
+        );
+        registry.register(
+            "announced_nodes",
+            "Further nodes for pods that will be released within the launch latency",
+            self.announced.clone(),
+        );
+        registry.register(
+            "target_placeholders",
+            "Target number of placeholders",
+            self.target.clone(),
+        );
+        registry.register(
+            "placeholders",
+            "Placeholders on nodes or waiting for a node",
+            self.placeholders.clone(),
+        );
+        registry.register("ready_placeholders", "Placeholders on nodes", self.ready.clone());
+        registry.register(
+            "held_back_pods",
+            "Waiting and announced pods that are not counted, by reason",
+            self.held_back.clone(),
+        );
+        registry.register(
+            "tier_pods",
+            "Pods of each tier of a policy, waiting for a node or running",
+            self.tiers.clone(),
+        );
+        registry.register(
+            "degraded",
+            "1 while the policy is degraded, by cause",
+            self.degraded.clone(),
+        );
+        registry.register("unplaced_pods", "Pods that fit in no bucket", self.unplaced.clone());
+    }
+
     /// Creates the series of all writes, because the function `increase` of Prometheus misses the
     /// first event of a series that does not exist before it.
     fn begin_writes(&self) {
