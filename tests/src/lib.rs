@@ -59,12 +59,19 @@ pub fn prophet(arguments: &[&str]) -> Command {
 }
 
 /// Runs the binary to its end; returns its exit code, or -1 after a signal, its standard output and
-/// its standard error.
+/// its standard error. Lines of progress are left out, because their number depends on how fast the
+/// machine is.
 ///
 /// # Panics
 /// The binary cannot be started.
 pub fn run(arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = prophet(arguments).output().expect("prophet starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+    let is_progress = |line: &&str| {
+        let share = line.strip_prefix("prophet: ").and_then(|rest| rest.split_once(" %, "));
+        share.is_some_and(|(share, _)| share.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let error = text(stderr);
+    let error = error.split_inclusive('\n').filter(|line| !is_progress(line)).collect();
+    (status.code().unwrap_or(-1), text(stdout), error)
 }

@@ -32,7 +32,6 @@ fn log(folder: &Path) -> String {
 fn the_main_command_compares_all_policies_on_the_example_log() {
     let (code, out, error) = run(&["simulate"]);
     assert_eq!(code, 0, "{error}");
-    // The progress bar is drawn on a terminal only.
     assert_eq!(
         error,
         "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster\n"
