@@ -23,10 +23,6 @@ use crate::simulate::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
 
 pub use self::views::{CAPTIONS, POLICIES};
 
-/// How long before the evaluated time the dashboard is given values, in seconds: a day, so that the
-/// first picture is not empty. Prophet decides from then on.
-const SHOWN_BEFORE: i64 = 86_400;
-
 /// Runs the policies until the end of the window, or until `pace` is stopped. Returns the records
 /// of the runs, which end at the same time.
 ///
@@ -41,6 +37,7 @@ pub fn run(
     let views = Views::new(input, dashboard, prices);
     let first = input.workload.jobs.first().map_or(0, |job| job.submit);
     let (from, until) = input.window;
+    dashboard.headline(views::learning(from));
     let run = |at: usize| {
         let mut shown = views.of_run(at);
         let mut is_warm = false;
@@ -54,9 +51,7 @@ pub fn run(
                 let passed = (moment.time - first) as f64 / (from - first).max(1) as f64;
                 warmed(POLICIES[at], if is_warm { 1.0 } else { passed });
             }
-            if moment.time >= from - SHOWN_BEFORE {
-                shown.note(moment);
-            }
+            shown.note(moment);
             pace.wait(at, moment.time)
         })
     };

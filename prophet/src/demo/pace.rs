@@ -1,7 +1,7 @@
 //! Keeps the runs of the demo together, and at its speed.
 //!
-//! Until the evaluated time, each run goes as fast as it can. From then on, no run passes the time
-//! that the speed allows, or is more than a tick ahead of another.
+//! Until the evaluated time, the runs go as fast as the slowest one can. From then on, no run passes
+//! the time that the speed allows, or is more than a tick ahead of another.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,10 @@ struct State {
     /// The time at which all runs end, once they were stopped.
     end: Option<i64>,
 }
+
+/// How far a run may be ahead of another before the evaluated time, in seconds: an hour, so that the
+/// curves of both move together, and the threads seldom wait for each other.
+const LEARNING_AHEAD_MAX: i64 = 3_600;
 
 /// The longest time for which a run waits at once. Runs are notified earlier when another moves.
 const WAIT_MAX: Duration = Duration::from_millis(200);
@@ -62,7 +66,8 @@ impl Pace {
         }
         self.moved.notify_all();
         loop {
-            if time < self.from {
+            let slowest = state.reached.iter().min().copied().unwrap_or(time);
+            if time < self.from && time <= slowest.saturating_add(LEARNING_AHEAD_MAX) {
                 return ControlFlow::Continue(());
             }
             if let Some(end) = state.end {
@@ -77,7 +82,6 @@ impl Pace {
                 let due = Duration::from_secs_f64((time - self.from) as f64 / self.speed);
                 due.saturating_sub(started.elapsed())
             });
-            let slowest = state.reached.iter().min().copied().unwrap_or(time);
             if ahead.is_some_and(|ahead| ahead.is_zero()) && time <= slowest + self.tick_seconds {
                 return ControlFlow::Continue(());
             }
@@ -123,6 +127,26 @@ mod tests {
             threads.map(|thread| thread.join().expect("the run ends"))
         });
         assert_eq!(ends[0], ends[1]);
+    }
+
+    /// The first of two runs is much slower before the evaluated time, which begins at 36000.
+    #[test]
+    fn runs_learn_together() {
+        let pace = Pace::new(1e9, 36_000, 60, 2);
+        let slow = AtomicI64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for time in (0..=36_000).step_by(600) {
+                    std::thread::sleep(Duration::from_millis(1));
+                    slow.store(time, Ordering::SeqCst);
+                    assert!(pace.wait(0, time).is_continue());
+                }
+            });
+            for time in (0..=36_000).step_by(60) {
+                assert!(pace.wait(1, time).is_continue());
+                assert!(slow.load(Ordering::SeqCst) >= time - LEARNING_AHEAD_MAX);
+            }
+        });
     }
 
     #[test]

@@ -169,6 +169,15 @@ impl RunViews<'_> {
     }
 }
 
+/// Returns what the page shows until the evaluated time.
+pub(super) fn learning(from: i64) -> String {
+    format!(
+        "Prophet learns from the jobs before {} {}, as fast as this machine can. The comparison begins then.",
+        day(from),
+        clock(from)
+    )
+}
+
 /// Returns what Prophet changed so far.
 fn headline(from: i64, time: i64, reactive: &Figures, prophet: &Figures) -> String {
     let (before, after) = (reactive.pending_minutes.sum, prophet.pending_minutes.sum);
