@@ -1,7 +1,7 @@
 //! Keeps the runs of the demo together, and at its speed.
 //!
-//! Until the evaluated time, the runs go as fast as the slowest one can. From then on, no run passes
-//! the time that the speed allows, or is more than a tick ahead of another.
+//! Until the evaluated time, the runs go as fast as the slowest one can. From then on, no run
+//! passes the time that the speed allows, or is more than a tick ahead of another.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,8 @@ struct State {
     end: Option<i64>,
 }
 
-/// How far a run may be ahead of another before the evaluated time, in seconds: an hour, so that the
-/// curves of both move together, and the threads seldom wait for each other.
+/// How far a run may be ahead of another before the evaluated time, in seconds: an hour, so that
+/// the curves of both move together, and the threads seldom wait for each other.
 const LEARNING_AHEAD_MAX: i64 = 3_600;
 
 /// The longest time for which a run waits at once. Runs are notified earlier when another moves.
