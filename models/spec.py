@@ -43,7 +43,7 @@ class Spec:
     buckets: list[str] | None
     """The buckets that the model was trained for, in order; none if it takes any buckets."""
     covariates: list[str]
-    """The covariates of the input `future`; none is supported yet."""
+    """The covariates of the input `future`; empty, because no network here has this input."""
     state: list[str]
     """The features of the input `state`."""
     lead_seconds: list[int] | None

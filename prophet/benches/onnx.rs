@@ -25,6 +25,7 @@ fn inference(c: &mut Criterion) {
         target: (0_u16..).map(|at| f32::from(at % 17)).take(window * BUCKETS).collect(),
         time: (0..).map(|at| 1_700_000_000 + 300 * at).take(window).collect(),
         state: (0_u16..).map(|at| f32::from(at % 5)).take(features * BUCKETS).collect(),
+        future: Vec::new(),
     };
     let name = format!("the shipped model, {BUCKETS} buckets, {engine}");
     c.bench_function(&name, |b| b.iter(|| model.run(black_box(&inputs))));

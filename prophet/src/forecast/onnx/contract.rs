@@ -111,6 +111,10 @@ fn port_faults(graph: &Graph, spec: &Spec) -> Vec<ModelFault> {
             vec![batch, buckets, sized("features", spec.state.len())],
         ));
     }
+    if !spec.covariates.is_empty() {
+        let covariates = sized("covariates", spec.covariates.len());
+        inputs.push(("future", Element::F32, vec![batch, horizon, buckets, covariates]));
+    }
     let mut outputs = vec![("quantiles", Element::F32, vec![batch, buckets, horizon, levels])];
     if graph.outputs.iter().any(|port| port.name == "headroom") {
         outputs.push(("headroom", Element::F32, vec![batch, buckets, levels]));

@@ -14,6 +14,7 @@
 //! worker.rs    the thread that loads and runs the model
 //! slot.rs      a place in memory for a fetched model
 //! feature.rs   the features of the input `state`, by name
+//! covariate.rs the covariates of the input `future`, by name
 //! shares.rs    pods as shares of nodes
 //! state.rs     the inputs of the model
 //! tensors.rs   inputs and outputs as flat vectors
@@ -22,6 +23,7 @@
 //! ```
 
 mod contract;
+mod covariate;
 mod engine;
 mod feature;
 mod file;
@@ -71,8 +73,9 @@ pub struct Onnx {
     worker: Mutex<Worker>,
     /// The forecast of the last changed tick, computed when it is first read.
     expected: OnceLock<Expected>,
-    /// The last changed tick (the model runs for it): its time, and demand in nodes by bucket.
-    changed: (DateTime<Utc>, Vec<u64>),
+    /// The last changed tick (the model runs for it): its time, and its demand and announced demand
+    /// in nodes by bucket.
+    changed: (DateTime<Utc>, Vec<[u64; 2]>),
     trust: Trust,
     /// Whether demand ahead is the model's own forecast, not a weighted average.
     verbatim: bool,
@@ -134,7 +137,7 @@ impl Onnx {
 
     /// Whether the last forecast is still valid at a tick: no pods arrived, demand is unchanged,
     /// and the forecast is younger than a tick of the model.
-    fn is_valid(&self, tick: &Tick, demand: &[u64]) -> bool {
+    fn is_valid(&self, tick: &Tick, demand: &[[u64; 2]]) -> bool {
         let (time, before) = &self.changed;
         let lasts = self.expected.get().and_then(|expected| expected.output.as_ref());
         let lasts = lasts.map_or(0, |(spec, ..)| spec.tick_seconds);
@@ -216,7 +219,8 @@ impl Forecaster for Onnx {
         self.state.note(history);
         self.look_back(history);
         let Some(tick) = history.last() else { return };
-        let demand: Vec<u64> = tick.buckets.iter().map(|bucket| bucket.demand).collect();
+        let demand = tick.buckets.iter().map(|bucket| [bucket.demand, bucket.announced]);
+        let demand: Vec<[u64; 2]> = demand.collect();
         if !self.is_valid(tick, &demand) {
             self.expected = OnceLock::new();
             self.changed = (tick.time, demand);

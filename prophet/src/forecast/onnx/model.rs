@@ -66,11 +66,13 @@ impl Model {
     }
 
     fn check_golden(&mut self) -> Result<(), ModelFault> {
-        let Golden { buckets, target, time, state, quantiles, headroom } = self.spec.golden.clone();
+        let Golden { buckets, target, time, state, future, quantiles, headroom } =
+            self.spec.golden.clone();
         let missing = |values: Vec<Option<f32>>| {
             values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect()
         };
-        let inputs = ModelInput { buckets, target: missing(target), time, state: missing(state) };
+        let (target, state) = (missing(target), missing(state));
+        let inputs = ModelInput { buckets, target, time, state, future };
         let output = self.run(&inputs)?;
         check_near("golden.quantiles", &output.quantiles, &quantiles)?;
         check_near("golden.headroom", &output.headroom, &headroom)
@@ -97,7 +99,7 @@ fn session(bytes: &[u8]) -> Result<Session, String> {
 }
 
 fn run(session: &mut Session, spec: &Spec, inputs: &ModelInput) -> Result<ModelOutput, String> {
-    let ModelInput { buckets, target, time, state } = inputs;
+    let ModelInput { buckets, target, time, state, future } = inputs;
     let mut done = || -> ort::Result<ModelOutput> {
         let shape = [1, spec.window, *buckets];
         let mut fed = ort::inputs![
@@ -107,6 +109,10 @@ fn run(session: &mut Session, spec: &Spec, inputs: &ModelInput) -> Result<ModelO
         if !spec.state.is_empty() {
             let shape = [1, *buckets, spec.state.len()];
             fed.extend(ort::inputs!["state" => Tensor::from_array((shape, state.clone()))?]);
+        }
+        if !spec.covariates.is_empty() {
+            let shape = [1, spec.horizon, *buckets, spec.covariates.len()];
+            fed.extend(ort::inputs!["future" => Tensor::from_array((shape, future.clone()))?]);
         }
         let outputs = session.run(fed)?;
         let values = |name: &str| match outputs.get(name) {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::covariate::Covariate;
 use super::feature::Feature;
 use crate::forecast::model_fault::ModelFault;
 
@@ -26,7 +27,7 @@ pub struct Spec {
     /// buckets.
     #[serde(default)]
     pub buckets: Option<Vec<String>>,
-    /// The names of the covariates of the input `future`; must be empty, because none is supported.
+    /// The names of the covariates of the input `future`, in order.
     #[serde(default)]
     pub covariates: Vec<String>,
     /// The names of the features of the input `state`, in order.
@@ -59,6 +60,9 @@ pub struct Golden {
     /// `[buckets, features]`.
     #[serde(default)]
     pub state: Vec<Option<f32>>,
+    /// `[horizon, buckets, covariates]`.
+    #[serde(default)]
+    pub future: Vec<f32>,
     /// `[buckets, horizon, levels]`, in nodes.
     pub quantiles: Vec<f32>,
     /// `[buckets, levels]`, in nodes; empty if the model has no output `headroom`.
@@ -111,20 +115,14 @@ impl Spec {
         let distinct =
             self.buckets.as_ref().is_none_or(|all| !all.is_empty() && names.len() == all.len());
         faults.unless(distinct, "buckets", || "expected distinct names, at least one".into());
-        for name in &self.covariates {
-            faults.add(
-                "covariates",
-                format!("{name:?} is not a covariate: no covariate is supported yet"),
-            );
+        for name in self.covariates.iter().filter(|name| Covariate::named(name).is_none()) {
+            let names = Covariate::NAMES.join(", ");
+            let what = format!("{name:?} is not a covariate; the covariates are {names}");
+            faults.add("covariates", what);
         }
         for name in self.state.iter().filter(|name| Feature::named(name).is_none()) {
-            faults.add(
-                "state",
-                format!(
-                    "{name:?} is not a feature; the features are {}",
-                    Feature::NAMES.join(", ")
-                ),
-            );
+            let names = Feature::NAMES.join(", ");
+            faults.add("state", format!("{name:?} is not a feature; the features are {names}"));
         }
         match self.lead_seconds {
             None => faults.unless(!gives_headroom, "lead_seconds", || {
@@ -142,7 +140,7 @@ impl Spec {
     }
 
     fn golden_sizes(&self, gives_headroom: bool, faults: &mut Faults) {
-        let Golden { buckets, target, time, state, quantiles, headroom } = &self.golden;
+        let Golden { buckets, target, time, state, future, quantiles, headroom } = &self.golden;
         let levels = self.levels.len();
         // A description can have any numbers.
         let numbers = |sizes: &[usize]| sizes.iter().fold(1, |a: usize, b| a.saturating_mul(*b));
@@ -151,6 +149,11 @@ impl Spec {
             ("golden.target", target.len(), numbers(&[self.window, *buckets])),
             ("golden.time", time.len(), self.window),
             ("golden.state", state.len(), numbers(&[*buckets, self.state.len()])),
+            (
+                "golden.future",
+                future.len(),
+                numbers(&[self.horizon, *buckets, self.covariates.len()]),
+            ),
             ("golden.quantiles", quantiles.len(), numbers(&[*buckets, self.horizon, levels])),
             ("golden.headroom", headroom.len(), given),
         ];

@@ -1,4 +1,5 @@
-//! The inputs of a model: a window of demand and the features of the state, from the history alone.
+//! The inputs of a model: a window of demand, the features of the state and the covariates of the
+//! horizon, from the history alone.
 //!
 //! `models/data.py` computes the same inputs from the ticks that models are trained with. A need is
 //! defined as in [`Increments`](crate::forecast::methods::Increments): the largest demand within
@@ -8,6 +9,7 @@ use std::collections::VecDeque;
 
 use embedder::{BucketId, Catalog};
 
+use super::covariate::Covariate;
 use super::feature::{DAY_SECONDS, Feature};
 use super::shares::{self, RoomNodes};
 use super::spec::Spec;
@@ -95,7 +97,8 @@ impl ModelState {
             buckets.iter().flat_map(|&id| features.iter().map(move |feature| (id, *feature)));
         #[expect(clippy::cast_possible_truncation, reason = "models compute in single precision")]
         let state = state.map(|(id, feature)| self.feature(id, feature, history) as f32).collect();
-        ModelInput { buckets: buckets.len(), target, time, state }
+        let future = future(spec, buckets, history);
+        ModelInput { buckets: buckets.len(), target, time, state, future }
     }
 
     /// Returns the value of a feature; NaN if the history is too short for it.
@@ -179,6 +182,27 @@ fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Ve
         }
     }
     (time, target)
+}
+
+/// Returns the covariates `[horizon, buckets, covariates]` of the model's ticks from now on.
+fn future(spec: &Spec, buckets: &[BucketId], history: &History) -> Vec<f32> {
+    let covariates: Vec<Covariate> =
+        spec.covariates.iter().filter_map(|name| Covariate::named(name)).collect();
+    let Some(last) = history.last().filter(|_| !covariates.is_empty()) else { return Vec::new() };
+    let announced = |id: &BucketId| last.buckets.get(*id).map_or(0, |bucket| bucket.announced);
+    let mut values = Vec::with_capacity(spec.horizon * buckets.len() * covariates.len());
+    let mut end = last.time.timestamp();
+    for _ in 0..spec.horizon {
+        end = end.saturating_add(spec.tick_seconds);
+        for announced in buckets.iter().map(announced) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "models compute in single precision"
+            )]
+            values.extend(covariates.iter().map(|known| known.value(end, announced) as f32));
+        }
+    }
+    values
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub struct ModelInput {
     pub time: Vec<i64>,
     /// `[buckets, features]`.
     pub state: Vec<f32>,
+    /// `[horizon, buckets, covariates]`.
+    pub future: Vec<f32>,
 }
 
 /// The outputs of a model, in nodes, flat, in row-major order. Never NaN; non-decreasing along

@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use embedder::Demand;
 
+use super::covariate::Covariate;
 use super::*;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::record::{BucketTick, Tick};
@@ -119,6 +120,73 @@ fn a_faulty_model_has_no_forecast() {
     assert_eq!(fields(ModelSource::Pretrained, 70), ["prophet.spec.tick_seconds"]);
 }
 
+/// The model in `models/tests/test_announced.py` adds announced demand to present demand.
+const ANNOUNCED: &[u8] = include_bytes!("../../../../models/tests/announced.onnx");
+
+/// Each entry is one minute: announced demand, and the new nodes that the model expects. Demand
+/// stays at 10 nodes, and no pods arrive.
+#[test]
+fn announced_demand_is_a_covariate() {
+    let slot = ModelSlot::default();
+    slot.put(Ok(ANNOUNCED.into()));
+    let catalog = catalog(&["a"]);
+    let lead = Lead { seconds: 120, tick_seconds: 60 };
+    let mut onnx = Onnx::new(ModelSource::Slot(slot), &catalog, lead);
+    let mut history = History::new(&crate::forecast::sample::catalog());
+    for (minute, announced) in [(0, 0), (1, 0), (2, 7), (3, 7), (4, 2), (5, 0)] {
+        let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
+        let bucket = BucketTick { demand: 10, demand_max: 10, announced, ..BucketTick::default() };
+        history.record(Tick {
+            time,
+            buckets: vec![bucket],
+            room: vec![],
+            first_seen: vec![],
+            arrivals: vec![],
+            gangs: vec![],
+            tiers: vec![],
+        });
+        onnx.learn(&history);
+        let outlook = onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
+        assert_eq!(onnx.faults(), [], "minute {minute}");
+        assert_eq!(outlook.buckets[0].new_nodes.most(), announced, "minute {minute}");
+    }
+}
+
+#[test]
+fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
+    let of = |name: &str, end: i64| Covariate::named(name).unwrap().value(end, 3);
+    let hour = 3_600;
+    for (name, end, value) in [
+        ("day_sin", 6 * hour, 1.0),
+        ("day_cos", 12 * hour, -1.0),
+        ("day_sin", -6 * hour, -1.0),
+        ("week_sin", 42 * hour, 1.0),
+        ("week_cos", 7 * 24 * hour, 1.0),
+        ("announced", hour, 3.0),
+    ] {
+        assert!((of(name, end) - value).abs() < 1e-9, "{name} at {end}");
+    }
+    let spec = contract::read(ANNOUNCED).unwrap();
+    let catalog = catalog(&["a", "b"]);
+    let mut history = History::new(&crate::forecast::sample::catalog());
+    let announced = |announced| BucketTick { announced, ..BucketTick::default() };
+    history.record(Tick {
+        // Two minutes before a quarter of a week.
+        time: DateTime::from_timestamp(42 * hour - 120, 0).unwrap(),
+        buckets: vec![announced(1), announced(2)],
+        room: vec![],
+        first_seen: vec![],
+        arrivals: vec![],
+        gangs: vec![],
+        tiers: vec![],
+    });
+    let state = ModelState::new(&catalog, Lead { seconds: 120, tick_seconds: 60 });
+    let future = state.inputs(&spec, &[1, 0], &history).future;
+    let [first, _, _, _, second, ..] = future[..] else { panic!("{future:?}") };
+    assert!(first < second && (second - 1.0).abs() < 1e-6, "{future:?}");
+    assert_eq!(future.iter().skip(1).step_by(2).copied().collect::<Vec<_>>(), [2.0, 1.0, 2.0, 1.0]);
+}
+
 /// A changed file is reloaded. The faults of a faulty file are reported, and the previous model
 /// stays in use.
 #[test]
@@ -151,10 +219,15 @@ fn a_fetched_model_may_change_while_it_is_in_use() {
     assert_eq!(worker.spec().unwrap().1, []);
 }
 
-/// Checks that a file changed by `turn` has a fault of `field`.
+/// Checks that the pretrained model, changed by `turn`, has a fault of `field`.
 #[track_caller]
 fn check(turn: impl FnOnce(Vec<u8>) -> Vec<u8>, field: &str) {
-    let faults = contract::read(&turn(PRETRAINED.to_vec())).unwrap_err();
+    check_faults(&turn(PRETRAINED.to_vec()), field);
+}
+
+#[track_caller]
+fn check_faults(bytes: &[u8], field: &str) {
+    let faults = contract::read(bytes).unwrap_err();
     assert!(faults.iter().any(|fault| fault.field == field), "{field} is not in {faults:?}");
 }
 
@@ -183,6 +256,13 @@ fn faults_name_the_field() {
     check(|bytes| replaced(&bytes, "\"horizon\":6", "\"horizon\":7"), "outputs.quantiles");
     check(|bytes| replaced(&bytes, "\"need_64\"", "\"need_65\""), "prophet.spec.state");
     check(|bytes| replaced(&bytes, "[0.1,0.2", "[0.2,0.1"), "prophet.spec.levels");
+    let announced = |from: &str, to: &str, field| {
+        let to = format!("{to:width$}", width = from.len());
+        check_faults(&replaced(ANNOUNCED, from, &to), field);
+    };
+    announced("\"announced\"", "\"announces\"", "prophet.spec.covariates");
+    announced("\"future\": [0.5,", "\"future\": [", "prophet.spec.golden.future");
+    announced("[\"week_sin\",", "[", "inputs.future");
 }
 
 #[test]
