@@ -1,5 +1,5 @@
-//! The covariates of the input `future` of a model, by name: what is known in advance about the ticks
-//! of its horizon.
+//! The covariates of the input `future` of a model, by name: what is known in advance about the
+//! ticks of its horizon.
 
 use std::f64::consts::TAU;
 
