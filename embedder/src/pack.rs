@@ -133,10 +133,9 @@ pub fn pack_within(
     packing
 }
 
-/// A request, with what its packing reads. Entries are in the order of packing, because reads in an
-/// order other than that in memory miss the caches of the processor, which took a third of the time
-/// of packing.
-#[derive(Clone, Copy)]
+/// The fields of a request that packing reads. Entries are sorted in the order of packing, so that
+/// packing reads memory sequentially. Reads through indices took a third of the time of packing,
+/// because they missed the caches of the processor.
 struct Entry {
     /// The requests of one pod.
     requests: Resources,
@@ -148,8 +147,8 @@ struct Entry {
     at: usize,
 }
 
-/// What decides which buckets admit a shape of any size: its own choice, and the kind of the
-/// accelerators, if it requests any.
+/// The parts of a shape that decide which buckets admit it, whatever its size: the buckets that its
+/// pods select, and the kind of its accelerators if it requests any.
 type Admitting<'a> = (&'a BucketSet, Option<&'a AcceleratorKind>);
 
 /// The buckets of a catalog that admit the shapes of a packing.
@@ -157,7 +156,7 @@ type Admitting<'a> = (&'a BucketSet, Option<&'a AcceleratorKind>);
 struct Admissions<'a> {
     sets: Vec<BucketSet>,
     known: HashMap<Admitting<'a>, usize>,
-    /// That of the last shape, because neighbours are often alike.
+    /// The key and the index of the last shape, because adjacent requests often have the same key.
     last: Option<(Admitting<'a>, usize)>,
 }
 

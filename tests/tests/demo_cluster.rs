@@ -94,7 +94,7 @@ async fn check_page(address: &str) {
     let drawn = "document.querySelectorAll('#bucket svg path.line').length > 0";
     let drawn = wait::until_true("a plot", DEADLINE, async || Ok(browser.evaluate(drawn)? == true));
     drawn.await.unwrap();
-    // A burst is on at least three nodes that placeholders launched.
+    // Pods did not wait for at least three nodes, which placeholders launched.
     let hidden = "Number(document.querySelector('#figures tbody td').textContent) >= 3";
     let hidden = wait::until_true("hidden launches", DEADLINE, async || {
         Ok(browser.evaluate(hidden)? == true)
@@ -132,7 +132,8 @@ async fn a_later_burst_finds_its_nodes_and_ctrl_c_leaves_nothing() {
 
     let mut later = vec![seconds(&demo.read_until("burst 2 waited"))];
     // In one of 366 bursts on a loaded machine, kube-scheduler 1.36.3 preempted a placeholder for a
-    // pod, and kept the pod pending until the next event in the cluster, such as a node that joins.
+    // pod, and retried the pod only after a later event, such as a node that joins. The test
+    // therefore accepts one slow burst, whatever its cause.
     if later[0] > first / 2.0 {
         later.push(seconds(&demo.read_until("burst 3 waited")));
     }

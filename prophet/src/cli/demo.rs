@@ -22,7 +22,8 @@ Examples:
 
 Without --from, the first half of a log warms up the forecasts, at most 14 days.
 Ctrl-C, or the end of the log, ends the demo and prints the comparison, with exit code 0.
-Before the picture starts, Ctrl-C exits with 130. SIGTERM exits with 143 at any time.";
+While the forecasts still learn, Ctrl-C exits with 130 and prints no comparison. SIGTERM exits with
+143 at any time.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,7 +70,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         replay: 0,
         keep_ticks: false,
     };
-    eprintln!("learning from the jobs before the demo; Ctrl-C ends it and prints the comparison");
+    eprintln!(
+        "learning from the jobs before the comparison; after that, Ctrl-C ends the demo and prints it"
+    );
     let logs =
         progress::of_warm_up(&POLICIES, |warmed| demo::run(input, &dashboard, &pace, warmed));
     let comparison = Comparison::of_logs(&logs, &settings, &catalog);

@@ -169,10 +169,10 @@ impl RunViews<'_> {
     }
 }
 
-/// Returns what the page shows until the evaluated time.
+/// Returns the headline of the page until the evaluated time.
 pub(super) fn learning(from: i64) -> String {
     format!(
-        "Prophet learns from the jobs before {} {}, as fast as this machine can. The comparison begins then.",
+        "Prophet learns from the jobs before {} {}. The simulation runs at full speed until then, and the comparison begins at that time.",
         day(from),
         clock(from)
     )

@@ -9,7 +9,7 @@ use super::feature::DAY_SECONDS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Covariate {
     /// The sine of the time within a period of this many seconds, at the end of the tick, in UTC. A
-    /// week begins on a Thursday, as Unix time does.
+    /// week begins on Thursday at 00:00, because Unix time does.
     Sine(i64),
     /// The cosine of the same.
     Cosine(i64),

@@ -1,8 +1,8 @@
 //! A trained model as a forecaster: any ONNX file that keeps the contract of `docs/models.md`.
 //!
-//! The model runs at a tick, and its output is used until the next tick. While no pods arrive and
-//! demand does not change, the output stays in use for one tick of the model, which may be several
-//! ticks of the controller. A model that is missing, faulty or slow, or that returns NaN, never
+//! The model runs at a tick, and its output is used until the next tick. While no pods arrive, and
+//! present and announced demand do not change, the output stays in use for one tick of the model,
+//! which may be several ticks of the controller. A model that is missing, faulty or slow, or that returns NaN, never
 //! stops the controller: the forecaster then has no forecast, and its faults give the reason.
 //!
 //! ```text
@@ -135,8 +135,8 @@ impl Onnx {
         }
     }
 
-    /// Whether the last forecast is still valid at a tick: no pods arrived, demand is unchanged,
-    /// and the forecast is younger than a tick of the model.
+    /// Whether the last forecast is still valid at a tick: no pods arrived, present and announced
+    /// demand are unchanged, and the forecast is younger than a tick of the model.
     fn is_valid(&self, tick: &Tick, demand: &[[u64; 2]]) -> bool {
         let (time, before) = &self.changed;
         let lasts = self.expected.get().and_then(|expected| expected.output.as_ref());

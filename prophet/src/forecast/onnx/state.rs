@@ -188,10 +188,12 @@ fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Ve
 fn future(spec: &Spec, buckets: &[BucketId], history: &History) -> Vec<f32> {
     let covariates: Vec<Covariate> =
         spec.covariates.iter().filter_map(|name| Covariate::named(name)).collect();
-    let Some(last) = history.last().filter(|_| !covariates.is_empty()) else { return Vec::new() };
-    let announced = |id: &BucketId| last.buckets.get(*id).map_or(0, |bucket| bucket.announced);
+    let last = history.last();
+    let announced = |id: &BucketId| {
+        last.and_then(|tick| tick.buckets.get(*id)).map_or(0, |bucket| bucket.announced)
+    };
     let mut values = Vec::with_capacity(spec.horizon * buckets.len() * covariates.len());
-    let mut end = last.time.timestamp();
+    let mut end = last.map_or(0, |tick| tick.time.timestamp());
     for _ in 0..spec.horizon {
         end = end.saturating_add(spec.tick_seconds);
         for announced in buckets.iter().map(announced) {
