@@ -126,6 +126,7 @@ fn as_json(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> serde_js
                 levels,
                 buckets,
                 state,
+                covariates,
                 lead_seconds,
                 training,
                 revision,
@@ -134,6 +135,7 @@ fn as_json(loaded: &Result<Model, Vec<ModelFault>>, engine: &Engine) -> serde_js
             json!({
                 "engine": engine, "usable": true, "faults": [], "window": window, "horizon": horizon,
                 "tick_seconds": tick_seconds, "levels": levels, "buckets": buckets, "state": state,
+                "covariates": covariates,
                 "lead_seconds": lead_seconds, "training": training, "revision": revision,
             })
         }
