@@ -2,8 +2,9 @@
 //!
 //! The model runs at a tick, and its output is used until the next tick. While no pods arrive, and
 //! present and announced demand do not change, the output stays in use for one tick of the model,
-//! which may be several ticks of the controller. A model that is missing, faulty or slow, or that returns NaN, never
-//! stops the controller: the forecaster then has no forecast, and its faults give the reason.
+//! which may be several ticks of the controller. A model that is missing, faulty or slow, or that
+//! returns NaN, never stops the controller: the forecaster then has no forecast, and its faults
+//! give the reason.
 //!
 //! ```text
 //! file.rs      the parts of an ONNX file that the contract checks
