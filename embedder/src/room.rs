@@ -51,7 +51,7 @@ pub(crate) struct Index {
 }
 
 /// The most that may fit on a node of a subtree.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Roof {
     /// The component-wise maximum of the free room.
     free: Resources,
@@ -214,7 +214,7 @@ impl Index {
         self.blocks[block].clear();
         self.blocks[block].extend_from_slice(&before.blocks[block]);
         let mut at = self.leaves() + block;
-        while at > 0 && self.tree[at].differs(before.tree[at]) {
+        while at > 0 && self.tree[at] != before.tree[at] {
             self.tree[at] = before.tree[at];
             at /= 2;
         }
@@ -267,7 +267,7 @@ impl Index {
     fn update(&mut self, block: usize) {
         let mut at = self.leaves() + block;
         let mut roof = Roof::of(&self.blocks[block], self.floor);
-        while self.tree[at].differs(roof) {
+        while self.tree[at] != roof {
             self.tree[at] = roof;
             at /= 2;
             if at == 0 {
@@ -287,13 +287,5 @@ impl Roof {
 
     fn with(self, other: Self) -> Self {
         Self { free: self.free.roof(other.free), mask: self.mask | other.mask }
-    }
-
-    /// Whether a component differs. A derived comparison is compiled to a call of `memcmp`, which
-    /// took a seventh of the time of packing.
-    fn differs(self, other: Self) -> bool {
-        let (own, others) = (self.free.components(), other.free.components());
-        let free = own.into_iter().zip(others).fold(0, |differ, (a, b)| differ | (a ^ b));
-        free | (self.mask ^ other.mask) != 0
     }
 }
