@@ -6,6 +6,7 @@ use embedder::Demand;
 use super::covariate::Covariate;
 use super::*;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
+use crate::forecast::sample::tick;
 use crate::record::{BucketTick, Tick};
 
 fn catalog(names: &[&str]) -> Catalog {
@@ -28,15 +29,7 @@ fn learnt(source: ModelSource, catalog: &Catalog, tick_seconds: i64) -> (Onnx, O
         let demand = if at % 60 < 20 { 15 } else { 10 };
         let mut buckets = vec![BucketTick::default(); catalog.len()];
         buckets[0] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-        history.record(Tick {
-            time,
-            buckets,
-            room: vec![],
-            first_seen: vec![],
-            arrivals: vec![],
-            gangs: vec![],
-            tiers: vec![],
-        });
+        history.record(Tick { time, ..tick(0, buckets) });
         onnx.learn(&history);
     }
     let now = history.last().unwrap().time;
@@ -93,15 +86,7 @@ fn the_output_stays_in_use_while_nothing_changes() {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let buckets = vec![BucketTick { demand, demand_max: demand, ..BucketTick::default() }];
         let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
-        history.record(Tick {
-            time,
-            buckets,
-            room: vec![],
-            first_seen: vec![],
-            arrivals,
-            gangs: vec![],
-            tiers: vec![],
-        });
+        history.record(Tick { arrivals, ..tick(minute, buckets) });
         onnx.learn(&history);
         assert_eq!(onnx.expected.get().is_none(), runs, "minute {minute}");
         onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
@@ -137,15 +122,7 @@ fn announced_demand_is_a_covariate() {
     for (at, announced) in [(0, 0), (1, 7), (2, 2), (3, 2), (4, 0)] {
         let time = DateTime::from_timestamp(30 * at, 0).unwrap();
         let bucket = BucketTick { demand: 10, demand_max: 10, announced, ..BucketTick::default() };
-        history.record(Tick {
-            time,
-            buckets: vec![bucket],
-            room: vec![],
-            first_seen: vec![],
-            arrivals: vec![],
-            gangs: vec![],
-            tiers: vec![],
-        });
+        history.record(Tick { time, ..tick(0, vec![bucket]) });
         onnx.learn(&history);
         let outlook = onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
         assert_eq!(onnx.faults(), [], "tick {at}");
@@ -171,16 +148,8 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
     let catalog = catalog(&["a", "b"]);
     let mut history = History::new(&crate::forecast::sample::catalog());
     let announced = |announced| BucketTick { announced, ..BucketTick::default() };
-    history.record(Tick {
-        // Two minutes, which are two ticks of the model, before the end of a week.
-        time: DateTime::from_timestamp(7 * 24 * hour - 120, 0).unwrap(),
-        buckets: vec![announced(1), announced(2)],
-        room: vec![],
-        first_seen: vec![],
-        arrivals: vec![],
-        gangs: vec![],
-        tiers: vec![],
-    });
+    // Two minutes, which are two ticks of the model, before the end of a week.
+    history.record(tick(7 * 24 * 60 - 2, vec![announced(1), announced(2)]));
     let state = ModelState::new(&catalog, Lead { seconds: 120, tick_seconds: 60 });
     let future = state.inputs(&spec, &[1, 0], &history).future;
     let [first, _, _, _, second, ..] = future[..] else { panic!("{future:?}") };
@@ -292,15 +261,7 @@ fn features_are_those_of_training() {
     let mut history = History::new(&crate::forecast::sample::catalog());
     let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
     let buckets = vec![BucketTick { demand: 10, demand_max: 12, ..BucketTick::default() }];
-    history.record(Tick {
-        time,
-        buckets,
-        room: vec![],
-        first_seen: vec![],
-        arrivals: vec![],
-        gangs: vec![],
-        tiers: vec![],
-    });
+    history.record(Tick { time, ..tick(0, buckets) });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));
     assert_eq!(inputs.target.iter().filter(|value| !value.is_nan()).collect::<Vec<_>>(), [&12.0]);
