@@ -84,6 +84,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         objective: Objective::default(),
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,
+        patient: true,
     }
 }
 

@@ -158,9 +158,18 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let leads = vec![lead; offers.catalog.len()];
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, model) = (Objective::default(), ModelSource::Pretrained);
-    let (ladder_first, tiers) = (false, Tiers::default());
-    let config =
-        ForecasterConfig { catalog, method, ladder, ladder_first, leads, objective, tiers, model };
+    let tiers = Tiers::default();
+    let config = ForecasterConfig {
+        catalog,
+        method,
+        ladder,
+        ladder_first: false,
+        leads,
+        objective,
+        tiers,
+        model,
+        patient: false,
+    };
     let forecaster = config.forecaster(DateTime::UNIX_EPOCH);
     let mut control = Control::new(forecaster, &offers.catalog, 60);
     let (mut view, workloads) = (View::default(), Workloads::default());

@@ -243,7 +243,7 @@ fn score(
     };
     let model = |(name, settings): &(&str, SimulationSettings)| {
         let source = settings.model_source();
-        let model = Onnx::new(source, catalog, settings.lead()).verbatim();
+        let model = Onnx::patient(source, catalog, settings.lead()).verbatim();
         let named = NamedModel { name: (*name).into(), file: String::new() };
         let forecaster: Box<dyn DemandForecaster> = Box::new(model);
         Pass::with(NamedForecaster::Network(named), Some(forecaster), settings, catalog, start)

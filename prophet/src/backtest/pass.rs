@@ -225,5 +225,5 @@ fn network(
     settings: &SimulationSettings,
     catalog: &Catalog,
 ) -> Box<dyn DemandForecaster> {
-    Box::new(Onnx::new(source, catalog, settings.lead()).verbatim())
+    Box::new(Onnx::patient(source, catalog, settings.lead()).verbatim())
 }

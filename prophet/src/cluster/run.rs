@@ -327,6 +327,7 @@ impl PolicyController {
             tiers: settings.workloads.tiers.clone(),
             objective: settings.policy.objective,
             model: config.model.clone(),
+            patient: false,
         }
     }
 

@@ -43,6 +43,9 @@ pub struct ForecasterConfig {
     pub tiers: Tiers,
     /// The model of the method `onnx`, which is also a method of the ensemble.
     pub model: ModelSource,
+    /// Whether a forecast waits for the model as long as it takes, as in a simulation, whose result
+    /// must not depend on how busy the machine is. Otherwise, a slow model has no forecast.
+    pub patient: bool,
 }
 
 /// How far before the first decision experts are scored: 14 days, the part of the history that is
@@ -126,6 +129,7 @@ impl ForecasterConfig {
     }
 
     fn onnx(&self, lead: Lead) -> Onnx {
-        Onnx::new(self.model.clone(), &self.catalog, lead)
+        let onnx = if self.patient { Onnx::patient } else { Onnx::new };
+        onnx(self.model.clone(), &self.catalog, lead)
     }
 }

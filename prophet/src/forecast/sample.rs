@@ -58,5 +58,6 @@ pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
         objective,
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,
+        patient: true,
     }
 }

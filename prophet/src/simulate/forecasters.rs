@@ -79,6 +79,7 @@ pub(crate) fn causal_forecaster(
                 objective: named_policy.policy(&settings.policy).objective,
                 tiers: settings.tiers.clone(),
                 model: settings.model_source(),
+                patient: true,
             };
             Some(config.demand_forecaster(from))
         }

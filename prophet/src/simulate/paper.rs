@@ -72,7 +72,7 @@ impl PaperRule {
     ) -> Self {
         let lead = lead(settings);
         let forecaster: Box<dyn DemandForecaster> = match settings.paper_network(of) {
-            Some(source) => Box::new(Onnx::new(source, catalog, lead).verbatim()),
+            Some(source) => Box::new(Onnx::patient(source, catalog, lead).verbatim()),
             None => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
         };
         let ladder = LadderForecaster::new(settings.ladder.clone(), catalog);

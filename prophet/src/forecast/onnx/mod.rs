@@ -12,7 +12,7 @@
 //! contract.rs  the checks of the contract
 //! engine.rs    ONNX Runtime or the embedded engine, one per process
 //! model.rs     a model that keeps the contract, ready to run
-//! worker.rs    the thread that loads and runs the model
+//! worker.rs    loads and runs the model, in a thread of its own where decisions wait for it
 //! slot.rs      a place in memory for a fetched model
 //! feature.rs   the features of the input `state`, by name
 //! covariate.rs the covariates of the input `future`, by name
@@ -55,7 +55,7 @@ pub use worker::{ModelSource, PRETRAINED};
 
 use self::state::ModelState;
 use self::trust::Trust;
-use self::worker::Worker;
+use self::worker::Runner;
 use crate::forecast::model_fault::ModelFault;
 use crate::forecast::{
     demand_ahead::{Ahead, DemandForecaster, unchanged},
@@ -71,7 +71,7 @@ pub struct Onnx {
     /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
     state: ModelState,
-    worker: Mutex<Worker>,
+    runner: Mutex<Runner>,
     /// The forecast of the last changed tick, computed when it is first read.
     expected: OnceLock<Expected>,
     /// The last changed tick (the model runs for it): its time, and its demand and announced demand
@@ -93,15 +93,24 @@ struct Expected {
 }
 
 impl Onnx {
-    /// Runs the model of `source` for the buckets of a catalog.
+    /// Runs the model of `source` for the buckets of a catalog. A slow model has no forecast.
     ///
     /// Loading begins at once, in another thread.
     pub fn new(source: ModelSource, catalog: &Catalog, lead: Lead) -> Self {
+        Self::with_runner(Runner::worker(source), catalog, lead)
+    }
+
+    /// Like [`Self::new`], but a forecast waits for a run as long as it takes.
+    pub fn patient(source: ModelSource, catalog: &Catalog, lead: Lead) -> Self {
+        Self::with_runner(Runner::here(source), catalog, lead)
+    }
+
+    fn with_runner(runner: Runner, catalog: &Catalog, lead: Lead) -> Self {
         Self {
             lead,
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
             state: ModelState::new(catalog, lead),
-            worker: Mutex::new(Worker::start(source)),
+            runner: Mutex::new(runner),
             expected: OnceLock::new(),
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
@@ -114,8 +123,7 @@ impl Onnx {
     /// Without this, demand ahead is an average with present demand, weighted by past errors. With
     /// this, there is no demand ahead where the model has no forecast.
     #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).wait_for_runs();
+    pub fn verbatim(self) -> Self {
         Self { verbatim: true, ..self }
     }
 
@@ -147,12 +155,12 @@ impl Onnx {
 
     /// Runs the model after the last tick of `history`, and returns its forecast with all faults.
     fn expect(&self, history: &History) -> Expected {
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let (spec, mut faults) = match worker.spec() {
+        let mut runner = self.runner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (spec, mut faults) = match runner.spec() {
             Err(faults) => return Expected { faults, ..Expected::default() },
             Ok(loaded) => loaded,
         };
-        match self.run(&mut worker, &spec, history) {
+        match self.run(&mut runner, &spec, history) {
             Ok(expected) => {
                 faults.extend(expected.faults);
                 Expected { faults, ..expected }
@@ -166,7 +174,7 @@ impl Onnx {
 
     fn run(
         &self,
-        worker: &mut Worker,
+        runner: &mut Runner,
         spec: &Arc<Spec>,
         history: &History,
     ) -> Result<Expected, ModelFault> {
@@ -184,7 +192,7 @@ impl Onnx {
         if buckets.is_empty() {
             return Ok(Expected::default());
         }
-        let output = worker.run(self.state.inputs(spec, &buckets, history))?;
+        let output = runner.run(self.state.inputs(spec, &buckets, history))?;
         let at = |id: &BucketId| {
             history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
         };

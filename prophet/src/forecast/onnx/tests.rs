@@ -163,30 +163,32 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
 fn a_file_may_change_while_it_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
-    std::fs::write(&path, PRETRAINED).unwrap();
-    let mut worker = Worker::start(ModelSource::File(path.clone()));
-    let faults = |worker: &mut Worker| worker.spec().unwrap().1;
-    assert_eq!(faults(&mut worker), []);
-    std::fs::write(&path, b"nonsense").unwrap();
-    assert_eq!(faults(&mut worker)[0].field, "file");
-    std::fs::write(&path, PRETRAINED).unwrap();
-    assert_eq!(faults(&mut worker), []);
+    for start in [Runner::worker, Runner::here] {
+        std::fs::write(&path, PRETRAINED).unwrap();
+        let mut runner = start(ModelSource::File(path.clone()));
+        let faults = |runner: &mut Runner| runner.spec().unwrap().1;
+        assert_eq!(faults(&mut runner), []);
+        std::fs::write(&path, b"nonsense").unwrap();
+        assert_eq!(faults(&mut runner)[0].field, "file");
+        std::fs::write(&path, PRETRAINED).unwrap();
+        assert_eq!(faults(&mut runner), []);
+    }
 }
 
 #[test]
 fn a_fetched_model_may_change_while_it_is_in_use() {
     let slot = ModelSlot::default();
-    let mut worker = Worker::start(ModelSource::Slot(slot.clone()));
-    assert_eq!(worker.spec().unwrap_err()[0].to_string(), "file: not fetched yet");
+    let mut runner = Runner::worker(ModelSource::Slot(slot.clone()));
+    assert_eq!(runner.spec().unwrap_err()[0].to_string(), "file: not fetched yet");
     slot.put(Ok(PRETRAINED.into()));
-    assert_eq!(worker.spec().unwrap().1, []);
+    assert_eq!(runner.spec().unwrap().1, []);
     slot.put(Err("the bucket is gone".into()));
-    for mut worker in [worker, Worker::start(ModelSource::Slot(slot.clone()))] {
-        assert_eq!(worker.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
+    for mut runner in [runner, Runner::worker(ModelSource::Slot(slot.clone()))] {
+        assert_eq!(runner.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
     }
-    let mut worker = Worker::start(ModelSource::Slot(slot.clone()));
+    let mut runner = Runner::worker(ModelSource::Slot(slot.clone()));
     slot.put(Ok(PRETRAINED.into()));
-    assert_eq!(worker.spec().unwrap().1, []);
+    assert_eq!(runner.spec().unwrap().1, []);
 }
 
 /// Checks that the pretrained model, changed by `turn`, has a fault of `field`.

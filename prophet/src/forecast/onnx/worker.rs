@@ -1,4 +1,6 @@
-//! The thread that loads and runs models, so that a slow model never delays a decision for long.
+//! Loads and runs models. For decisions in a cluster, a thread does so, so that a slow model never
+//! delays a decision for long. In simulations, the thread of the forecast does, because their
+//! results must not depend on how busy the machine is.
 //!
 //! The file is checked for changes before every forecast, and is reloaded when it has changed. If
 //! the new file is faulty, its faults are reported and the previous model stays in use.
@@ -112,9 +114,9 @@ impl ModelSource {
 /// system can hang.
 const LOAD_SECONDS_MAX: u64 = 10;
 
-/// How long a backtest waits for a model to be loaded or to run, in seconds, also on a machine with
-/// much other work.
-const BACKTEST_SECONDS_MAX: u64 = 60;
+/// How long a simulation waits for a model to be loaded, in seconds, also on a machine with much
+/// other work.
+const SIMULATION_SECONDS_MAX: u64 = 60;
 
 /// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
 /// build, so a longer run is stuck.
@@ -132,12 +134,112 @@ enum Request {
     Run(ModelInput),
 }
 
+/// The spec of the model in use and the faults of a newer file that was rejected, or the faults of
+/// the source if it has no usable model.
+type SpecOrFaults = Result<(Arc<Spec>, Vec<ModelFault>), Vec<ModelFault>>;
+
 enum Reply {
-    /// The spec or the faults of the model in use, and the faults of a newer file that was
-    /// rejected.
-    Spec(Result<Arc<Spec>, Vec<ModelFault>>, Vec<ModelFault>),
+    Spec(SpecOrFaults),
     /// The output of a run.
     Output(Result<ModelOutput, ModelFault>),
+}
+
+/// Where a model runs.
+pub(super) enum Runner {
+    /// In a thread of its own, with time limits.
+    Worker(Worker),
+    /// In the thread of the forecast, once another thread has loaded it.
+    Loading(Receiver<Box<Loaded>>),
+    /// In the thread of the forecast, without a time limit.
+    Here(Box<Loaded>),
+    /// Nowhere, because it was not loaded in time.
+    Nowhere,
+}
+
+impl Runner {
+    /// Starts a thread that loads the model, and then runs it with time limits.
+    pub(super) fn worker(source: ModelSource) -> Self {
+        Self::Worker(Worker::start(source))
+    }
+
+    /// Starts a thread that loads the model, which will run in the thread of the forecast. Loading
+    /// has a time limit here, too, because the read of a file can hang.
+    pub(super) fn here(source: ModelSource) -> Self {
+        let (sender, loading) = sync_channel(1);
+        thread::spawn(move || sender.send(Box::new(Loaded::new(source))));
+        Self::Loading(loading)
+    }
+
+    /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
+    ///
+    /// # Errors
+    /// All faults, if there is no usable model.
+    pub(super) fn spec(&mut self) -> SpecOrFaults {
+        match self {
+            Self::Worker(worker) => worker.spec(),
+            _ => self.loaded().map_err(|fault| vec![fault])?.spec(),
+        }
+    }
+
+    /// Runs the model on `inputs`.
+    ///
+    /// # Errors
+    /// The run fails. In a thread of its own, also: it does not end in time, or is skipped after
+    /// slow runs.
+    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
+        match self {
+            Self::Worker(worker) => worker.run(inputs),
+            _ => self.loaded()?.run(&inputs),
+        }
+    }
+
+    /// Waits until the model is loaded, once.
+    fn loaded(&mut self) -> Result<&mut Loaded, ModelFault> {
+        if let Self::Loading(loading) = self {
+            let loaded = loading.recv_timeout(Duration::from_secs(SIMULATION_SECONDS_MAX));
+            *self = loaded.map_or(Self::Nowhere, Self::Here);
+        }
+        if let Self::Here(loaded) = self { Ok(loaded) } else { Err(slow()) }
+    }
+}
+
+/// A model with its source, from which it is loaded again when the source has changed.
+pub(super) struct Loaded {
+    source: ModelSource,
+    stamp: Option<Stamp>,
+    model: Result<Model, Vec<ModelFault>>,
+    /// The faults of a newer file that was rejected.
+    rejected: Vec<ModelFault>,
+}
+
+impl Loaded {
+    fn new(source: ModelSource) -> Self {
+        Self { stamp: source.stamp(), model: source.load(), rejected: Vec::new(), source }
+    }
+
+    fn spec(&mut self) -> SpecOrFaults {
+        let now = self.source.stamp();
+        if now != self.stamp {
+            self.stamp = now;
+            self.rejected = match (self.source.load(), &self.model) {
+                (Err(faults), Ok(_)) => faults,
+                (loaded, _) => {
+                    self.model = loaded;
+                    Vec::new()
+                }
+            };
+        }
+        let model = self.model.as_ref().map_err(Clone::clone)?;
+        let rejected = self.rejected.iter().cloned().chain(self.source.fault());
+        Ok((Arc::clone(model.spec()), rejected.collect()))
+    }
+
+    fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
+        match &mut self.model {
+            Ok(model) => model.run(inputs),
+            Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
+        }
+    }
 }
 
 /// The handle of the thread.
@@ -161,26 +263,19 @@ impl Worker {
     pub(super) fn start(source: ModelSource) -> Self {
         let (requests, received) = sync_channel(1);
         let (sender, replies) = sync_channel(1);
-        thread::spawn(move || work(&source, &received, &sender));
+        thread::spawn(move || work(Loaded::new(source), &received, &sender));
         let patience = Duration::from_secs(LOAD_SECONDS_MAX);
         let run = Duration::from_secs(RUN_SECONDS_MAX);
         Self { requests, replies, late: false, patience, run, slow: 0, skipped: 0 }
-    }
-
-    /// Gives loading and runs much time. In a backtest no decision waits, and its result must not
-    /// depend on how busy the machine is.
-    pub(super) fn wait_for_runs(&mut self) {
-        self.run = Duration::from_secs(BACKTEST_SECONDS_MAX);
-        self.patience = self.run;
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
     ///
     /// # Errors
     /// All faults, if there is no usable model.
-    pub(super) fn spec(&mut self) -> Result<(Arc<Spec>, Vec<ModelFault>), Vec<ModelFault>> {
+    pub(super) fn spec(&mut self) -> SpecOrFaults {
         match self.request(Request::Spec).map_err(|fault| vec![fault])? {
-            Reply::Spec(spec, rejected) => spec.map(|spec| (spec, rejected)),
+            Reply::Spec(spec) => spec,
             Reply::Output(_) => Err(vec![out_of_step()]),
         }
     }
@@ -194,7 +289,7 @@ impl Worker {
         self.slow = 0;
         match reply {
             Reply::Output(output) => output,
-            Reply::Spec(..) => Err(out_of_step()),
+            Reply::Spec(_) => Err(out_of_step()),
         }
     }
 
@@ -240,33 +335,12 @@ fn out_of_step() -> ModelFault {
     ModelFault::new("graph", "the thread of the model sent an unexpected reply")
 }
 
-/// Loads the model of `source`, and serves requests until the worker is dropped.
-fn work(source: &ModelSource, requests: &Receiver<Request>, replies: &SyncSender<Reply>) {
-    let mut stamp = source.stamp();
-    let mut model = source.load();
-    let mut rejected = Vec::new();
+/// Serves requests until the worker is dropped.
+fn work(mut loaded: Loaded, requests: &Receiver<Request>, replies: &SyncSender<Reply>) {
     while let Ok(request) = requests.recv() {
         let reply = match request {
-            Request::Spec => {
-                let now = source.stamp();
-                if now != stamp {
-                    stamp = now;
-                    rejected = match (source.load(), &model) {
-                        (Err(faults), Ok(_)) => faults,
-                        (loaded, _) => {
-                            model = loaded;
-                            Vec::new()
-                        }
-                    };
-                }
-                let spec =
-                    model.as_ref().map(|model| Arc::clone(model.spec())).map_err(Clone::clone);
-                Reply::Spec(spec, rejected.iter().cloned().chain(source.fault()).collect())
-            }
-            Request::Run(inputs) => Reply::Output(match &mut model {
-                Ok(model) => model.run(&inputs),
-                Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
-            }),
+            Request::Spec => Reply::Spec(loaded.spec()),
+            Request::Run(inputs) => Reply::Output(loaded.run(&inputs)),
         };
         if replies.send(reply).is_err() {
             return;
