@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use embedder::{
-    BucketId, Catalog, Cluster, Demand, Shape, VirtualInstance, embed, embed_preferring,
+    BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
 use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
@@ -32,6 +32,9 @@ pub struct Observed {
     pub time: DateTime<Utc>,
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
+    /// The free room that is recorded and that forecasts use, in place of that of `cluster`. `Some`
+    /// for a reference that knows which jobs end.
+    pub room: Option<Vec<Room>>,
     /// The placeholders that stand or are on their way.
     pub standing: Standing,
     /// By bucket: placeholders on nodes.
@@ -121,16 +124,18 @@ impl Control {
     /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
     /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
-        let demand = embed(&observed.cluster, &self.catalog);
+        let mut demand = embed(&observed.cluster, &self.catalog);
+        demand.rooms = observed.room.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand)
     }
 
     /// One turn: embed, record, learn, forecast, decide. What spot buckets cannot launch at the
     /// moment is decided for on-demand buckets.
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
-        let Observed { time, cluster, standing, ready, .. } = observed;
+        let Observed { time, cluster, room, standing, ready, .. } = observed;
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
-        let demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
+        let mut demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
+        demand.rooms = room.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand);
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };

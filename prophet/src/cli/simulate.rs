@@ -56,6 +56,7 @@ Policies, and the information that each one uses:
                   within the lead time; a reference for the information in arrival rates
   jobs:active     the future: the jobs of the lead time of users who submitted a job within the last ten minutes, and
                   when each job ends; jobs:others those of all other users
+  ends            the past, and which of the running jobs end within the lead time; otherwise like ensemble
   oracle          the future: the jobs of the lead time, and when each job ends
 A quantile Q of a method is calibrated on the past: the fraction of past times at which the held nodes sufficed is Q.";
 

@@ -417,6 +417,7 @@ impl PolicyController {
         outcome.observed = Observed {
             time: now,
             cluster,
+            room: None,
             standing,
             ready: ready_in_buckets,
             arrivals,

@@ -4,7 +4,7 @@
 //! and the first pod that needs the node preempts it. An index holds the free room of nodes in the
 //! order of the scheduler's preference.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use embedder::{BucketId, BucketSet, Catalog, Resources, Room, UNLIMITED};
 use placeholders::{GroupStanding, Standing};
@@ -538,6 +538,18 @@ impl<'a> SimulatedCluster<'a> {
     pub(crate) fn occupied_rooms(&self) -> Vec<Room> {
         let occupied = self.index.iter().filter(|(_, _, id)| self.nodes[*id].pods > 0);
         rooms(occupied.map(|&(_, free, id)| (self.nodes[id].bucket, free)))
+    }
+
+    /// The free room of occupied nodes if the pods that hold `freed` were gone, by node.
+    pub(crate) fn occupied_rooms_with(
+        &self,
+        freed: &HashMap<SimulatedNodeId, Resources>,
+    ) -> Vec<Room> {
+        let occupied = self.index.iter().filter(|(_, _, id)| self.nodes[*id].pods > 0);
+        rooms(occupied.map(|&(_, free, id)| {
+            let freed = freed.get(&id).copied().unwrap_or_default();
+            (self.nodes[id].bucket, free.give_back(freed))
+        }))
     }
 
     /// The free room of all ready nodes without a placeholder, in the scheduler's order.

@@ -226,6 +226,7 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         Just(NamedPolicy::Rates(0.9)),
         Just(NamedPolicy::Oracle),
         Just(NamedPolicy::Jobs(KnownJobs::Others)),
+        Just(NamedPolicy::Ends),
     ]
 }
 
@@ -614,6 +615,42 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
     assert_eq!(waiting(KnownJobs::Active), ["b"]);
     // The job of user a in second 2400 takes the node that is held for user b.
     assert_eq!(waiting(KnownJobs::Others), ["a", "a", "a", "b", "a", "a", "a"]);
+}
+
+/// On one node, a job of half a node runs for an hour, and a job of a quarter for three.
+#[test]
+fn a_reference_counts_the_room_of_jobs_that_end_within_the_lead_time_as_free() {
+    let running =
+        [(3_600, 500), (10_800, 250)].map(|(time, cpu)| job(0, time, 1, cpus(cpu), None, 0));
+    let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }
+        .catalog()
+        .unwrap();
+    let workload = Workload::new(&running, &catalog);
+    let settings = SimulationSettings::default();
+    let window = (0, 7_200);
+    let world = SimulationInput {
+        workload: &workload,
+        catalog: &catalog,
+        settings: &settings,
+        window,
+        replay: 0,
+        keep_ticks: false,
+    };
+    let mut free = Vec::new();
+    let mut simulation = Simulation::new(world, NamedPolicy::Ends);
+    simulation.witness = Some(Box::new(|_, observed, turn| {
+        assert_eq!(observed.room.as_ref(), Some(&turn.demand.rooms));
+        let cpus = turn.demand.rooms.iter().map(|room| room.nodes * room.free.cpu_millis).sum();
+        free.push((observed.time.timestamp(), cpus));
+    }));
+    while let Some(now) = simulation.next_moment() {
+        simulation.moment(now);
+    }
+    let (_, end) = simulation.finish().jobs[0].ran.unwrap();
+    let known_from = end - settings.lead().seconds;
+    let expected = |time: i64| if time < known_from { 250 } else { 750_u64 };
+    assert!(free.iter().any(|(time, _)| (1..known_from).contains(time)), "{free:?}");
+    assert_eq!(free, free.iter().map(|&(time, _)| (time, expected(time))).collect::<Vec<_>>());
 }
 
 /// A type on demand and as spot instances, at half the price.

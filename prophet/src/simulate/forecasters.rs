@@ -35,6 +35,7 @@ pub(super) fn forecaster(
             Some(Box::new(WithGangs::new(Box::new(rule), settings.lead())))
         }
         NamedPolicy::Oracle | NamedPolicy::Jobs(_) => Some(Box::new(Oracle(foreseen.clone()))),
+        NamedPolicy::Ends => forecaster(NamedPolicy::DEFAULT, world, foreseen, counts),
         _ => causal_forecaster(named_policy, settings, catalog, from)
             .map(|forecaster| forecaster as Box<dyn Forecaster>),
     }
@@ -56,6 +57,7 @@ pub(crate) fn causal_forecaster(
         | NamedPolicy::BestConstant
         | NamedPolicy::Rates(_)
         | NamedPolicy::Jobs(_)
+        | NamedPolicy::Ends
         | NamedPolicy::Oracle => None,
         NamedPolicy::Paper(of) => {
             (of == PaperForecast::LastValue).then(|| Box::new(LastValue) as Box<_>)

@@ -51,6 +51,10 @@ pub enum NamedPolicy {
     /// Like the oracle, but of the jobs of the lead time only those of some users are known. Reads
     /// the future. It is a reference for what the knowledge of sessions is worth.
     Jobs(KnownJobs),
+    /// The default policy, whose forecasts also know which of the running jobs end within the lead
+    /// time: their room counts as free. Reads the past, and the ends of running jobs. It is a
+    /// reference for what run times are worth.
+    Ends,
     /// The nodes that the jobs of the lead time will use and that are empty or missing now. Reads
     /// the future: submissions and the ends of jobs.
     Oracle,
@@ -115,6 +119,7 @@ impl NamedPolicy {
     pub(crate) fn effort(self) -> u8 {
         match self {
             Self::Forecast(Method::Ensemble | Method::Onnx, _)
+            | Self::Ends
             | Self::Paper(PaperForecast::Transformer | PaperForecast::Lstm) => 2,
             Self::Forecast(..)
             | Self::Paper(PaperForecast::HoltWinters)
@@ -148,7 +153,7 @@ impl NamedPolicy {
     /// Whether the policy reads data of the future.
     #[cfg(test)]
     pub(crate) fn knows_the_future(self) -> bool {
-        matches!(self, Self::Rates(_) | Self::Jobs(_) | Self::Oracle)
+        matches!(self, Self::Rates(_) | Self::Jobs(_) | Self::Ends | Self::Oracle)
     }
 
     /// Returns the policy for `decide`. References get no limits, no spend cap and no behavior, so
@@ -159,6 +164,7 @@ impl NamedPolicy {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
+            Self::Ends => Self::DEFAULT.policy(policy),
             Self::Rates(quantile) => {
                 Policy { objective: Objective::Quantile(quantile), ..Policy::default() }
             }
@@ -201,6 +207,7 @@ impl FromStr for NamedPolicy {
             ("rates", q @ Some(_)) => quantile(q).flatten().map(Self::Rates),
             ("jobs", Some("active")) => Some(Self::Jobs(KnownJobs::Active)),
             ("jobs", Some("others")) => Some(Self::Jobs(KnownJobs::Others)),
+            ("ends", None) => Some(Self::Ends),
             ("oracle", None) => Some(Self::Oracle),
             (name, q) => {
                 let points = Method::POINTS.into_iter().filter(|_| q.is_none());
@@ -216,7 +223,7 @@ impl FromStr for NamedPolicy {
 }
 
 /// The forms of the policies that have no parameter, or another one than a quantile.
-const FORMS: [(&str, &str); 12] = [
+const FORMS: [(&str, &str); 13] = [
     ("reactive", "reactive"),
     ("static-max", "static-max"),
     ("constant", "constant:N with a whole number N from 0 to 16384"),
@@ -227,6 +234,7 @@ const FORMS: [(&str, &str); 12] = [
     ("paper", "paper, paper(lstm), paper(holt-winters) or paper(last-value)"),
     ("rates", "rates:Q with Q between 0 and 1"),
     ("jobs", "jobs:active or jobs:others"),
+    ("ends", "ends"),
     ("oracle", "oracle"),
     ("ensemble", "ensemble or ensemble:S with S between 0 and 1"),
 ];
@@ -276,6 +284,7 @@ impl fmt::Display for NamedPolicy {
             Self::Rates(quantile) => write!(f, "rates:{quantile}"),
             Self::Jobs(KnownJobs::Active) => f.write_str("jobs:active"),
             Self::Jobs(KnownJobs::Others) => f.write_str("jobs:others"),
+            Self::Ends => f.write_str("ends"),
             Self::Oracle => f.write_str("oracle"),
         }
     }
@@ -314,6 +323,7 @@ mod tests {
             "moving-window",
             "rates:0.9",
             "jobs:active",
+            "ends",
             "oracle",
         ];
         for text in texts {

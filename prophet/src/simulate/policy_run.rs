@@ -1,7 +1,7 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketId, Cluster, VirtualInstance};
+use embedder::{BucketId, Cluster, Room, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
 use super::forecasters::forecaster;
@@ -22,6 +22,8 @@ pub(crate) struct PolicyRun<'a> {
     foreseen: Option<(Foreseen, Option<KnownJobs>)>,
     /// `Some` for `paper`: the pods that run or are pending, and where their counts are read.
     allocated: Option<(Allocated<'a>, Counts)>,
+    /// Whether forecasts know which of the running jobs end within the lead time.
+    pub(crate) knows_ends: bool,
     policy: Policy,
     prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
@@ -67,6 +69,7 @@ impl<'a> PolicyRun<'a> {
             allocated: named_policy
                 .counts_pods()
                 .then(|| (Allocated::new(workload, catalog), counts)),
+            knows_ends: named_policy == NamedPolicy::Ends,
             prices: Prices::new(policy.objective, catalog),
             policy,
             decides_from: window.0.saturating_sub(SETTLE_SECONDS),
@@ -134,6 +137,7 @@ impl<'a> PolicyRun<'a> {
         &mut self,
         time: DateTime<Utc>,
         cluster: Cluster,
+        room: Option<Vec<Room>>,
         ready: Vec<u64>,
         standing: impl FnOnce() -> Standing,
     ) -> Observed {
@@ -141,6 +145,7 @@ impl<'a> PolicyRun<'a> {
         Observed {
             time,
             cluster,
+            room,
             standing: if decides { standing() } else { Standing::default() },
             ready,
             arrivals: std::mem::take(&mut self.arrivals),

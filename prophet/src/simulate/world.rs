@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use chrono::DateTime;
-use embedder::{PodRequest, embed};
+use embedder::{PodRequest, Resources, Room, embed};
 use placeholders::Plan;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -195,6 +195,22 @@ impl<'a> Simulation<'a> {
             }
         }
         new_nodes
+    }
+
+    /// Returns the free room that is left on occupied nodes once pending pods are placed, if the
+    /// jobs have ended that end within the lead time. `seen` is what is observed at `now`.
+    fn room_after_ends(&self, seen: &embedder::Cluster, now: i64) -> Vec<Room> {
+        let until = now.saturating_add(self.world.settings.lead().seconds);
+        let mut freed: HashMap<SimulatedNodeId, Resources> = HashMap::new();
+        for (job, _) in self.running.iter().filter(|(_, (_, end))| *end <= until) {
+            for PlacedPods { node, shape, pods } in self.placements.of(*job) {
+                let requests = self.workload.shapes[*shape as usize].requests.times(*pods);
+                let sum = freed.entry(*node).or_default();
+                *sum = sum.give_back(requests);
+            }
+        }
+        let rooms = self.cluster.occupied_rooms_with(&freed);
+        embed(&embedder::Cluster { rooms, ..seen.clone() }, self.world.catalog).rooms
     }
 
     /// Returns the users who submitted a job within the last ten minutes.
@@ -669,7 +685,8 @@ impl<'a> Simulation<'a> {
         let (cluster, autoscaler) = (&self.cluster, &self.autoscaler);
         let standing =
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
-        let observed = self.policy.observe(time, seen, ready, standing);
+        let room = self.policy.knows_ends.then(|| self.room_after_ends(&seen, now));
+        let observed = self.policy.observe(time, seen, room, ready, standing);
         if let Some((foreseen, known)) = self.policy.foreseen(now) {
             foreseen.set(self.foresee(now, known));
         }

@@ -187,6 +187,12 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
                 .into(),
         );
     }
+    if has(NamedPolicy::Ends) {
+        notes.push(
+            "ends: the ensemble, which also knows which of the running jobs end within the lead time; a reference."
+                .into(),
+        );
+    }
     if has(NamedPolicy::Oracle) {
         notes.push(
             "oracle: knows the jobs of the lead time in advance, and when each job ends.".into(),
