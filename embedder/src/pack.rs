@@ -263,6 +263,7 @@ impl PackShape {
 }
 
 /// Free room onto which pods can be packed repeatedly, each time from the same initial state.
+#[derive(Clone)]
 pub struct FreeRoom {
     initial: Index,
     /// The free room that the present packing leaves.

@@ -77,6 +77,19 @@ impl Control {
         }
     }
 
+    /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
+    pub(crate) fn copy(&self) -> Option<Self> {
+        let learners = self.learners.copy()?;
+        let Self { catalog, recorder, steady, fallback, .. } = self;
+        Some(Self {
+            catalog: catalog.clone(),
+            learners,
+            recorder: recorder.clone(),
+            steady: steady.clone(),
+            fallback: fallback.clone(),
+        })
+    }
+
     /// Takes over the stabilisers of the control that this one replaces, and what stands in place
     /// of spot instances, by the names of the buckets. For the same buckets, it also takes over the
     /// observations since the last tick.

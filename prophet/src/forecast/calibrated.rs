@@ -24,11 +24,12 @@ use std::collections::VecDeque;
 use chrono::{DateTime, Utc};
 use placeholders::Reason;
 
-use super::demand_ahead::{Ahead, DemandForecaster};
+use super::demand_ahead::Ahead;
 use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
+use super::kept::Copied;
 use super::lead::Lead;
 use super::model_fault::ModelFault;
-use super::question::{BucketOutlook, Forecaster, Outlook, Present};
+use super::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
 use super::windows::last_needs;
 use crate::record::History;
 
@@ -148,6 +149,12 @@ impl Forecaster for Calibrated {
 
     fn faults(&self) -> Vec<ModelFault> {
         self.method.faults()
+    }
+
+    fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        let method = self.method.copy(copied)?;
+        let (shifts, open) = (self.shifts.clone(), self.open.clone());
+        Some(Box::new(Self { method, shifts, open, ..*self }))
     }
 }
 

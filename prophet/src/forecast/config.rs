@@ -7,7 +7,6 @@ use embedder::Catalog;
 use placeholders::Objective;
 
 use super::calibrated::Calibrated;
-use super::demand_ahead::DemandForecaster;
 use super::ensemble::Ensemble;
 use super::gangs::WithGangs;
 use super::lead::Lead;
@@ -18,7 +17,7 @@ use super::methods::{
 };
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
-use super::question::Forecaster;
+use super::question::{DemandForecaster, Forecaster};
 use crate::tier::Tiers;
 
 /// The configuration of a forecaster. When any field changes, the forecaster learns anew.

@@ -1,18 +1,7 @@
 //! Forecasts of demand itself, for which the backtest measures errors. No decision uses them.
 
 use super::distribution::Distribution;
-use super::question::Forecaster;
 use crate::record::{BucketTick, History};
-
-/// A method that also forecasts demand itself.
-pub trait DemandForecaster: Forecaster {
-    /// Forecasts demand `ticks` ticks after the last tick of `history`, per bucket.
-    ///
-    /// A method without a forecast of demand returns the demand of the last tick.
-    fn demand_ahead(&self, history: &History, _ticks: usize) -> Vec<Ahead> {
-        unchanged(history)
-    }
-}
 
 /// A forecast of the demand of one bucket at a future tick.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,16 +9,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use embedder::{BucketId, VirtualInstance};
 
-use super::demand_ahead::{Ahead, DemandForecaster};
+use super::demand_ahead::Ahead;
 use super::distribution::Distribution;
 use super::hyperparameters::GANG_RANKS;
+use super::kept::{Copied, Kept};
 use super::lead::Lead;
 use super::model_fault::ModelFault;
-use super::question::{Forecaster, Outlook, Present};
+use super::question::{DemandForecaster, Forecaster, Outlook, Present};
 use super::windows::Windows;
 use crate::record::History;
 
@@ -29,7 +29,7 @@ pub(crate) struct WithGangs {
     windows: Windows<(), Gangs>,
     /// Whether a gang arrived at all. Without one, no windows are drawn.
     any: bool,
-    last: Mutex<Last>,
+    last: Kept<Last>,
 }
 
 /// The largest gangs of a window, by bucket, the largest first.
@@ -39,7 +39,7 @@ type Gangs = Box<[VirtualInstance]>;
 type Ranks = Vec<(BucketId, Vec<Distribution>)>;
 
 /// The last forecast, which is reused while the windows are the same.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Last {
     version: u64,
     ranks: Ranks,
@@ -48,7 +48,7 @@ struct Last {
 impl WithGangs {
     /// Adds the gangs of windows as long as `lead` to the outlooks of `new_nodes`.
     pub(crate) fn new(new_nodes: Box<dyn DemandForecaster>, lead: Lead) -> Self {
-        Self { new_nodes, windows: Windows::new(lead), any: false, last: Mutex::default() }
+        Self { new_nodes, windows: Windows::new(lead), any: false, last: Kept::default() }
     }
 
     /// Draws windows, and returns the sizes of the gangs in them.
@@ -109,7 +109,7 @@ impl Forecaster for WithGangs {
         if !self.any || self.windows.are_few() {
             return outlook;
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.version != self.windows.version() {
             *last = Last { version: self.windows.version(), ranks: self.ranks() };
         }
@@ -127,6 +127,13 @@ impl Forecaster for WithGangs {
 
     fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
         self.new_nodes.weights(bucket)
+    }
+
+    fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        let new_nodes = self.new_nodes.copy(copied)?;
+        let Self { windows, any, last, .. } = self;
+        let (windows, last) = (windows.clone(), last.clone());
+        Some(Box::new(Self { new_nodes, windows, any: *any, last }))
     }
 }
 

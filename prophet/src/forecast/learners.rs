@@ -2,9 +2,10 @@
 
 use embedder::{BucketId, Catalog};
 
-use super::demand_ahead::{Ahead, DemandForecaster};
+use super::demand_ahead::Ahead;
+use super::kept::Copied;
 use super::model_fault::ModelFault;
-use super::question::{Forecaster, Outlook, Present};
+use super::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 
 /// A forecaster and its history. A replay of the history rebuilds both.
@@ -37,6 +38,16 @@ impl<F: Forecaster + ?Sized> Learners<F> {
 
     pub(crate) fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
         self.forecaster.weights(bucket)
+    }
+}
+
+impl Learners<dyn Forecaster> {
+    /// Returns a copy that learns on its own. `None` if the forecaster cannot be copied.
+    pub(crate) fn copy(&self) -> Option<Self> {
+        Some(Self {
+            forecaster: self.forecaster.copy(&mut Copied::default())?,
+            history: self.history.clone(),
+        })
     }
 }
 

@@ -22,6 +22,7 @@
 //! demand_ahead.rs     demand ahead, which only the backtest reads (blend.rs: its weighted average)
 //! distribution.rs     counts with their probabilities
 //! histogram.rs        a weighted histogram whose weights decay
+//! kept.rs             what a forecast keeps for the next one, and copies of it
 //! hyperparameters.rs  every number that could be tuned
 //! ```
 
@@ -37,6 +38,7 @@ mod ensemble;
 mod gangs;
 mod histogram;
 mod hyperparameters;
+mod kept;
 mod lead;
 mod learners;
 mod method;
@@ -55,10 +57,11 @@ pub use blend::Blend;
 pub use calibrated::Calibrated;
 pub use carrier::Carrier;
 pub use config::ForecasterConfig;
-pub use demand_ahead::{Ahead, DemandForecaster};
+pub use demand_ahead::Ahead;
 pub use distribution::Distribution;
 pub use ensemble::Ensemble;
 pub(crate) use gangs::WithGangs;
+pub use kept::Copied;
 pub use lead::Lead;
 pub use learners::Learners;
 pub use method::Method;
@@ -68,4 +71,4 @@ pub use methods::{
 };
 pub use model_fault::ModelFault;
 pub(crate) use question::each;
-pub use question::{BucketOutlook, Forecaster, Outlook, Present};
+pub use question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};

@@ -6,9 +6,10 @@
 
 use embedder::BucketId;
 
-use super::demand_ahead::{Ahead, DemandForecaster};
+use super::demand_ahead::Ahead;
+use super::kept::Copied;
 use super::model_fault::ModelFault;
-use super::question::{Forecaster, Outlook, Present};
+use super::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::History;
 
 /// One forecaster for each lead time.
@@ -55,6 +56,11 @@ impl Forecaster for PerLead {
     fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
         let of = self.of.get(bucket).and_then(|of| self.forecasters.get(*of));
         of.map(|one| one.weights(bucket)).unwrap_or_default()
+    }
+
+    fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        let each = self.forecasters.iter().map(|one| one.copy(copied)).collect::<Option<_>>()?;
+        Some(Box::new(Self::new(each, self.of.clone())))
     }
 }
 

@@ -6,10 +6,10 @@ use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
 use placeholders::Objective;
 use proptest::prelude::*;
 
-use super::demand_ahead::{Ahead, DemandForecaster};
+use super::demand_ahead::Ahead;
 use super::learners::Learners;
 use super::method::Method;
-use super::question::{Outlook, Present};
+use super::question::{DemandForecaster, Outlook, Present};
 use super::sample;
 use crate::record::{BucketTick, ShapeId, Tick};
 

@@ -8,7 +8,9 @@ use embedder::{BucketId, Demand};
 use placeholders::Reason;
 
 use super::carrier::Carrier;
+use super::demand_ahead::{Ahead, unchanged};
 use super::distribution::Distribution;
+use super::kept::Copied;
 use super::model_fault::ModelFault;
 use crate::record::{History, ShapeId};
 
@@ -116,6 +118,24 @@ pub trait Forecaster: Send {
     /// the method has no experts, and before they are scored.
     fn weights(&self, _bucket: BucketId) -> Vec<(String, f64)> {
         Vec::new()
+    }
+
+    /// Returns a copy that learns and forecasts on its own. `None` where a copy would save no time,
+    /// because the method learns fast, and where the method reads more than the history.
+    ///
+    /// Methods that share a value share its copy in `copied`.
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        None
+    }
+}
+
+/// A method that also forecasts demand itself.
+pub trait DemandForecaster: Forecaster {
+    /// Forecasts demand `ticks` ticks after the last tick of `history`, per bucket.
+    ///
+    /// A method without a forecast of demand returns the demand of the last tick.
+    fn demand_ahead(&self, history: &History, _ticks: usize) -> Vec<Ahead> {
+        unchanged(history)
     }
 }
 

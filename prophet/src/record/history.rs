@@ -12,6 +12,7 @@ use super::tick::Tick;
 const TICKS_MAX: usize = 14 * 24 * 60;
 
 /// The latest ticks, oldest first.
+#[derive(Clone)]
 pub struct History {
     ticks: VecDeque<Tick>,
     shapes: ShapeTable,

@@ -15,6 +15,7 @@ use super::shapes::Shapes;
 use super::tick::{BucketTick, ShapeId, Tick, TierArrivals};
 
 /// Makes ticks from the observations between them.
+#[derive(Clone)]
 pub struct Recorder {
     catalog: Catalog,
     tick_seconds: i64,

@@ -8,12 +8,14 @@ use super::tick::{ShapeId, Tick};
 pub(crate) type PodCounts = Vec<(ShapeId, u64)>;
 
 /// The shapes of the history by [`ShapeId`], prepared for packing on one catalog.
+#[derive(Clone)]
 pub(crate) struct ShapeTable {
     catalog: Catalog,
     known: Vec<Option<KnownShape>>,
 }
 
 /// A shape with the results that packing needs.
+#[derive(Clone)]
 pub(crate) struct KnownShape {
     pub(crate) packs: PackShape,
     /// The dominant share of a new instance that one pod takes, in eighths of the instance.

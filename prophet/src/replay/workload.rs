@@ -239,16 +239,16 @@ impl Workload {
         workload
     }
 
-    /// The same workload with every submission moved by up to `jitter` seconds in either direction.
+    /// The same workload with every submission from `from` on moved by up to `jitter` seconds in
+    /// either direction, but not to a time before `from`.
     #[must_use]
-    pub(crate) fn jittered(&self, jitter: i64, seed: u64) -> Self {
+    pub(crate) fn jittered(&self, jitter: i64, seed: u64, from: i64) -> Self {
         let mut workload = self.clone();
         if jitter > 0 {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
-            workload
-                .jobs
-                .iter_mut()
-                .for_each(|job| job.submit += random.random_range(-jitter..=jitter));
+            for job in workload.jobs.iter_mut().filter(|job| job.submit >= from) {
+                job.submit = (job.submit + random.random_range(-jitter..=jitter)).max(from);
+            }
             workload.jobs.sort_by_key(|job| job.submit);
         }
         workload

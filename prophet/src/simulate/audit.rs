@@ -11,13 +11,13 @@ use placeholders::{Objective, Prices};
 use proptest::prelude::*;
 
 use super::figures::Figures;
-use super::input::SimulationInput;
+use super::input::{SimulationInput, first_decision};
 use super::log::RunLog;
 use super::named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use super::tiers::TierFigures;
-use super::world::{Simulation, simulate};
+use super::world::{Simulation, WarmUp, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
 use crate::record::ShapeId;
@@ -615,6 +615,44 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
     assert_eq!(waiting(KnownJobs::Active), ["b"]);
     // The job of user a in second 2400 takes the node that is held for user b.
     assert_eq!(waiting(KnownJobs::Others), ["a", "a", "a", "b", "a", "a", "a"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Two days of jobs, of which the first 60,000 seconds are before the first decision.
+    #[test]
+    fn a_replay_goes_on_as_if_it_had_run_from_the_start(
+        jobs in prop::collection::vec(any_job(), 40..90),
+        settings in any_settings(),
+        (method, level) in prop::sample::select(&[
+            (Method::Ensemble, None),
+            (Method::Ensemble, Some(0.9)),
+            (Method::Onnx, Some(0.9)),
+            (Method::ScenarioArrivals, Some(0.9)),
+            (Method::State, Some(0.9)),
+        ]),
+    ) {
+        let jobs = jobs.into_iter().map(|job| Job { submit: 30 * job.submit, ..job });
+        let (catalog, window) = (two_types(12, 1), (146_400, 180_000));
+        let workload = Workload::new(&sorted(jobs.collect()), &catalog);
+        let moved = |seed| workload.jittered(30, seed, first_decision(window));
+        let replays = [1, 2, 3].map(moved);
+        let world = |replay: usize| SimulationInput {
+            workload: &replays[replay],
+            catalog: &catalog,
+            settings: &settings,
+            window,
+            replay: u32::try_from(replay).unwrap(),
+            keep_ticks: true,
+        };
+        let policy = NamedPolicy::Forecast(method, level);
+        let warm_up = WarmUp::of(world(0), policy, &|_| ()).unwrap();
+        for replay in 0..3 {
+            let log = warm_up.replay(world(replay), &|_| ()).unwrap();
+            prop_assert_eq!(log, simulate(world(replay), policy, &|_| ()), "replay {}", replay);
+        }
+    }
 }
 
 /// On one node, a job of half a node runs for an hour, and a job of a quarter for three.

@@ -11,13 +11,13 @@ use super::bootstrap::Ratio;
 use super::figures::{
     Figures, HiddenOverDays, PodCounts, costs_by_day, hidden_over_days, pods_by_day,
 };
-use super::input::SimulationInput;
+use super::input::{SimulationInput, first_decision};
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::spot::Interruptions;
 use super::tiers::TierFigures;
-use super::world::simulate;
+use super::world::{WarmUp, simulate};
 use crate::forecast::Method;
 use crate::replay::Workload;
 
@@ -137,7 +137,10 @@ pub fn compare(
     let replays = parallel(
         &replays,
         |_| 0,
-        |replay| workload.jittered(jitter, settings.seed.wrapping_add(u64::from(*replay) << 32)),
+        |replay| {
+            let seed = settings.seed.wrapping_add(u64::from(*replay) << 32);
+            workload.jittered(jitter, seed, first_decision(window))
+        },
     );
     let prices = Prices::new(settings.policy.objective, catalog);
     let arena = Arena { settings, catalog, prices, window, replays, progress };
@@ -259,33 +262,24 @@ fn pending(runs: &[Figures]) -> f64 {
 impl Arena<'_> {
     /// Runs each policy in each replay, on all cores.
     fn run(&self, named_policies: &[NamedPolicy], keep: bool) -> Vec<Runs> {
-        let tasks: Vec<(NamedPolicy, usize)> = named_policies
-            .iter()
-            .flat_map(|&named_policy| {
-                (0..self.replays.len()).map(move |replay| (named_policy, replay))
-            })
+        let warm_ups = self.warm_ups(named_policies, keep);
+        let tasks: Vec<(usize, usize)> = (0..named_policies.len())
+            .flat_map(|policy| (0..self.replays.len()).map(move |replay| (policy, replay)))
             .collect();
         (self.progress.planned)(tasks.len());
         let scan = self.settings.scan.as_seconds();
-        let effort = |(named_policy, _): &(NamedPolicy, usize)| named_policy.effort();
-        let runs = parallel(&tasks, effort, |&(named_policy, replay)| {
-            let workload = &self.replays[replay];
-            let world = SimulationInput {
-                workload,
-                catalog: self.catalog,
-                settings: self.settings,
-                window: self.window,
-                replay: u32::try_from(replay).unwrap_or(0),
-                keep_ticks: keep,
-            };
+        let effort = |&(policy, _): &(usize, usize)| named_policies[policy].effort();
+        let runs = parallel(&tasks, effort, |&(policy, replay)| {
+            let named_policy = named_policies[policy];
+            let world = self.world(replay, keep);
             let name = self.run_name(named_policy, replay);
-            let advanced = |share: f64| (self.progress.advanced)(&name, share);
-            advanced(0.0);
-            let first = workload.jobs.first().map_or(0, |job| job.submit);
-            let log = simulate(world, named_policy, &|time| {
-                advanced(share_between(first, self.window.1, time));
-            });
-            advanced(1.0);
+            let advanced = |time| self.advanced(&name, time);
+            (self.progress.advanced)(&name, 0.0);
+            let warm_up = warm_ups.get(policy).and_then(Option::as_ref);
+            let log = warm_up
+                .and_then(|warm_up| warm_up.replay(world, &advanced))
+                .unwrap_or_else(|| simulate(world, named_policy, &advanced));
+            (self.progress.advanced)(&name, 1.0);
             let tiers = &self.settings.tiers;
             let costs = costs_by_day(&log, &self.prices, tiers);
             let figures = Figures::of(&log, self.catalog, (&self.prices, tiers), scan);
@@ -309,6 +303,43 @@ impl Arena<'_> {
             of_policy
         });
         policies.collect()
+    }
+
+    /// Runs each policy that can be copied until its first decision, if there are several replays.
+    fn warm_ups(&self, named_policies: &[NamedPolicy], keep: bool) -> Vec<Option<WarmUp<'_>>> {
+        if self.replays.len() < 2 {
+            return Vec::new();
+        }
+        (self.progress.planned)(named_policies.len());
+        parallel(
+            named_policies,
+            |named_policy| named_policy.effort(),
+            |named_policy| {
+                let name = format!("{named_policy} (warm-up)");
+                (self.progress.advanced)(&name, 0.0);
+                let advanced = |time| self.advanced(&name, time);
+                let warm_up = WarmUp::of(self.world(0, keep), *named_policy, &advanced);
+                (self.progress.advanced)(&name, 1.0);
+                warm_up
+            },
+        )
+    }
+
+    fn world(&self, replay: usize, keep_ticks: bool) -> SimulationInput<'_> {
+        SimulationInput {
+            workload: &self.replays[replay],
+            catalog: self.catalog,
+            settings: self.settings,
+            window: self.window,
+            replay: u32::try_from(replay).unwrap_or(0),
+            keep_ticks,
+        }
+    }
+
+    /// Reports that a run has reached a time, in seconds.
+    fn advanced(&self, name: &str, time: i64) {
+        let first = self.replays[0].jobs.first().map_or(0, |job| job.submit);
+        (self.progress.advanced)(name, share_between(first, self.window.1, time));
     }
 
     /// Runs `reactive` and the default policy (or else the last one) without spot instances, and,

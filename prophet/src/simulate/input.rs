@@ -17,9 +17,26 @@ pub struct SimulationInput<'a> {
     /// The window `[from, until)` in seconds. Jobs submitted within it count, and instance-hours
     /// within it.
     pub window: (i64, i64),
-    /// The number of the replay, from 0. Together with the seed, it determines the launch
-    /// latencies.
+    /// The number of the replay, from 0. Together with the seed, it determines the launch latencies
+    /// from the first decision on.
     pub replay: u32,
     /// Whether the log keeps a record of every tick.
     pub keep_ticks: bool,
+}
+
+impl SimulationInput<'_> {
+    /// Returns the seed of the launch latencies and interruptions of a replay.
+    pub(super) fn seed(&self, replay: u32) -> u64 {
+        self.settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into())
+    }
+}
+
+/// How long before the window the policy starts to hold placeholders, in seconds. One day suffices,
+/// because the cluster settles within an hour of the first placeholders.
+const SETTLE_SECONDS: i64 = 86_400;
+
+/// Returns the time of the first decision in a run with this window, in seconds. Until then, a
+/// policy only learns.
+pub(super) fn first_decision(window: (i64, i64)) -> i64 {
+    window.0.saturating_sub(SETTLE_SECONDS)
 }

@@ -320,7 +320,7 @@ fn run(
     jobs: &[Job],
     settings: &SimulationSettings,
     policy: NamedPolicy,
-    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Observed, &Turn),
+    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Observed, &Turn) + Send,
 ) {
     let catalog = catalog();
     let mut jobs = jobs.to_vec();

@@ -5,7 +5,7 @@ use embedder::{BucketId, Cluster, Room, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
 use super::forecasters::forecaster;
-use super::input::SimulationInput;
+use super::input::{SimulationInput, first_decision};
 use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
@@ -45,10 +45,6 @@ pub(crate) struct PolicyRun<'a> {
     pub(crate) ticks: Vec<TickRecord>,
 }
 
-/// How long before the window the policy starts to hold placeholders, in seconds. One day suffices,
-/// because the cluster settles within an hour of the first placeholders.
-const SETTLE_SECONDS: i64 = 86_400;
-
 impl<'a> PolicyRun<'a> {
     pub(crate) fn new(world: SimulationInput<'a>, named_policy: NamedPolicy) -> Self {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
@@ -72,7 +68,7 @@ impl<'a> PolicyRun<'a> {
             knows_ends: named_policy == NamedPolicy::Ends,
             prices: Prices::new(policy.objective, catalog),
             policy,
-            decides_from: window.0.saturating_sub(SETTLE_SECONDS),
+            decides_from: first_decision(window),
             shapes,
             arrivals: Vec::new(),
             tiers: Vec::new(),
@@ -83,6 +79,29 @@ impl<'a> PolicyRun<'a> {
             writes: 0,
             ticks: Vec::new(),
         }
+    }
+
+    /// Returns a copy that learns and decides on its own. `None` if the policy holds no
+    /// placeholders or reads the run, and if its forecaster cannot be copied.
+    pub(crate) fn copy(&self) -> Option<Self> {
+        if self.foreseen.is_some() || self.allocated.is_some() {
+            return None;
+        }
+        Some(Self {
+            control: Some(self.control.as_ref()?.copy()?),
+            foreseen: None,
+            allocated: None,
+            policy: self.policy.clone(),
+            prices: self.prices.clone(),
+            shapes: self.shapes.clone(),
+            arrivals: self.arrivals.clone(),
+            tiers: self.tiers.clone(),
+            gangs: self.gangs.clone(),
+            starts: self.starts.clone(),
+            headroom: self.headroom.clone(),
+            ticks: self.ticks.clone(),
+            ..*self
+        })
     }
 
     /// Whether the policy can hold placeholders.

@@ -91,8 +91,8 @@ pub struct SimulationSettings {
     pub scale_down_unneeded_time: Span,
     /// How many times the run is repeated with jittered submissions.
     pub replays: u32,
-    /// The largest shift of a submission, earlier or later. It applies when there is more than one
-    /// replay.
+    /// The largest shift of a submission, earlier or later, from the first decision on. It applies
+    /// when there is more than one replay.
     pub jitter: Span,
     /// The seed of all random numbers.
     pub seed: u64,

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use chrono::DateTime;
 use embedder::{PodRequest, Resources, Room, embed};
@@ -15,7 +16,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::autoscaler::{Autoscaler, NodeRequest};
-use super::input::SimulationInput;
+use super::input::{SimulationInput, first_decision};
 use super::log::{JobRecord, NodeRecord, RunLog};
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
@@ -64,14 +65,45 @@ pub fn simulate(
 ) -> RunLog {
     let mut run = Simulation::new(world, named_policy);
     run.start_minimum();
-    while let Some(now) = run.next_moment() {
-        run.moment(now);
-        if run.steps.is_multiple_of(1 << 8) {
-            reached(now);
-        }
-        run.steps += 1;
-    }
+    run.advance(first_decision(world.window), reached);
+    run.begin_replay();
+    run.advance(NEVER, reached);
     run.finish()
+}
+
+/// A run that has reached the first decision of its policy. The runs of all replays are equal until
+/// then, because submissions are moved only later, so each replay goes on from a copy.
+pub(super) struct WarmUp<'a>(Mutex<Simulation<'a>>);
+
+impl<'a> WarmUp<'a> {
+    /// Runs the jobs before the first decision. Returns `None` if there are none, and if the policy
+    /// cannot be copied.
+    pub(super) fn of(
+        world: SimulationInput<'a>,
+        named_policy: NamedPolicy,
+        reached: &dyn Fn(i64),
+    ) -> Option<Self> {
+        let until = first_decision(world.window);
+        world.workload.jobs.first().filter(|job| job.submit < until)?;
+        let mut run = Simulation::new(world, named_policy);
+        run.policy.copy()?;
+        run.start_minimum();
+        run.advance(until, reached);
+        Some(Self(Mutex::new(run)))
+    }
+
+    /// Runs a replay from the first decision on.
+    pub(super) fn replay(
+        &self,
+        world: SimulationInput<'a>,
+        reached: &dyn Fn(i64),
+    ) -> Option<RunLog> {
+        let copy = self.0.lock().unwrap_or_else(PoisonError::into_inner).copy(world);
+        let mut run = copy?;
+        run.begin_replay();
+        run.advance(NEVER, reached);
+        Some(run.finish())
+    }
 }
 
 pub(super) struct Simulation<'a> {
@@ -116,23 +148,15 @@ pub(super) struct Simulation<'a> {
 
 #[cfg(test)]
 pub(super) type Witness<'a> =
-    dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + 'a;
+    dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + Send + 'a;
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(world: SimulationInput<'a>, named_policy: NamedPolicy) -> Self {
-        let SimulationInput { workload, catalog, settings, window, replay, .. } = world;
+        let SimulationInput { catalog, settings, window, .. } = world;
         let cluster = SimulatedCluster::new(catalog, settings.scheduler, window);
-        let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(replay.into());
+        let seed = world.seed(0);
         let autoscaler = Autoscaler::new(settings, &cluster, Pcg64Mcg::seed_from_u64(seed));
-        let mut workload = Cow::Borrowed(workload);
-        let single = match settings.gang {
-            GangMode::Whole => HashMap::new(),
-            GangMode::OneGroup => {
-                workload.to_mut().require_one_group();
-                HashMap::new()
-            }
-            GangMode::PodByPod => workload.to_mut().single_pods(),
-        };
+        let (workload, single) = prepared(world);
         let first = workload.jobs.first().map_or(0, |job| job.submit);
         let queue = Queue::new(workload.classes.iter().map(|class| class.priority).collect());
         let tick = settings.tick.as_seconds();
@@ -162,6 +186,52 @@ impl<'a> Simulation<'a> {
             last_turn: None,
             #[cfg(test)]
             witness: None,
+        }
+    }
+
+    /// Returns a copy that goes on with the jobs of another replay, which differ only later. `None`
+    /// if the policy cannot be copied.
+    fn copy(&self, world: SimulationInput<'a>) -> Option<Self> {
+        let policy = self.policy.copy()?;
+        let (workload, single) = prepared(world);
+        Some(Self {
+            policy,
+            world,
+            cluster: self.cluster.clone(),
+            queue: self.queue.clone(),
+            placements: self.placements.clone(),
+            autoscaler: self.autoscaler.clone(),
+            events: self.events.clone(),
+            unstarted: self.unstarted.clone(),
+            single,
+            workload,
+            counted: self.counted.clone(),
+            running: self.running.clone(),
+            interrupted: self.interrupted.clone(),
+            known: self.known.clone(),
+            last_turn: self.last_turn.clone(),
+            #[cfg(test)]
+            witness: None,
+            ..*self
+        })
+    }
+
+    /// Draws launch latencies and interruptions with the seed of the replay from now on.
+    fn begin_replay(&mut self) {
+        if self.world.replay > 0 {
+            self.seed = self.world.seed(self.world.replay);
+            self.autoscaler.draw_from(Pcg64Mcg::seed_from_u64(self.seed));
+        }
+    }
+
+    /// Runs until `until`, in seconds, or to the end of the run.
+    fn advance(&mut self, until: i64, reached: &dyn Fn(i64)) {
+        while let Some(now) = self.next_moment().filter(|now| *now < until) {
+            self.moment(now);
+            if self.steps.is_multiple_of(1 << 8) {
+                reached(now);
+            }
+            self.steps += 1;
         }
     }
 
@@ -806,6 +876,21 @@ impl<'a> Simulation<'a> {
             placeholder_writes: self.policy.writes,
         }
     }
+}
+
+/// Returns the jobs as the gang mode of the settings needs them. For pod-by-pod placement, also the
+/// class of a single pod, by priority and shape.
+fn prepared(
+    world: SimulationInput<'_>,
+) -> (Cow<'_, Workload>, HashMap<(i32, ShapeId), JobClassId>) {
+    let mut workload = Cow::Borrowed(world.workload);
+    let mut single = HashMap::new();
+    match world.settings.gang {
+        GangMode::Whole => {}
+        GangMode::OneGroup => workload.to_mut().require_one_group(),
+        GangMode::PodByPod => single = workload.to_mut().single_pods(),
+    }
+    (workload, single)
 }
 
 /// How long a run continues after the window for jobs that have not started, in seconds: 90 days.

@@ -10,6 +10,7 @@ use crate::forecast::lead::Lead;
 use crate::record::BucketTick;
 
 /// Scores the experts of one bucket.
+#[derive(Clone)]
 pub(super) struct Judge {
     /// One shadow stock per expert, in the order of the experts.
     pub(super) shadows: Vec<Shadow>,
@@ -26,6 +27,7 @@ pub(super) struct Judge {
 }
 
 /// The experts, weighted at one price of waiting.
+#[derive(Clone)]
 pub(super) struct Panel {
     /// The price of a pending pod-hour, in dollars.
     pub(super) wait: f64,
@@ -35,6 +37,7 @@ pub(super) struct Panel {
 }
 
 /// The shadow stock of one headroom, with sums that decay with `HALF_LIFE_SECONDS`.
+#[derive(Clone)]
 pub(super) struct Shadow {
     stock: Stock,
     /// Pods that wait for the missing nodes, now.

@@ -26,8 +26,6 @@
 //!
 //! All state is learnt from ticks, so a replay of the history rebuilds it.
 
-use crate::forecast::demand_ahead::DemandForecaster;
-
 mod feedback;
 mod judge;
 mod share;
@@ -41,9 +39,10 @@ use self::judge::{Judge, carrying};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
+    kept::Copied,
     lead::Lead,
     methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
 use crate::record::History;
@@ -299,6 +298,21 @@ impl Forecaster for Ensemble {
         let mut named: Vec<(String, f64)> = named.collect();
         named.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         named
+    }
+
+    fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        let copy = |(name, method): &(&'static str, Box<dyn Forecaster>)| {
+            Some((*name, method.copy(copied)? as Box<dyn Forecaster>))
+        };
+        let methods = self.methods.iter().map(copy).collect::<Option<Vec<_>>>()?;
+        Some(Box::new(Self {
+            methods,
+            prices: self.prices.clone(),
+            tiers: self.tiers.clone(),
+            experts: self.experts.clone(),
+            judges: self.judges.clone(),
+            ..*self
+        }))
     }
 }
 

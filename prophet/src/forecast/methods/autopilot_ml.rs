@@ -12,9 +12,9 @@
 
 use crate::forecast::hyperparameters::{MODEL_DECAYS, MODEL_MARGINS, MODEL_WEIGHTS};
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     lead::Lead,
-    question::{Forecaster, Outlook, Present, each},
+    question::{DemandForecaster, Forecaster, Outlook, Present, each},
 };
 use crate::record::History;
 use crate::usage::{ModelSet, ModelWeights, decay_over};

@@ -19,14 +19,16 @@ use crate::forecast::histogram::{GrowingWeight, Histogram};
 use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
 use crate::forecast::windows::Changes;
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     distribution::Distribution,
+    kept::Copied,
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::{History, Tick};
 
 /// Forecasts D from a decayed histogram of past needs, for each bucket and over all buckets.
+#[derive(Clone)]
 pub struct Increments {
     lead: Lead,
     buckets: Vec<NeedHistogram>,
@@ -115,6 +117,10 @@ impl Forecaster for Increments {
 
     fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
         Outlook { buckets: (0..self.buckets.len()).map(|id| self.bucket(id)).collect() }
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 

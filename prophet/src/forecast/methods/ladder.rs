@@ -2,12 +2,11 @@
 //!
 //! The format of the steps is that of the ladder mode of cluster-proportional-autoscaler.
 
-use crate::forecast::demand_ahead::DemandForecaster;
-
 use embedder::Catalog;
 use serde::{Deserialize, Serialize};
 
-use crate::forecast::question::{Forecaster, Outlook, Present, each};
+use crate::forecast::kept::Copied;
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// Steps from running cores or nodes to placeholders.
@@ -69,6 +68,10 @@ impl Forecaster for LadderForecaster {
             let nodes = now.demand.present[id];
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)
         })
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 

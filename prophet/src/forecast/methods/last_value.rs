@@ -5,9 +5,8 @@
 //! announced demand within the lead time: CronJobs that fire, suspended and queued jobs that will
 //! be released, and gated pods. With this method, the headroom is exactly the announced demand.
 
-use crate::forecast::demand_ahead::DemandForecaster;
-
-use crate::forecast::question::{Forecaster, Outlook, Present, each};
+use crate::forecast::kept::Copied;
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
 use crate::record::History;
 
 /// Forecasts at all times that no new nodes are needed.
@@ -19,6 +18,10 @@ impl Forecaster for LastValue {
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(now.demand.present.len(), |_| 0)
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(*self))
     }
 }
 

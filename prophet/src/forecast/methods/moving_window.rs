@@ -15,9 +15,9 @@ use crate::forecast::hyperparameters::{
     LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE,
 };
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     lead::Lead,
-    question::{Forecaster, Outlook, Present, each},
+    question::{DemandForecaster, Forecaster, Outlook, Present, each},
 };
 use crate::record::History;
 use crate::usage::{SlidingMax, load_percentile};

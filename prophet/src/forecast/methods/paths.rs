@@ -16,10 +16,10 @@ use super::errors::ErrorHistogram;
 use crate::forecast::hyperparameters::{AHEAD_TICKS, WINDOWS_MIN};
 use crate::forecast::windows::last_needs;
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     distribution::Distribution,
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::{BucketTick, History, Tick};
 

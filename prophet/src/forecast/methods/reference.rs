@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
-use crate::forecast::demand_ahead::DemandForecaster;
-use crate::forecast::question::{Forecaster, Outlook, Present, each};
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
 use crate::record::{History, Tick};
 
 /// A constant number of placeholders of each bucket at all times, as static overprovisioners hold.

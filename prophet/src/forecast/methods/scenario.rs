@@ -7,27 +7,28 @@
 //! embedder packs the arrivals of each window into the present free room. The forecast is the
 //! distribution of the new nodes. The ends of running jobs are not taken into account.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::forecast::windows::{ActivityLevel, Changes, DrawnNodes, KindId, PastArrivals};
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     distribution::Distribution,
+    kept::{Copied, Kept},
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
 
 /// Forecasts D by packing past windows of arrivals into the present free room.
 pub struct Scenario {
     like_arrivals: bool,
-    past: Arc<Mutex<PastArrivals>>,
-    last: Mutex<Last>,
+    past: Arc<Kept<PastArrivals>>,
+    last: Kept<Last>,
     changes: Changes,
 }
 
 /// The last draw and the last forecast, which are reused while nothing that they depend on changes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Last {
     /// The version of the windows and the activity level at the draw.
     draw: Option<(u64, Option<ActivityLevel>)>,
@@ -44,22 +45,22 @@ impl Scenario {
     /// With `like_arrivals`, windows are also weighted by the similarity of the arrivals just
     /// before them.
     pub fn new(lead: Lead, like_arrivals: bool) -> Self {
-        Self::with_past(Arc::new(Mutex::new(PastArrivals::new(lead))), lead, like_arrivals)
+        Self::with_past(Arc::new(Kept::new(PastArrivals::new(lead))), lead, like_arrivals)
     }
 
     /// Two forecasters for windows as long as `lead`, without and with weights by the similarity of
     /// arrivals. They share the windows and what was packed.
     pub(crate) fn pair(lead: Lead) -> [Self; 2] {
-        let past = Arc::new(Mutex::new(PastArrivals::new(lead)));
+        let past = Arc::new(Kept::new(PastArrivals::new(lead)));
         [false, true].map(|like| Self::with_past(Arc::clone(&past), lead, like))
     }
 
-    fn with_past(past: Arc<Mutex<PastArrivals>>, lead: Lead, like_arrivals: bool) -> Self {
-        Self { like_arrivals, past, last: Mutex::default(), changes: Changes::new(lead) }
+    fn with_past(past: Arc<Kept<PastArrivals>>, lead: Lead, like_arrivals: bool) -> Self {
+        Self { like_arrivals, past, last: Kept::default(), changes: Changes::new(lead) }
     }
 
     fn past(&self) -> MutexGuard<'_, PastArrivals> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+        self.past.lock()
     }
 }
 
@@ -70,7 +71,7 @@ impl Forecaster for Scenario {
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let mut past = self.past();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let level = self.like_arrivals.then(|| past.level_now(history, now));
         let (draw, room) = (Some((past.version(), level)), Some(past.set_room(&now.demand.rooms)));
         if last.draw != draw {
@@ -87,6 +88,13 @@ impl Forecaster for Scenario {
         let reason = past.reason();
         let bucket = |new_nodes: &Distribution| BucketOutlook::new(new_nodes.clone(), reason);
         Outlook { buckets: last.new_nodes.iter().map(bucket).collect() }
+    }
+
+    fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        let past = copied.of(&self.past);
+        let Self { like_arrivals, last, changes, .. } = self;
+        let (last, changes) = (last.clone(), changes.clone());
+        Some(Box::new(Self { like_arrivals: *like_arrivals, past, last, changes }))
     }
 }
 

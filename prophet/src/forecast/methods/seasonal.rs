@@ -8,9 +8,9 @@
 use crate::forecast::windows::Changes;
 use crate::forecast::windows::PastNeeds;
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
 

@@ -7,21 +7,21 @@
 //! arrive most often. The number r is how many pods of a shape fit in the free room of occupied
 //! nodes. The forecast is the weighted distribution of D.
 
-use std::sync::{Mutex, PoisonError};
-
 use crate::forecast::hyperparameters::ROOM_SCALE;
 use crate::forecast::windows::Changes;
 use crate::forecast::windows::PastNeeds;
 use crate::forecast::windows::{Activity, ActivityLevel};
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster},
+    demand_ahead::Ahead,
     distribution::Distribution,
+    kept::{Copied, Kept},
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
 
 /// Forecasts D from past windows that started in a similar state.
+#[derive(Clone)]
 pub struct StateForecaster {
     activity: Activity,
     needs: PastNeeds<State>,
@@ -30,10 +30,11 @@ pub struct StateForecaster {
     likeness: Vec<f64>,
     /// The activity level at the last tick.
     level: ActivityLevel,
-    last: Mutex<Option<Last>>,
+    last: Kept<Option<Last>>,
 }
 
 /// The last forecast, which is reused while the windows and the state are the same.
+#[derive(Clone)]
 struct Last {
     version: u64,
     state: State,
@@ -56,7 +57,7 @@ impl StateForecaster {
             changes: Changes::new(lead),
             likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
             level: ActivityLevel::default(),
-            last: Mutex::default(),
+            last: Kept::default(),
         }
     }
 
@@ -112,13 +113,17 @@ impl Forecaster for StateForecaster {
             room: Roominess::new(frequent.iter().map(fit)),
         };
         let version = self.needs.version();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let same = last.take().filter(|last| last.version == version && last.state == state);
         let draw = || self.needs.distributions(|start| self.alike(start, &state));
         let last = last.insert(same.unwrap_or_else(|| Last { version, state, new_nodes: draw() }));
         let reason = self.needs.reason();
         let bucket = |new_nodes: &Distribution| BucketOutlook::new(new_nodes.clone(), reason);
         Outlook { buckets: last.new_nodes.iter().map(bucket).collect() }
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -38,7 +38,7 @@ mod tensors;
 mod trust;
 mod worker;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
@@ -58,20 +58,22 @@ use self::trust::Trust;
 use self::worker::Runner;
 use crate::forecast::model_fault::ModelFault;
 use crate::forecast::{
-    demand_ahead::{Ahead, DemandForecaster, unchanged},
+    demand_ahead::{Ahead, unchanged},
     distribution::Distribution,
+    kept::{Copied, Kept},
     lead::Lead,
-    question::{BucketOutlook, Forecaster, Outlook, Present},
+    question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::{History, Tick};
 
 /// Forecasts with a trained model.
+#[derive(Clone)]
 pub struct Onnx {
     lead: Lead,
     /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
     state: ModelState,
-    runner: Mutex<Runner>,
+    runner: Kept<Runner>,
     /// The forecast of the last changed tick, computed when it is first read.
     expected: OnceLock<Expected>,
     /// The last changed tick (the model runs for it): its time, and its demand and announced demand
@@ -83,7 +85,7 @@ pub struct Onnx {
 }
 
 /// The forecast of a model.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Expected {
     /// The new nodes by bucket; empty if the model has no forecast.
     new_nodes: Vec<(BucketId, Distribution)>,
@@ -110,7 +112,7 @@ impl Onnx {
             lead,
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
             state: ModelState::new(catalog, lead),
-            runner: Mutex::new(runner),
+            runner: Kept::new(runner),
             expected: OnceLock::new(),
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
@@ -155,7 +157,7 @@ impl Onnx {
 
     /// Runs the model after the last tick of `history`, and returns its forecast with all faults.
     fn expect(&self, history: &History) -> Expected {
-        let mut runner = self.runner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runner = self.runner.lock();
         let (spec, mut faults) = match runner.spec() {
             Err(faults) => return Expected { faults, ..Expected::default() },
             Ok(loaded) => loaded,
@@ -246,6 +248,11 @@ impl Forecaster for Onnx {
 
     fn faults(&self) -> Vec<ModelFault> {
         self.expected.get().map_or_else(Vec::new, |expected| expected.faults.clone())
+    }
+
+    /// The copy loads its model anew, so that both run at the same time.
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -29,6 +29,7 @@ const AROUND_SECONDS: i64 = 1_800;
 const THRESHOLDS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// The parts of the history that the features need, updated at each tick.
+#[derive(Clone)]
 pub(super) struct ModelState {
     lead: Lead,
     /// The past of each bucket, in the order of the catalog. `room` has the same order.

@@ -13,6 +13,7 @@ use crate::forecast::hyperparameters::AHEAD_TICKS;
 use crate::forecast::{blend::Blend, lead::Lead};
 
 /// The weights of the model's forecasts, per bucket.
+#[derive(Clone)]
 pub(super) struct Trust {
     buckets: Vec<Bucket>,
 }

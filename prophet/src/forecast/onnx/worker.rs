@@ -144,8 +144,14 @@ enum Reply {
     Output(Result<ModelOutput, ModelFault>),
 }
 
+/// Runs a model.
+pub(super) struct Runner {
+    source: ModelSource,
+    place: Place,
+}
+
 /// Where a model runs.
-pub(super) enum Runner {
+enum Place {
     /// In a thread of its own, with time limits.
     Worker(Worker),
     /// In the thread of the forecast, once another thread has loaded it.
@@ -159,15 +165,16 @@ pub(super) enum Runner {
 impl Runner {
     /// Starts a thread that loads the model, and then runs it with time limits.
     pub(super) fn worker(source: ModelSource) -> Self {
-        Self::Worker(Worker::start(source))
+        Self { place: Place::Worker(Worker::start(source.clone())), source }
     }
 
     /// Starts a thread that loads the model, which will run in the thread of the forecast. Loading
     /// has a time limit here, too, because the read of a file can hang.
     pub(super) fn here(source: ModelSource) -> Self {
         let (sender, loading) = sync_channel(1);
-        thread::spawn(move || sender.send(Box::new(Loaded::new(source))));
-        Self::Loading(loading)
+        let from = source.clone();
+        thread::spawn(move || sender.send(Box::new(Loaded::new(from))));
+        Self { source, place: Place::Loading(loading) }
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
@@ -175,9 +182,9 @@ impl Runner {
     /// # Errors
     /// All faults, if there is no usable model.
     pub(super) fn spec(&mut self) -> SpecOrFaults {
-        match self {
-            Self::Worker(worker) => worker.spec(),
-            _ => self.loaded().map_err(|fault| vec![fault])?.spec(),
+        match &mut self.place {
+            Place::Worker(worker) => worker.spec(),
+            place => place.loaded().map_err(|fault| vec![fault])?.spec(),
         }
     }
 
@@ -187,12 +194,25 @@ impl Runner {
     /// The run fails. In a thread of its own, also: it does not end in time, or is skipped after
     /// slow runs.
     pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
-        match self {
-            Self::Worker(worker) => worker.run(inputs),
-            _ => self.loaded()?.run(&inputs),
+        match &mut self.place {
+            Place::Worker(worker) => worker.run(inputs),
+            place => place.loaded()?.run(&inputs),
         }
     }
+}
 
+/// Loads the model again, because a loaded model serves one forecaster at a time.
+impl Clone for Runner {
+    fn clone(&self) -> Self {
+        let source = self.source.clone();
+        match self.place {
+            Place::Worker(_) => Self::worker(source),
+            Place::Loading(_) | Place::Here(_) | Place::Nowhere => Self::here(source),
+        }
+    }
+}
+
+impl Place {
     /// Waits until the model is loaded, once.
     fn loaded(&mut self) -> Result<&mut Loaded, ModelFault> {
         if let Self::Loading(loading) = self {
@@ -204,7 +224,7 @@ impl Runner {
 }
 
 /// A model with its source, from which it is loaded again when the source has changed.
-pub(super) struct Loaded {
+struct Loaded {
     source: ModelSource,
     stamp: Option<Stamp>,
     model: Result<Model, Vec<ModelFault>>,

@@ -16,6 +16,7 @@ use crate::forecast::{lead::Lead, question::Present};
 use crate::record::{History, PodCounts, ShapeId, sum_by_key};
 
 /// Past windows with the activity level at their start and the arrivals within them.
+#[derive(Clone)]
 pub(crate) struct PastArrivals {
     activity: Activity,
     windows: Windows<ActivityLevel, KindId>,
@@ -35,7 +36,7 @@ pub(crate) struct PastArrivals {
 pub(crate) type KindId = usize;
 
 /// The kinds of all windows that are not forgotten.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Kinds {
     ids: HashMap<Arrivals, KindId>,
     known: Vec<Kind>,
@@ -47,6 +48,7 @@ struct Kinds {
 type Arrivals = Arc<[(ShapeId, u64)]>;
 
 /// The windows with the same arrivals.
+#[derive(Clone)]
 struct Kind {
     arrivals: Arrivals,
     /// The number of windows.
@@ -56,7 +58,7 @@ struct Kind {
 }
 
 /// The new nodes that arrivals need in a free room.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct NewNodes {
     /// The version of the free room; 0 before the arrivals are packed.
     version: u64,
@@ -65,7 +67,7 @@ struct NewNodes {
 }
 
 /// A free room for which kinds are packed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct PackedRoom {
     rooms: Vec<Room>,
     /// A number that identifies the free room. It is 0 before the first rooms are known.

@@ -5,21 +5,21 @@
 //! The demand of the history is copied at the first call only, because no decision needs it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use super::past::draw;
 use crate::forecast::hyperparameters::WINDOWS;
-use crate::forecast::{demand_ahead::Ahead, distribution::Distribution, lead::Lead};
+use crate::forecast::{demand_ahead::Ahead, distribution::Distribution, kept::Kept, lead::Lead};
 use crate::record::History;
 
 /// Forecasts demand ahead from past changes, with a lazily built copy of past demand.
+#[derive(Clone)]
 pub(crate) struct Changes {
     tick_seconds: i64,
-    past: Mutex<Past>,
+    past: Kept<Past>,
 }
 
 /// A copy of the demand in the history, which is empty until the first forecast.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Past {
     /// The times of the ticks in Unix seconds, oldest first.
     times: VecDeque<i64>,
@@ -31,7 +31,7 @@ struct Past {
 
 impl Changes {
     pub(crate) fn new(lead: Lead) -> Self {
-        Self { tick_seconds: lead.tick_seconds.max(1), past: Mutex::default() }
+        Self { tick_seconds: lead.tick_seconds.max(1), past: Kept::default() }
     }
 
     /// Forecasts demand `ticks` ticks after the last tick, per bucket.
@@ -44,7 +44,7 @@ impl Changes {
         ticks: usize,
         moments: impl FnOnce() -> M,
     ) -> Vec<Ahead> {
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = self.past.lock();
         if past.catch_up(history) {
             let known = moments().filter_map(|(start, weight)| {
                 Some((past.place(start, self.tick_seconds)?, weight))

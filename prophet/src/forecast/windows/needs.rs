@@ -11,6 +11,7 @@ use crate::record::{History, Tick};
 
 /// Past windows with their needs. Each window has a note `N`, which the method makes at the start
 /// of the window.
+#[derive(Clone)]
 pub(crate) struct PastNeeds<N> {
     buckets: usize,
     /// The needs of each window in nodes, for the buckets in which it has any.

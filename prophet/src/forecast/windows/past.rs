@@ -19,6 +19,7 @@ use crate::record::History;
 /// ticks.
 ///
 /// Windows are numbered in the order of their ends.
+#[derive(Clone)]
 pub(crate) struct Windows<N, S> {
     ticks: usize,
     ages: Ages,
@@ -38,6 +39,7 @@ pub(crate) struct Windows<N, S> {
 }
 
 /// A window that has ended.
+#[derive(Clone)]
 struct Window<N, S> {
     /// The start in Unix seconds.
     start: i64,
@@ -51,6 +53,7 @@ struct Window<N, S> {
 
 /// A weighted draw of the windows that have ended when it is due. It is reused for
 /// [`POOL_SECONDS`].
+#[derive(Clone)]
 struct Pool<N> {
     /// The time at which the pool is due, in Unix seconds.
     due: Option<i64>,
@@ -65,6 +68,7 @@ struct Pool<N> {
 
 /// A window in the pool. What a similarity needs is copied here, because a forecast computes the
 /// similarity of all windows in the pool.
+#[derive(Clone)]
 struct Pooled<N> {
     /// The number of the window.
     window: usize,
