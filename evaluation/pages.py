@@ -174,7 +174,7 @@ def knowledge(results: dict[str, list[Result]]) -> str:
     """Returns the table of what more knowledge of the future is worth: the extra cost on each log."""
     known = [
         ("the past", ["ensemble"]),
-        ("and which of the running jobs end within the lead time", ["ends"]),
+        ("the past, and which of the running jobs end within the lead time", ["ends"]),
         ("the past, and the arrival rates of the next half hour", ["rates:0.8", "rates:0.9"]),
         ("the next jobs of users active in the last ten minutes, and no others", ["jobs:active"]),
         ("the next jobs of all other users", ["jobs:others"]),
@@ -292,7 +292,7 @@ def read(results: Path, window: Window, suffix: str = "") -> Result:
 
 
 def with_known(results: Path, result: Result) -> Result:
-    """Returns the window with the references that know some of the future."""
+    """Returns the window with the references that know the jobs of some users."""
     known = read(results, result.window, "-known").policies
     return Result(result.window, {**known, **result.policies}, result.wait)
 

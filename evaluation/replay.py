@@ -19,9 +19,9 @@ CONSTANTS = [f"constant:{n}" for n in (1, 2, 4, 8, 16, 32)]
 RULES = ["by-hour:2", "by-hour:4", "by-hour:8", "burst:10m:4", "burst:5m", "ladder"]
 OURS = ["ensemble", "ensemble:0.9", "ensemble:0.95", "ensemble:0.99"]
 METHODS = ["increments:0.95", "scenario:0.9", "scenario:0.95", "scenario+arrivals:0.9", "scenario+arrivals:0.95", "onnx:0.9"]
-FUTURE = ["rates:0.8", "rates:0.9", "oracle"]
-KNOWN = ["ends", "jobs:active", "jobs:others"]
-"""References that know some of the future. They run once and have a file of their own, because they take long."""
+FUTURE = ["ends", "rates:0.8", "rates:0.9", "oracle"]
+KNOWN = ["jobs:active", "jobs:others"]
+"""References that know the jobs of some users. They run once and have a file of their own, because they take long."""
 POLICIES = ["reactive", *CONSTANTS, *RULES, *OURS, *METHODS, *FUTURE]
 UNNEEDED = ["5m", "20m"]
 """Values of --scale-down-unneeded-time for the autoscaler alone, beside the default, 10m."""

@@ -32,9 +32,9 @@ pub struct Observed {
     pub time: DateTime<Utc>,
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
-    /// The free room that is recorded and that forecasts use, in place of that of `cluster`. `Some`
-    /// for a reference that knows which jobs end.
-    pub room: Option<Vec<Room>>,
+    /// The free room that is recorded and that forecasts use, in place of what `cluster` leaves
+    /// once pending pods are placed. `Some` for a reference that knows which jobs end.
+    pub rooms: Option<Vec<Room>>,
     /// The placeholders that stand or are on their way.
     pub standing: Standing,
     /// By bucket: placeholders on nodes.
@@ -138,17 +138,17 @@ impl Control {
     /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
         let mut demand = embed(&observed.cluster, &self.catalog);
-        demand.rooms = observed.room.clone().unwrap_or(demand.rooms);
+        demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand)
     }
 
     /// One turn: embed, record, learn, forecast, decide. What spot buckets cannot launch at the
     /// moment is decided for on-demand buckets.
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
-        let Observed { time, cluster, room, standing, ready, .. } = observed;
+        let Observed { time, cluster, rooms, standing, ready, .. } = observed;
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
         let mut demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
-        demand.rooms = room.clone().unwrap_or(demand.rooms);
+        demand.rooms = rooms.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand);
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };

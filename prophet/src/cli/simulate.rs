@@ -100,8 +100,8 @@ pub(super) struct Args {
     /// The time after which the autoscaler removes an unneeded node [default: 10m]
     #[arg(long, value_name = "TIME")]
     scale_down_unneeded_time: Option<Span>,
-    /// The number of runs with shifted submissions; more than one prints means and standard errors
-    /// [default: 1]
+    /// The number of runs with shifted submissions, from a day before --from on; more than one
+    /// prints means and standard errors [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
     replays: Option<u32>,
     /// The largest shift of a submission; needs --replays above 1 [default: 30s]

@@ -417,7 +417,7 @@ impl PolicyController {
         outcome.observed = Observed {
             time: now,
             cluster,
-            room: None,
+            rooms: None,
             standing,
             ready: ready_in_buckets,
             arrivals,

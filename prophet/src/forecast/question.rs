@@ -120,8 +120,8 @@ pub trait Forecaster: Send {
         Vec::new()
     }
 
-    /// Returns a copy that learns and forecasts on its own. `None` where a copy would save no time,
-    /// because the method learns fast, and where the method reads more than the history.
+    /// Returns a copy that learns and forecasts on its own. `None` for methods that are not copied,
+    /// because they learn fast or read more than the history.
     ///
     /// Methods that share a value share its copy in `copied`.
     fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {

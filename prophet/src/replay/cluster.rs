@@ -540,16 +540,18 @@ impl<'a> SimulatedCluster<'a> {
         rooms(occupied.map(|&(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
-    /// The free room of occupied nodes if the pods that hold `freed` were gone, by node.
+    /// The free room of occupied nodes if the pods that hold `freed` were gone, by node, in the
+    /// order in which the scheduler would then prefer the nodes.
     pub(crate) fn occupied_rooms_with(
         &self,
         freed: &HashMap<SimulatedNodeId, Resources>,
     ) -> Vec<Room> {
         let occupied = self.index.iter().filter(|(_, _, id)| self.nodes[*id].pods > 0);
-        rooms(occupied.map(|&(_, free, id)| {
-            let freed = freed.get(&id).copied().unwrap_or_default();
-            (self.nodes[id].bucket, free.give_back(freed))
-        }))
+        let later = occupied.map(|&(_, free, id)| {
+            self.key_with(id, free.give_back(freed.get(&id).copied().unwrap_or_default()))
+        });
+        let later: BTreeSet<Key> = later.collect();
+        rooms(later.into_iter().map(|(_, free, id)| (self.nodes[id].bucket, free)))
     }
 
     /// The free room of all ready nodes without a placeholder, in the scheduler's order.
@@ -611,14 +613,15 @@ impl<'a> SimulatedCluster<'a> {
     }
 
     fn key(&self, id: SimulatedNodeId) -> Key {
-        let node = &self.nodes[id];
+        self.key_with(id, self.nodes[id].free)
+    }
+
+    /// The position of a node if it had this free room.
+    fn key_with(&self, id: SimulatedNodeId, free: Resources) -> Key {
+        let allocatable = self.catalog.buckets()[self.nodes[id].bucket].allocatable;
         match self.scheduler {
-            SchedulerKind::Pack => (0, node.free, id),
-            SchedulerKind::Spread => (
-                fullness(node.free, self.catalog.buckets()[node.bucket].allocatable),
-                node.free,
-                id,
-            ),
+            SchedulerKind::Pack => (0, free, id),
+            SchedulerKind::Spread => (fullness(free, allocatable), free, id),
         }
     }
 }

@@ -623,18 +623,27 @@ proptest! {
     /// Two days of jobs, of which the first 60,000 seconds are before the first decision.
     #[test]
     fn a_replay_goes_on_as_if_it_had_run_from_the_start(
-        jobs in prop::collection::vec(any_job(), 40..90),
+        jobs in prop::collection::vec((any_job(), any::<bool>()), 40..90),
         settings in any_settings(),
-        (method, level) in prop::sample::select(&[
-            (Method::Ensemble, None),
-            (Method::Ensemble, Some(0.9)),
-            (Method::Onnx, Some(0.9)),
-            (Method::ScenarioArrivals, Some(0.9)),
-            (Method::State, Some(0.9)),
+        policy in prop::sample::select(&[
+            NamedPolicy::DEFAULT,
+            NamedPolicy::Ends,
+            NamedPolicy::Forecast(Method::Ensemble, Some(0.9)),
+            NamedPolicy::Forecast(Method::Onnx, Some(0.9)),
+            NamedPolicy::Forecast(Method::ScenarioArrivals, Some(0.9)),
+            NamedPolicy::Forecast(Method::State, Some(0.9)),
+            NamedPolicy::Forecast(Method::Increments, Some(0.9)),
         ]),
+        per_hour in 0.0..0.5,
     ) {
-        let jobs = jobs.into_iter().map(|job| Job { submit: 30 * job.submit, ..job });
-        let (catalog, window) = (two_types(12, 1), (146_400, 180_000));
+        let jobs = jobs.into_iter().map(|(job, marked)| {
+            let job = Job { submit: 30 * job.submit, ..job };
+            if marked { interruptible(job) } else { job }
+        });
+        let (catalog, window) = (spot_and_two_types(1), (146_400, 180_000));
+        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
+        let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
+        let settings = SimulationSettings { interruptions, tiers, ..settings };
         let workload = Workload::new(&sorted(jobs.collect()), &catalog);
         let moved = |seed| workload.jittered(30, seed, first_decision(window));
         let replays = [1, 2, 3].map(moved);
@@ -646,7 +655,6 @@ proptest! {
             replay: u32::try_from(replay).unwrap(),
             keep_ticks: true,
         };
-        let policy = NamedPolicy::Forecast(method, level);
         let warm_up = WarmUp::of(world(0), policy, &|_| ()).unwrap();
         for replay in 0..3 {
             let log = warm_up.replay(world(replay), &|_| ()).unwrap();
@@ -655,29 +663,25 @@ proptest! {
     }
 }
 
-/// On one node, a job of half a node runs for an hour, and a job of a quarter for three.
-#[test]
-fn a_reference_counts_the_room_of_jobs_that_end_within_the_lead_time_as_free() {
-    let running =
-        [(3_600, 500), (10_800, 250)].map(|(time, cpu)| job(0, time, 1, cpus(cpu), None, 0));
+/// Runs jobs on nodes of one type under a reference that knows ends. Returns the free millicores
+/// that forecasts use, by time, and the end of the first job.
+fn free_after_ends(jobs: &[Job], settings: &SimulationSettings) -> (Vec<(i64, u64)>, i64) {
     let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }
         .catalog()
         .unwrap();
-    let workload = Workload::new(&running, &catalog);
-    let settings = SimulationSettings::default();
-    let window = (0, 7_200);
+    let workload = Workload::new(jobs, &catalog);
     let world = SimulationInput {
         workload: &workload,
         catalog: &catalog,
-        settings: &settings,
-        window,
+        settings,
+        window: (0, 7_200),
         replay: 0,
         keep_ticks: false,
     };
     let mut free = Vec::new();
     let mut simulation = Simulation::new(world, NamedPolicy::Ends);
     simulation.witness = Some(Box::new(|_, observed, turn| {
-        assert_eq!(observed.room.as_ref(), Some(&turn.demand.rooms));
+        assert_eq!(observed.rooms.as_ref(), Some(&turn.demand.rooms));
         let cpus = turn.demand.rooms.iter().map(|room| room.nodes * room.free.cpu_millis).sum();
         free.push((observed.time.timestamp(), cpus));
     }));
@@ -685,9 +689,30 @@ fn a_reference_counts_the_room_of_jobs_that_end_within_the_lead_time_as_free() {
         simulation.moment(now);
     }
     let (_, end) = simulation.finish().jobs[0].ran.unwrap();
+    (free, end)
+}
+
+/// On one node, a job of half a node runs for an hour, and a job of a quarter for three. Shortly
+/// before the first one ends, a job of half a node is submitted. It will take the room of the first
+/// one, so the node that is launched for it will be empty.
+#[test]
+fn a_reference_counts_the_room_of_jobs_that_end_within_the_lead_time_as_free() {
+    let settings = SimulationSettings::default();
+    let of = |submit, time, cpu| job(submit, time, 1, cpus(cpu), None, 0);
+    let mut jobs = vec![of(0, 3_600, 500), of(0, 10_800, 250)];
+    let (_, end) = free_after_ends(&jobs, &settings);
+    let submit = end - 200;
+    jobs.push(of(submit, 10_800, 500));
+    let (free, _) = free_after_ends(&jobs, &settings);
     let known_from = end - settings.lead().seconds;
-    let expected = |time: i64| if time < known_from { 250 } else { 750_u64 };
+    let expected = |time: i64| match time {
+        _ if time < known_from => 250,
+        _ if time < submit => 750,
+        _ if time < end => 1_250,
+        _ => 250,
+    };
     assert!(free.iter().any(|(time, _)| (1..known_from).contains(time)), "{free:?}");
+    assert!(free.iter().any(|(time, _)| (submit..end).contains(time)), "{free:?}");
     assert_eq!(free, free.iter().map(|&(time, _)| (time, expected(time))).collect::<Vec<_>>());
 }
 

@@ -76,12 +76,12 @@ impl Autoscaler {
         }
     }
 
-    /// Returns an autoscaler in the same state, with the launches of `settings`.
     /// Draws launch latencies and failures from another source from now on.
     pub(crate) fn draw_from(&mut self, random: Pcg64Mcg) {
         self.random = random;
     }
 
+    /// Returns an autoscaler in the same state, with the launches of `settings`.
     pub(crate) fn continued(&self, settings: &SimulationSettings) -> Self {
         let SimulationSettings { launch_latency, launch_failure_share, .. } = settings;
         Self { latency: *launch_latency, failure_share: *launch_failure_share, ..self.clone() }

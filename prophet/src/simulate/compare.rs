@@ -11,7 +11,7 @@ use super::bootstrap::Ratio;
 use super::figures::{
     Figures, HiddenOverDays, PodCounts, costs_by_day, hidden_over_days, pods_by_day,
 };
-use super::input::{SimulationInput, first_decision};
+use super::input::{SimulationInput, first_decision, replayed};
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
@@ -132,16 +132,8 @@ pub fn compare(
     keep: bool,
     progress: &Progress<'_>,
 ) -> Comparison {
-    let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
     let replays: Vec<u32> = (0..settings.replays).collect();
-    let replays = parallel(
-        &replays,
-        |_| 0,
-        |replay| {
-            let seed = settings.seed.wrapping_add(u64::from(*replay) << 32);
-            workload.jittered(jitter, seed, first_decision(window))
-        },
-    );
+    let replays = parallel(&replays, |_| 0, |replay| replayed(workload, settings, window, *replay));
     let prices = Prices::new(settings.policy.objective, catalog);
     let arena = Arena { settings, catalog, prices, window, replays, progress };
     let mut named_policies = vec![NamedPolicy::Reactive];
@@ -273,12 +265,16 @@ impl Arena<'_> {
             let named_policy = named_policies[policy];
             let world = self.world(replay, keep);
             let name = self.run_name(named_policy, replay);
-            let advanced = |time| self.advanced(&name, time);
             (self.progress.advanced)(&name, 0.0);
             let warm_up = warm_ups.get(policy).and_then(Option::as_ref);
-            let log = warm_up
-                .and_then(|warm_up| warm_up.replay(world, &advanced))
-                .unwrap_or_else(|| simulate(world, named_policy, &advanced));
+            let from_warm_up = warm_up.and_then(|warm_up| {
+                let from_to = (first_decision(self.window), self.window.1);
+                warm_up.replay(world, &|now| self.advanced(&name, from_to, now))
+            });
+            let log = from_warm_up.unwrap_or_else(|| {
+                let from_to = (self.first_submission(), self.window.1);
+                simulate(world, named_policy, &|now| self.advanced(&name, from_to, now))
+            });
             (self.progress.advanced)(&name, 1.0);
             let tiers = &self.settings.tiers;
             let costs = costs_by_day(&log, &self.prices, tiers);
@@ -317,7 +313,8 @@ impl Arena<'_> {
             |named_policy| {
                 let name = format!("{named_policy} (warm-up)");
                 (self.progress.advanced)(&name, 0.0);
-                let advanced = |time| self.advanced(&name, time);
+                let from_to = (self.first_submission(), first_decision(self.window));
+                let advanced = |now| self.advanced(&name, from_to, now);
                 let warm_up = WarmUp::of(self.world(0, keep), *named_policy, &advanced);
                 (self.progress.advanced)(&name, 1.0);
                 warm_up
@@ -336,10 +333,13 @@ impl Arena<'_> {
         }
     }
 
-    /// Reports that a run has reached a time, in seconds.
-    fn advanced(&self, name: &str, time: i64) {
-        let first = self.replays[0].jobs.first().map_or(0, |job| job.submit);
-        (self.progress.advanced)(name, share_between(first, self.window.1, time));
+    /// Reports that a run over a span, in seconds, has reached `now`.
+    fn advanced(&self, name: &str, (first, last): (i64, i64), now: i64) {
+        (self.progress.advanced)(name, share_between(first, last, now));
+    }
+
+    fn first_submission(&self) -> i64 {
+        self.replays[0].jobs.first().map_or(0, |job| job.submit)
     }
 
     /// Runs `reactive` and the default policy (or else the last one) without spot instances, and,

@@ -5,7 +5,7 @@ use placeholders::Prices;
 
 use super::compare::{Progress, parallel};
 use super::figures::costs_by_day;
-use super::input::{SimulationInput, first_decision};
+use super::input::{SimulationInput, replayed};
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::world::simulate;
@@ -36,9 +36,7 @@ pub(crate) fn costs_of(
         |_| 0,
         |&(at, replay)| {
             let (name, settings) = &settings[at];
-            let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
-            let seed = settings.seed.wrapping_add(u64::from(replay) << 32);
-            let workload = &workload.jittered(jitter, seed, first_decision(window));
+            let workload = &replayed(workload, settings, window, replay);
             let world =
                 SimulationInput { workload, catalog, settings, window, replay, keep_ticks: false };
             let name = format!("{name} {replay}");

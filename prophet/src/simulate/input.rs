@@ -17,8 +17,8 @@ pub struct SimulationInput<'a> {
     /// The window `[from, until)` in seconds. Jobs submitted within it count, and instance-hours
     /// within it.
     pub window: (i64, i64),
-    /// The number of the replay, from 0. Together with the seed, it determines the launch latencies
-    /// from the first decision on.
+    /// The number of the replay, from 0. Together with the seed, it determines launch latencies and
+    /// interruptions from the first decision on.
     pub replay: u32,
     /// Whether the log keeps a record of every tick.
     pub keep_ticks: bool,
@@ -39,4 +39,17 @@ const SETTLE_SECONDS: i64 = 86_400;
 /// policy only learns.
 pub(super) fn first_decision(window: (i64, i64)) -> i64 {
     window.0.saturating_sub(SETTLE_SECONDS)
+}
+
+/// Returns the jobs of a replay: from the first decision on, submissions are moved if there are
+/// several replays.
+pub(super) fn replayed(
+    workload: &Workload,
+    settings: &SimulationSettings,
+    window: (i64, i64),
+    replay: u32,
+) -> Workload {
+    let jitter = if settings.replays > 1 { settings.jitter.as_seconds() } else { 0 };
+    let seed = settings.seed.wrapping_add(u64::from(replay) << 32);
+    workload.jittered(jitter, seed, first_decision(window))
 }

@@ -3,7 +3,7 @@
 //!
 //! The simulated cluster is event-driven, counts whole seconds, and is deterministic for a seed.
 //! The policy under test is called at ticks and at changes of demand, through [`crate::decide`]. It
-//! receives data of the past only, except for `oracle` and `rates`.
+//! receives data of the past only, except for `oracle`, `jobs`, `ends` and `rates`.
 //!
 //! ```text
 //! settings.rs     every option of a run, and its file

@@ -242,7 +242,7 @@ impl Mirror {
             arrivals,
             tiers,
             cluster,
-            room: None,
+            rooms: None,
             standing,
             ready: ready.iter().map(|groups| groups.iter().sum()).collect(),
             // Jobs in the mirror have no PodGroups.

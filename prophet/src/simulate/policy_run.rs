@@ -156,7 +156,7 @@ impl<'a> PolicyRun<'a> {
         &mut self,
         time: DateTime<Utc>,
         cluster: Cluster,
-        room: Option<Vec<Room>>,
+        rooms: Option<Vec<Room>>,
         ready: Vec<u64>,
         standing: impl FnOnce() -> Standing,
     ) -> Observed {
@@ -164,7 +164,7 @@ impl<'a> PolicyRun<'a> {
         Observed {
             time,
             cluster,
-            room,
+            rooms,
             standing: if decides { standing() } else { Standing::default() },
             ready,
             arrivals: std::mem::take(&mut self.arrivals),

@@ -72,7 +72,8 @@ pub fn simulate(
 }
 
 /// A run that has reached the first decision of its policy. The runs of all replays are equal until
-/// then, because submissions are moved only later, so each replay goes on from a copy.
+/// then, because only submissions from the first decision on are moved, and launches before it are
+/// drawn from the seed of the first replay. So each replay goes on from a copy.
 pub(super) struct WarmUp<'a>(Mutex<Simulation<'a>>);
 
 impl<'a> WarmUp<'a> {
@@ -189,8 +190,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Returns a copy that goes on with the jobs of another replay, which differ only later. `None`
-    /// if the policy cannot be copied.
+    /// Returns a copy that goes on with the jobs of another replay, which are the same until now.
+    /// `None` if the policy cannot be copied.
     fn copy(&self, world: SimulationInput<'a>) -> Option<Self> {
         let policy = self.policy.copy()?;
         let (workload, single) = prepared(world);
@@ -216,7 +217,8 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Draws launch latencies and interruptions with the seed of the replay from now on.
+    /// Draws launch latencies and interruptions with the seed of the replay from now on. The first
+    /// replay goes on with its seed.
     fn begin_replay(&mut self) {
         if self.world.replay > 0 {
             self.seed = self.world.seed(self.world.replay);
@@ -267,9 +269,12 @@ impl<'a> Simulation<'a> {
         new_nodes
     }
 
-    /// Returns the free room that is left on occupied nodes once pending pods are placed, if the
-    /// jobs have ended that end within the lead time. `seen` is what is observed at `now`.
-    fn room_after_ends(&self, seen: &embedder::Cluster, now: i64) -> Vec<Room> {
+    /// Returns the free room that will be left once the jobs have ended that end within the lead
+    /// time, and pending pods are placed. `seen` is what is observed at `now`.
+    ///
+    /// Present demand has new nodes for pending pods that the ends will make room for. These nodes
+    /// are launching, and will be empty.
+    fn rooms_after_ends(&self, seen: &embedder::Cluster, now: i64) -> Vec<Room> {
         let until = now.saturating_add(self.world.settings.lead().seconds);
         let mut freed: HashMap<SimulatedNodeId, Resources> = HashMap::new();
         for (job, _) in self.running.iter().filter(|(_, (_, end))| *end <= until) {
@@ -279,8 +284,15 @@ impl<'a> Simulation<'a> {
                 *sum = sum.give_back(requests);
             }
         }
-        let rooms = self.cluster.occupied_rooms_with(&freed);
-        embed(&embedder::Cluster { rooms, ..seen.clone() }, self.world.catalog).rooms
+        let (catalog, rooms) = (self.world.catalog, self.cluster.occupied_rooms_with(&freed));
+        let present = embed(seen, catalog).present;
+        let later = embed(&embedder::Cluster { rooms, ..seen.clone() }, catalog);
+        let mut rooms = later.rooms;
+        for (bucket, entry) in catalog.buckets().iter().enumerate() {
+            let nodes = present[bucket].saturating_sub(later.present[bucket]);
+            rooms.extend((nodes > 0).then_some(Room { bucket, free: entry.allocatable, nodes }));
+        }
+        rooms
     }
 
     /// Returns the users who submitted a job within the last ten minutes.
@@ -755,8 +767,8 @@ impl<'a> Simulation<'a> {
         let (cluster, autoscaler) = (&self.cluster, &self.autoscaler);
         let standing =
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
-        let room = self.policy.knows_ends.then(|| self.room_after_ends(&seen, now));
-        let observed = self.policy.observe(time, seen, room, ready, standing);
+        let rooms = self.policy.knows_ends.then(|| self.rooms_after_ends(&seen, now));
+        let observed = self.policy.observe(time, seen, rooms, ready, standing);
         if let Some((foreseen, known)) = self.policy.foreseen(now) {
             foreseen.set(self.foresee(now, known));
         }

@@ -126,7 +126,8 @@ async fn run(pause: Duration, waits: &mut Waits) -> Result<()> {
         let Started { waited, not_retried } = cluster.run_burst(burst).await?;
         for pod in not_retried {
             report(format!(
-                "kube-scheduler preempted a placeholder for {pod}, but did not retry it"
+                "{pod} had no node for {} s after kube-scheduler had nominated one",
+                RETRY.as_secs()
             ));
         }
         waits.0.push(waited);
@@ -151,8 +152,7 @@ async fn run(pause: Duration, waits: &mut Waits) -> Result<()> {
 struct Started {
     /// How long the last pod waited.
     waited: Duration,
-    /// The pods that kube-scheduler did not retry for longer than [`RETRY`] after it had preempted
-    /// a placeholder for them.
+    /// The pods that had no node for longer than [`RETRY`] after kube-scheduler had nominated one.
     not_retried: BTreeSet<String>,
 }
 
@@ -214,7 +214,11 @@ Ctrl-C ends the demo, and leaves no process and no file.
         let (mut nominated, mut not_retried) = (BTreeMap::new(), BTreeSet::new());
         self.wait_for(&format!("nodes of burst {burst}"), async || {
             let pods = pods.list(&of_burst).await?.items;
-            for pod in pods.iter().filter(|pod| is_nominated(pod)) {
+            for pod in &pods {
+                if !is_nominated(pod) {
+                    nominated.remove(&pod.name_any());
+                    continue;
+                }
                 let since = nominated.entry(pod.name_any()).or_insert_with(Instant::now);
                 if since.elapsed() > RETRY {
                     not_retried.insert(pod.name_any());

@@ -115,7 +115,8 @@ async fn while_a_watch_fails_nothing_is_recorded_and_headroom_shrinks_after_the_
     world.wait_for_status("batch", "a ready policy", is_ready).await;
     // The first nodes replace the expected allocatable by the observed one, so the template of the
     // placeholders may change once more. The next tick comes after this change.
-    wait::until_true("a tick", DEADLINE, async || Ok(history.exists())).await.unwrap();
+    let is_recorded = || history.exists() && !recorded(&history).is_empty();
+    wait::until_true("a tick", DEADLINE, async || Ok(is_recorded())).await.unwrap();
     let first = recorded(&history);
     wait::until_true("another tick", DEADLINE, async || Ok(recorded(&history) != first))
         .await

@@ -99,12 +99,12 @@ impl Onnx {
     ///
     /// Loading begins at once, in another thread.
     pub fn new(source: ModelSource, catalog: &Catalog, lead: Lead) -> Self {
-        Self::with_runner(Runner::worker(source), catalog, lead)
+        Self::with_runner(Runner::limited(source), catalog, lead)
     }
 
     /// Like [`Self::new`], but a forecast waits for a run as long as it takes.
     pub fn patient(source: ModelSource, catalog: &Catalog, lead: Lead) -> Self {
-        Self::with_runner(Runner::here(source), catalog, lead)
+        Self::with_runner(Runner::patient(source), catalog, lead)
     }
 
     fn with_runner(runner: Runner, catalog: &Catalog, lead: Lead) -> Self {

@@ -163,7 +163,7 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
 fn a_file_may_change_while_it_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
-    for start in [Runner::worker, Runner::here] {
+    for start in [Runner::limited, Runner::patient] {
         std::fs::write(&path, PRETRAINED).unwrap();
         let mut runner = start(ModelSource::File(path.clone()));
         let faults = |runner: &mut Runner| runner.spec().unwrap().1;
@@ -178,15 +178,15 @@ fn a_file_may_change_while_it_is_in_use() {
 #[test]
 fn a_fetched_model_may_change_while_it_is_in_use() {
     let slot = ModelSlot::default();
-    let mut runner = Runner::worker(ModelSource::Slot(slot.clone()));
+    let mut runner = Runner::limited(ModelSource::Slot(slot.clone()));
     assert_eq!(runner.spec().unwrap_err()[0].to_string(), "file: not fetched yet");
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(runner.spec().unwrap().1, []);
     slot.put(Err("the bucket is gone".into()));
-    for mut runner in [runner, Runner::worker(ModelSource::Slot(slot.clone()))] {
+    for mut runner in [runner, Runner::limited(ModelSource::Slot(slot.clone()))] {
         assert_eq!(runner.spec().unwrap().1[0].to_string(), "file: the bucket is gone");
     }
-    let mut runner = Runner::worker(ModelSource::Slot(slot.clone()));
+    let mut runner = Runner::limited(ModelSource::Slot(slot.clone()));
     slot.put(Ok(PRETRAINED.into()));
     assert_eq!(runner.spec().unwrap().1, []);
 }

@@ -1,6 +1,6 @@
 //! Loads and runs models. For decisions in a cluster, a thread does so, so that a slow model never
-//! delays a decision for long. In simulations, the thread of the forecast does, because their
-//! results must not depend on how busy the machine is.
+//! delays a decision for long. In simulations and backtests, a loaded model runs in the thread of
+//! the forecast, because the result must not depend on how busy the machine is.
 //!
 //! The file is checked for changes before every forecast, and is reloaded when it has changed. If
 //! the new file is faulty, its faults are reported and the previous model stays in use.
@@ -114,8 +114,8 @@ impl ModelSource {
 /// system can hang.
 const LOAD_SECONDS_MAX: u64 = 10;
 
-/// How long a simulation waits for a model to be loaded, in seconds, also on a machine with much
-/// other work.
+/// How long a simulation waits for a model to be loaded, in seconds. Loading takes less than a
+/// second, so that a longer one is stuck, also on a machine with much other work.
 const SIMULATION_SECONDS_MAX: u64 = 60;
 
 /// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
@@ -158,19 +158,19 @@ enum Place {
     Loading(Receiver<Box<Loaded>>),
     /// In the thread of the forecast, without a time limit.
     Here(Box<Loaded>),
-    /// Nowhere, because it was not loaded in time.
-    Nowhere,
+    /// Nowhere, because it was not loaded in time, or loading failed.
+    NotLoaded(ModelFault),
 }
 
 impl Runner {
     /// Starts a thread that loads the model, and then runs it with time limits.
-    pub(super) fn worker(source: ModelSource) -> Self {
+    pub(super) fn limited(source: ModelSource) -> Self {
         Self { place: Place::Worker(Worker::start(source.clone())), source }
     }
 
     /// Starts a thread that loads the model, which will run in the thread of the forecast. Loading
     /// has a time limit here, too, because the read of a file can hang.
-    pub(super) fn here(source: ModelSource) -> Self {
+    pub(super) fn patient(source: ModelSource) -> Self {
         let (sender, loading) = sync_channel(1);
         let from = source.clone();
         thread::spawn(move || sender.send(Box::new(Loaded::new(from))));
@@ -206,8 +206,8 @@ impl Clone for Runner {
     fn clone(&self) -> Self {
         let source = self.source.clone();
         match self.place {
-            Place::Worker(_) => Self::worker(source),
-            Place::Loading(_) | Place::Here(_) | Place::Nowhere => Self::here(source),
+            Place::Worker(_) => Self::limited(source),
+            Place::Loading(_) | Place::Here(_) | Place::NotLoaded(_) => Self::patient(source),
         }
     }
 }
@@ -217,9 +217,17 @@ impl Place {
     fn loaded(&mut self) -> Result<&mut Loaded, ModelFault> {
         if let Self::Loading(loading) = self {
             let loaded = loading.recv_timeout(Duration::from_secs(SIMULATION_SECONDS_MAX));
-            *self = loaded.map_or(Self::Nowhere, Self::Here);
+            *self = match loaded {
+                Ok(loaded) => Self::Here(loaded),
+                Err(RecvTimeoutError::Timeout) => Self::NotLoaded(slow()),
+                Err(RecvTimeoutError::Disconnected) => Self::NotLoaded(ended()),
+            };
         }
-        if let Self::Here(loaded) = self { Ok(loaded) } else { Err(slow()) }
+        match self {
+            Self::Here(loaded) => Ok(loaded),
+            Self::NotLoaded(fault) => Err(fault.clone()),
+            Self::Loading(_) | Self::Worker(_) => Err(slow()),
+        }
     }
 }
 
