@@ -17,7 +17,8 @@ use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::spot::Interruptions;
 use super::tiers::TierFigures;
-use super::world::{WarmUp, simulate};
+use super::warm_up::WarmUp;
+use super::world::simulate;
 use crate::forecast::Method;
 use crate::replay::Workload;
 

@@ -14,6 +14,7 @@
 //! gang_estimate.rs   the nodes for jobs whose pods must be in one group
 //! policy_run.rs   the policy under test: its control, and its observations since its last turn
 //! world.rs        the event loop
+//! warm_up.rs      the part of a run that the replays of a policy share
 //! spot.rs         which jobs use spot instances, and how often these are interrupted
 //! tiers.rs        the waiting of each tier
 //! observed.rs     a run whose ticks an observer sees
@@ -58,6 +59,7 @@ pub(crate) mod report;
 mod settings;
 mod spot;
 mod tiers;
+mod warm_up;
 mod world;
 
 pub use bootstrap::{DAYS_MIN, Ratio};

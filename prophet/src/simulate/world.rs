@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
-use std::sync::{Mutex, PoisonError};
 
 use chrono::DateTime;
 use embedder::{PodRequest, Resources, Room, embed};
@@ -69,42 +68,6 @@ pub fn simulate(
     run.begin_replay();
     run.advance(NEVER, reached);
     run.finish()
-}
-
-/// A run that has reached the first decision of its policy. The runs of all replays are equal until
-/// then, because only submissions from the first decision on are moved, and launches before it are
-/// drawn from the seed of the first replay. So each replay goes on from a copy.
-pub(super) struct WarmUp<'a>(Mutex<Simulation<'a>>);
-
-impl<'a> WarmUp<'a> {
-    /// Runs the jobs before the first decision. Returns `None` if there are none, and if the policy
-    /// cannot be copied.
-    pub(super) fn of(
-        world: SimulationInput<'a>,
-        named_policy: NamedPolicy,
-        reached: &dyn Fn(i64),
-    ) -> Option<Self> {
-        let until = first_decision(world.window);
-        world.workload.jobs.first().filter(|job| job.submit < until)?;
-        let mut run = Simulation::new(world, named_policy);
-        run.policy.copy()?;
-        run.start_minimum();
-        run.advance(until, reached);
-        Some(Self(Mutex::new(run)))
-    }
-
-    /// Runs a replay from the first decision on.
-    pub(super) fn replay(
-        &self,
-        world: SimulationInput<'a>,
-        reached: &dyn Fn(i64),
-    ) -> Option<RunLog> {
-        let copy = self.0.lock().unwrap_or_else(PoisonError::into_inner).copy(world);
-        let mut run = copy?;
-        run.begin_replay();
-        run.advance(NEVER, reached);
-        Some(run.finish())
-    }
 }
 
 pub(super) struct Simulation<'a> {
@@ -192,7 +155,7 @@ impl<'a> Simulation<'a> {
 
     /// Returns a copy that goes on with the jobs of another replay, which are the same until now.
     /// `None` if the policy cannot be copied.
-    fn copy(&self, world: SimulationInput<'a>) -> Option<Self> {
+    pub(super) fn copy(&self, world: SimulationInput<'a>) -> Option<Self> {
         let policy = self.policy.copy()?;
         let (workload, single) = prepared(world);
         Some(Self {
@@ -219,7 +182,7 @@ impl<'a> Simulation<'a> {
 
     /// Draws launch latencies and interruptions with the seed of the replay from now on. The first
     /// replay goes on with its seed.
-    fn begin_replay(&mut self) {
+    pub(super) fn begin_replay(&mut self) {
         if self.world.replay > 0 {
             self.seed = self.world.seed(self.world.replay);
             self.autoscaler.draw_from(Pcg64Mcg::seed_from_u64(self.seed));
@@ -227,7 +190,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Runs until `until`, in seconds, or to the end of the run.
-    fn advance(&mut self, until: i64, reached: &dyn Fn(i64)) {
+    pub(super) fn advance(&mut self, until: i64, reached: &dyn Fn(i64)) {
         while let Some(now) = self.next_moment().filter(|now| *now < until) {
             self.moment(now);
             if self.steps.is_multiple_of(1 << 8) {
