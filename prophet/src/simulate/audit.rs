@@ -619,7 +619,7 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(18))]
 
     /// Two days of jobs, of which the first 60,000 seconds are before the first decision.
     #[test]
@@ -634,6 +634,11 @@ proptest! {
             NamedPolicy::Forecast(Method::ScenarioArrivals, Some(0.9)),
             NamedPolicy::Forecast(Method::State, Some(0.9)),
             NamedPolicy::Forecast(Method::Increments, Some(0.9)),
+            NamedPolicy::Reactive,
+            NamedPolicy::Constant(2),
+            NamedPolicy::ByHour(4),
+            NamedPolicy::Burst { period: 600, most: Some(4) },
+            NamedPolicy::StaticMax,
         ]),
         per_hour in 0.0..0.5,
     ) {

@@ -81,14 +81,18 @@ impl<'a> PolicyRun<'a> {
         }
     }
 
-    /// Returns a copy that learns and decides on its own. `None` if the policy holds no
-    /// placeholders or reads the run, and if its forecaster cannot be copied.
+    /// Returns a copy that learns and decides on its own. `None` if the policy reads the run, and
+    /// if its forecaster cannot be copied.
     pub(crate) fn copy(&self) -> Option<Self> {
         if self.foreseen.is_some() || self.allocated.is_some() {
             return None;
         }
+        let control = match &self.control {
+            Some(control) => Some(control.copy()?),
+            None => None,
+        };
         Some(Self {
-            control: Some(self.control.as_ref()?.copy()?),
+            control,
             foreseen: None,
             allocated: None,
             policy: self.policy.clone(),

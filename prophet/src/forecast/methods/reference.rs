@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
+use crate::forecast::kept::Copied;
 use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
 use crate::record::{History, Tick};
 
@@ -14,6 +15,10 @@ impl Forecaster for Constant {
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(now.demand.present.len(), |_| self.0)
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(*self))
     }
 }
 
@@ -45,6 +50,10 @@ impl Forecaster for StaticMax {
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         each(self.most.len(), |id| self.most[id].saturating_sub(now.demand.present[id]))
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 
@@ -83,6 +92,10 @@ impl Forecaster for Burst {
             }
             newly.div_ceil(2).min(self.most)
         })
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(*self))
     }
 }
 
@@ -124,6 +137,10 @@ impl Forecaster for ByHour {
             let nodes = (24.0 * share * self.mean as f64).round() as u64;
             nodes
         })
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
     }
 }
 
