@@ -84,6 +84,9 @@ pub struct OuterLimits {
     pub yielding: Option<u64>,
     /// The buckets whose price is unknown. They get nothing under a limit in dollars.
     pub unpriced: BTreeSet<BucketId>,
+    /// The percentage of each target that a rollout lets stand, rounded up to a whole placeholder.
+    /// All of it if absent.
+    pub rollout_percent: Option<u8>,
 }
 
 /// The most placeholders and the most dollars per hour.

@@ -30,6 +30,8 @@ pub enum Reason {
     ScaleUpRate,
     /// The target is unchanged, because the change is within the tolerance.
     SmallChange,
+    /// The target is a part of what it was, because a rollout lets only a part stand.
+    Rollout,
     /// The limit of the bucket lowers the target.
     BucketLimit,
     /// The limit over all buckets lowers the target.
@@ -58,7 +60,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in their order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Forecast,
         Self::TooLittleHistory,
         Self::Outdated,
@@ -68,6 +70,7 @@ impl Reason {
         Self::ScaleUpWindow,
         Self::ScaleUpRate,
         Self::SmallChange,
+        Self::Rollout,
         Self::BucketLimit,
         Self::TotalLimit,
         Self::SpendCap,
@@ -92,6 +95,7 @@ impl Reason {
             Self::ScaleUpWindow => "scale_up_window",
             Self::ScaleUpRate => "scale_up_rate",
             Self::SmallChange => "small_change",
+            Self::Rollout => "rollout",
             Self::BucketLimit => "bucket_limit",
             Self::TotalLimit => "total_limit",
             Self::SpendCap => "spend_cap",
@@ -130,6 +134,7 @@ impl Reason {
                 "It stays lower, because the policy limits how many placeholders may be added in a period."
             }
             Self::SmallChange => "It is unchanged, because the change is within the tolerance.",
+            Self::Rollout => "The rollout of the policy lets only a part of it stand.",
             Self::BucketLimit => "The policy's limit of this bucket lowers it.",
             Self::TotalLimit => "The policy's limit over all buckets lowers it.",
             Self::SpendCap => {

@@ -347,6 +347,35 @@ fn a_bucket_without_a_price_gets_nothing_under_a_limit_in_dollars() {
 }
 
 #[test]
+fn a_rollout_lets_a_part_of_each_target_stand() {
+    let rollout =
+        |percent| outer(OuterLimits { rollout_percent: Some(percent), ..OuterLimits::default() });
+    let targets = |small, large, percent| {
+        let (wants, none) = (wants(small, large), standing(0, 0, 0));
+        let (plan, _) =
+            plan(&wants, &none, &catalog(), &rollout(percent), &Steady::default(), at(0));
+        [plan.buckets[0].target, plan.buckets[1].target]
+    };
+    assert_eq!(targets(6, 1, 0), [0, 0]);
+    assert_eq!(targets(6, 1, 25), [2, 1]);
+    assert_eq!(targets(6, 0, 50), [3, 0]);
+    assert_eq!(targets(6, 1, 100), [6, 1]);
+    check(
+        &wants(5, 1),
+        &standing(0, 0, 0),
+        &rollout(50),
+        "small: 0 -> 3
+           forecast 5
+           rollout 3
+           group a: 0 -> 2
+           group b: 0 -> 1
+         large: 0 -> 1
+           forecast 1
+           group c: 0 -> 1",
+    );
+}
+
+#[test]
 fn an_absurd_target_costs_no_time() {
     let group = |name| group(name, u64::MAX);
     let small = bucket("small", 4_000, 1.0, vec![group("a"), group("b")]);

@@ -65,6 +65,7 @@ fn tick(minute: i64) -> Tick {
         arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
         gangs: vec![],
         tiers: vec![],
+        rollout_percent: None,
     }
 }
 

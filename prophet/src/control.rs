@@ -14,7 +14,7 @@ use crate::fallback::{Fallback, Moment};
 use crate::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
-use crate::record::{BucketState, PodStarts, Recorder, ShapeId, Shapes, Tick};
+use crate::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
 
 /// One policy's control. All of its state can be rebuilt from the history and from what stands.
 pub struct Control {
@@ -125,6 +125,11 @@ impl Control {
         self.learners.weights(bucket)
     }
 
+    /// The latest ticks from which the control has learnt.
+    pub fn history(&self) -> &History {
+        self.learners.history()
+    }
+
     /// Learns from a tick of the history; ticks come in the order of time. `targets` has, by
     /// bucket, the target of the plan at the tick, from which the stabilisers' windows are
     /// restored.
@@ -139,7 +144,7 @@ impl Control {
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
         let mut demand = embed(&observed.cluster, &self.catalog);
         demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
-        self.record(observed, &demand)
+        self.record(observed, &demand, None)
     }
 
     /// One turn: embed, record, learn, forecast, decide. What spot buckets cannot launch at the
@@ -149,7 +154,7 @@ impl Control {
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
         let mut demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
         demand.rooms = rooms.clone().unwrap_or(demand.rooms);
-        let tick = self.record(observed, &demand);
+        let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };
         let outlook = forecast(&self.learners, &now);
@@ -175,7 +180,12 @@ impl Control {
     }
 
     /// Records what was observed; where a tick is due, makes it and learns from it.
-    fn record(&mut self, observed: &Observed, demand: &Demand) -> Option<Tick> {
+    fn record(
+        &mut self,
+        observed: &Observed,
+        demand: &Demand,
+        rollout_percent: Option<u8>,
+    ) -> Option<Tick> {
         let Observed { time, ready, arrivals, tiers, gangs, starts, .. } = observed;
         for (shape, count) in arrivals {
             self.recorder.arrived(*shape, *count);
@@ -201,6 +211,7 @@ impl Control {
         let states: Vec<BucketState> = (0..self.catalog.len()).map(state).collect();
         let room = self.recorder.room(&demand.rooms);
         let tick = self.recorder.tick(*time, &states, &room);
+        let tick = Tick { rollout_percent, ..tick };
         learn(&mut self.learners, tick.clone());
         Some(tick)
     }

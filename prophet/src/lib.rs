@@ -12,6 +12,7 @@
 //! record/      ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/    the methods, the ensemble and the trained models
 //! outcome.rs   the result of a turn on a cluster
+//! rollout/     the part of the placeholders that stands while a policy begins to act
 //! writes.rs    which writes to the API server may be sent now
 //! account.rs   the launches that placeholders hid, and what they cost
 //! explain/     status, events, metrics
@@ -65,6 +66,8 @@ pub mod record;
 pub mod replay;
 mod report;
 pub mod rightsize;
+#[cfg(feature = "kubernetes")]
+pub mod rollout;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;

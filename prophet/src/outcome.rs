@@ -10,6 +10,7 @@ use placeholders::Objective;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes};
 use crate::control::{Observed, Turn};
+use crate::crd::RolloutStatus;
 use crate::observe::{Device, HeldBack};
 use crate::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
@@ -61,6 +62,8 @@ pub struct Outcome {
     pub taken_by_other_workload: Vec<String>,
     /// What the placeholders achieved and cost since a date.
     pub account: Account,
+    /// The present step of the policy's rollout.
+    pub rollout: Option<RolloutStatus>,
     /// The weights of the ensemble's experts by bucket, the largest first.
     pub weights: Vec<Vec<(String, f64)>>,
     /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,

@@ -46,6 +46,7 @@ fn line(hours: i64) -> Line {
         buckets: BTreeMap::from([("m5.large".into(), bucket(1)), ("m5.xlarge".into(), bucket(2))]),
         launches: if demand == 12 { vec![launch] } else { vec![] },
         used: vec![],
+        rollout_percent: None,
         finished: if demand % 6 == 0 { vec![finished(hours)] } else { vec![] },
         offered: (demand == 0).then(offered),
         rest: Map::new(),

@@ -27,6 +27,7 @@ fn line(minutes: i64, demand: u64) -> Line {
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![],
         used: vec![],
+        rollout_percent: None,
         finished: vec![],
         offered: None,
         rest: Map::new(),

@@ -73,6 +73,7 @@ async fn record(folder: &Path) {
             buckets: BTreeMap::from([(BUCKET.into(), bucket)]),
             launches: vec![],
             used: vec![],
+            rollout_percent: None,
             finished: ended.map(|(begin, end)| finished(time(*begin), time(*end))).collect(),
             offered: (tick == 0).then(offered),
             rest: Map::new(),

@@ -10,7 +10,9 @@ use serde::Serialize;
 use super::cluster::{block_on, connect};
 use super::output;
 use super::output::OutputFormat;
-use crate::crd::{BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, StepStatus};
+use crate::crd::{
+    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
+};
 use crate::observe::StoredPolicy;
 
 const EXAMPLES: &str = "\
@@ -94,6 +96,12 @@ pub(super) fn describe(
             "  {}: {} ({}: {})",
             condition.type_, condition.status, condition.reason, condition.message
         );
+    }
+    if let Some(RolloutStatus { percent, phase, since, message, measured }) = &status.rollout {
+        let _ = writeln!(text, "  rollout: {percent} % since {since} ({phase:?}: {message})");
+        if !measured.is_empty() {
+            let _ = writeln!(text, "    since then: {measured}");
+        }
     }
     for bucket in status.buckets.iter().filter(|bucket| only.is_none_or(|only| only == bucket.name))
     {

@@ -8,7 +8,8 @@ use crate::crd::bounds::{
     TOLERANCE_MAX,
 };
 use crate::crd::{
-    LadderSpec, LimitsSpec, ObjectiveSpec, OverprovisioningPolicySpec, RateSpec, RulesSpec,
+    LadderSpec, LimitsSpec, ObjectiveSpec, OverprovisioningPolicySpec, RateSpec, RolloutSpec,
+    RulesSpec,
 };
 
 /// The numbers outside their range, each with its field path.
@@ -22,6 +23,12 @@ pub(super) fn out_of_bounds(spec: &OverprovisioningPolicySpec) -> Vec<String> {
         check(&mut faults, &format!("objective.{field}"), value, min, max);
     }
     limits(&spec.limits, &mut faults);
+    if let Some(RolloutSpec { steps, dollars_per_hour, .. }) = &spec.rollout {
+        for (at, step) in steps.iter().enumerate() {
+            check(&mut faults, &format!("rollout.steps[{at}]"), Some(*step), 1, 100);
+        }
+        check(&mut faults, "rollout.dollarsPerHour", *dollars_per_hour, 0.0, DOLLARS_MAX);
+    }
     rules("scaleUp", &spec.behavior.scale_up, &mut faults);
     rules("scaleDown", &spec.behavior.scale_down, &mut faults);
     if let Some(LadderSpec { cores_to_replicas, nodes_to_replicas }) = &spec.forecast.ladder {
@@ -124,6 +131,35 @@ mod tests {
                 "spec.forecast.ladder.nodesToReplicas[1][1]: 100001 is not in 0 to 100000",
             ],
         );
+    }
+
+    #[test]
+    fn the_steps_of_a_rollout_ascend_and_fit_into_memory() {
+        check(&json!({"rollout": {}}), &[]);
+        check(
+            &json!({"rollout": {"steps": [100], "stepDuration": "7d", "controlDays": true}}),
+            &[],
+        );
+        let order = "spec.rollout.steps: expected percentages, each higher than the one before, such as [25, 50, 100]";
+        for steps in [json!([]), json!([50, 50]), json!([50, 25])] {
+            check(&json!({"rollout": {"steps": steps}}), &[order]);
+        }
+        check(
+            &json!({"rollout": {"steps": [0, 101], "dollarsPerHour": -1}}),
+            &[
+                "spec.rollout.steps[0]: 0 is not in 1 to 100",
+                "spec.rollout.steps[1]: 101 is not in 1 to 100",
+                "spec.rollout.dollarsPerHour: -1 is not in 0 to 1000000",
+            ],
+        );
+        for duration in ["30s", "8d", "soon"] {
+            check(
+                &json!({"rollout": {"stepDuration": duration}}),
+                &[&format!(
+                    "spec.rollout.stepDuration: expected 1 to 10080 ticks of 1m, got {duration:?}"
+                )],
+            );
+        }
     }
 
     /// The paths of the numbers below a schema that lack a bound.

@@ -26,6 +26,7 @@
 //! reading.rs       a read of the history on a thread of its own
 //! retry.rs         when the history is read again after a failure
 //! reviews.rs       reviews of the tokens of requests to the controller's server
+//! rolling.rs       the rollout of one policy, from turn to turn
 //! finished.rs      pods that ended and are not in the history yet
 //! if_acted.rs      what would have happened if a policy that observes had acted
 //! unlearnt.rs      pods and gangs that no control could learn yet
@@ -56,6 +57,7 @@ mod remote_model;
 mod retry;
 #[cfg(feature = "serve")]
 mod reviews;
+mod rolling;
 mod run;
 mod settings;
 mod sources;

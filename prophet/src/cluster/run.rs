@@ -20,6 +20,7 @@ use super::if_acted::IfActedText;
 use super::launches::Launches;
 use super::launching::Launching;
 use super::preemptions::{Preemptions, Taken};
+use super::rolling::Rolling;
 use super::settings::PolicySettings;
 use super::standing::{Stands, Writer};
 use super::surroundings::Surroundings;
@@ -56,6 +57,7 @@ pub struct PolicyController {
     preemptions: Preemptions,
     unlearnt: Unlearnt,
     blindness: Blindness,
+    rolling: Rolling,
     /// The placeholders that the policy had when they began to yield to waiting pods.
     stood: Option<u64>,
     account: Account,
@@ -182,9 +184,15 @@ impl PolicyController {
             operator: around.left,
             yielding: self.cap(around.yielding, &outcome.observed.standing),
             unpriced: offers.unpriced.clone(),
+            rollout_percent: self.rolling.percent(&settings, policy, writes, now),
         };
         // Embed, record, forecast, plan.
         self.run_control(&settings, around.config, &mut outcome);
+        let is_tick = outcome.turn.as_ref().is_some_and(|turn| turn.tick.is_some());
+        if let Some((_, control)) = self.control.as_ref().filter(|_| is_tick && writes) {
+            self.rolling.tick(&settings, control.history(), &offers.catalog, now);
+        }
+        outcome.rollout = self.rolling.status();
         if writes {
             let made = templates(&owner, &offers, &settings.placeholders);
             actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
@@ -504,9 +512,11 @@ impl PolicyController {
             let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
             let now = outcome.observed.time;
             let headroom = self.blindness.headroom(names, of.longest_lead_seconds(), now);
-            outcome.turn = headroom.map(|headroom| {
-                control.outdated_turn(&outcome.observed, &settings.policy, &headroom)
-            });
+            // What stands is the part already that a rollout lets stand.
+            let mut policy = settings.policy.clone();
+            policy.limits.outer.rollout_percent = None;
+            outcome.turn = headroom
+                .map(|headroom| control.outdated_turn(&outcome.observed, &policy, &headroom));
             return;
         }
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));

@@ -13,11 +13,13 @@ use super::bounds::out_of_bounds;
 use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
     Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholderKind,
-    PlaceholdersSpec, RateSpec, RulesSpec, Selector, SelectorOperator, SelectorRequirement,
-    SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
+    PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector, SelectorOperator,
+    SelectorRequirement, SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
 };
 use crate::forecast::{Ladder, Method};
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
+use crate::record::TICKS_MAX;
+use crate::rollout::Rollout;
 use crate::span::Span;
 use crate::tier::{Tier, Tiers};
 
@@ -40,6 +42,8 @@ pub struct PolicySettings {
     pub ladder: Ladder,
     /// Whether the policy sets the steps, so that the ensemble starts with them.
     pub ladder_first: bool,
+    /// How the policy begins to act. `None` if all placeholders stand at once.
+    pub rollout: Option<Rollout>,
     /// The kind, image and warming of placeholders.
     pub placeholders: PlaceholdersSpec,
 }
@@ -142,6 +146,7 @@ impl OverprovisioningPolicySpec {
             forecast,
             limits,
             behavior,
+            rollout,
             placeholders,
             unreadable,
         } = self;
@@ -176,6 +181,7 @@ impl OverprovisioningPolicySpec {
                 faults.push(path + &problem);
             }
         }
+        let rollout = rollout.as_ref().map(|spec| spec.rollout(tick_seconds, &mut faults));
         placeholders.faults(allowed, &mut faults);
         let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
         let workloads = workloads.workloads(allowed, spot_for, &mut faults);
@@ -201,6 +207,7 @@ impl OverprovisioningPolicySpec {
             method: forecast.method,
             ladder_first: forecast.ladder.is_some(),
             ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
+            rollout,
             placeholders: placeholders.clone(),
         })
     }
@@ -248,6 +255,30 @@ impl LadderSpec {
         Ladder {
             cores_to_replicas: steps(&self.cores_to_replicas),
             nodes_to_replicas: steps(&self.nodes_to_replicas),
+        }
+    }
+}
+
+impl RolloutSpec {
+    fn rollout(&self, tick_seconds: i64, faults: &mut Vec<String>) -> Rollout {
+        let Self { steps, step_duration, dollars_per_hour, control_days } = self;
+        if steps.is_empty() || !steps.is_sorted_by(|a, b| a < b) {
+            faults.push("spec.rollout.steps: expected percentages, each higher than the one before, such as [25, 50, 100]".into());
+        }
+        let step_seconds = step_duration.parse::<Span>().map_or(0, Span::as_seconds);
+        // A step and the time before it, with which it is compared, must be in memory.
+        let ticks_max = i64::try_from(TICKS_MAX / 2).unwrap_or(i64::MAX);
+        if !(tick_seconds..=ticks_max.saturating_mul(tick_seconds)).contains(&step_seconds) {
+            faults.push(format!(
+                "spec.rollout.stepDuration: expected 1 to {ticks_max} ticks of {}, got {step_duration:?}",
+                Span::seconds(u32::try_from(tick_seconds).unwrap_or(0))
+            ));
+        }
+        Rollout {
+            steps: steps.clone(),
+            step_seconds,
+            spend_cap: *dollars_per_hour,
+            control_days: *control_days,
         }
     }
 }

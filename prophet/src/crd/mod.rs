@@ -19,8 +19,8 @@ pub mod bounds;
 mod status;
 
 pub use status::{
-    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, StatusCondition,
-    StepStatus, TierStatus, UnplacedStatus,
+    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, RolloutPhase,
+    RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
 
 /// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.
@@ -82,6 +82,10 @@ pub struct OverprovisioningPolicySpec {
     /// `behavior`.
     #[serde(default)]
     pub behavior: BehaviorSpec,
+    /// How a policy in the mode `Act` begins: at first, only a part of the placeholders stands. All
+    /// of them stand when absent.
+    #[serde(default)]
+    pub rollout: Option<RolloutSpec>,
     /// The kind of placeholders, their priority and image, and what they load onto a node.
     #[serde(default)]
     pub placeholders: PlaceholdersSpec,
@@ -366,6 +370,42 @@ pub struct RateSpec {
     /// The period in seconds.
     #[schemars(range(min = 1, max = WINDOW_SECONDS_MAX))]
     pub period_seconds: u32,
+}
+
+/// How a policy in the mode `Act` begins. At the end of each step, the policy goes on to the next
+/// one, unless the placeholders cost too much, or pods waited more than before. Then it goes back
+/// one step, and stays there until the policy changes. A step goes on until 20 pods have started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutSpec {
+    /// The percentages of the target that stand in each bucket, one step after the other. Each is
+    /// higher than the one before. Numbers of placeholders are rounded up. 25, 50 and 100 when
+    /// absent.
+    #[schemars(length(min = 1, max = 10), inner(range(min = 1, max = 100)))]
+    pub steps: Vec<u8>,
+    /// How long each step lasts at least, such as `24h`: from one tick to 10,080 ticks. `24h` when
+    /// absent.
+    #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smhd]$"))]
+    pub step_duration: String,
+    /// The most that the placeholders on nodes may cost on average over a step, in dollars per
+    /// hour. No limit when absent.
+    #[schemars(range(min = 0.0, max = bounds::DOLLARS_MAX))]
+    pub dollars_per_hour: Option<f64>,
+    /// Whether no placeholder stands on one of every two days (UTC), drawn at random, until the
+    /// rollout is complete. The pods of the other days are then compared with those of these days,
+    /// and not with those before the step.
+    pub control_days: bool,
+}
+
+impl Default for RolloutSpec {
+    fn default() -> Self {
+        Self {
+            steps: vec![25, 50, 100],
+            step_duration: "24h".into(),
+            dollars_per_hour: None,
+            control_days: false,
+        }
+    }
 }
 
 /// The kind of placeholders, their priority and image, and what they load onto a node.

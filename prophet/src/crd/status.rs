@@ -25,6 +25,9 @@ pub struct OverprovisioningPolicyStatus {
     /// The pods of each tier, in the order of their names. Absent if the policy has no tiers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierStatus>,
+    /// The rollout. Absent in the mode `Observe`, and if the policy has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
     /// The number of waiting and announced pods that are not counted as demand, by reason.
     pub held_back: BTreeMap<String, u64>,
     /// Pods that fit in no bucket, by their requests and the reason. The twenty entries with the
@@ -32,6 +35,37 @@ pub struct OverprovisioningPolicyStatus {
     pub unplaced: Vec<UnplacedStatus>,
     /// What is known of the nodes of each group, also while the group has none.
     pub nodes: Vec<NodesStatus>,
+}
+
+/// The present step of a rollout. The controller reads it after a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutStatus {
+    /// The percentage of the target that stands in each bucket, except on control days. 0 after the
+    /// first step went back.
+    #[schemars(range(min = 0, max = 100))]
+    pub percent: u8,
+    /// Whether the rollout goes on, went back, or is complete.
+    pub phase: RolloutPhase,
+    /// The beginning of the step, in RFC 3339.
+    pub since: String,
+    /// Why the step began.
+    pub message: String,
+    /// What was measured since then: the service level, that of the compared pods, and the cost.
+    pub measured: String,
+}
+
+/// The phase of a rollout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RolloutPhase {
+    /// The next step follows, if nothing speaks against it.
+    #[default]
+    Progressing,
+    /// The step before cost too much or lowered the service level. No step follows until the policy
+    /// changes.
+    WentBack,
+    /// The last step lasted long enough. No step follows.
+    Complete,
 }
 
 /// The pods of a tier that the policy selects.

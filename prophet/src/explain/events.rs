@@ -5,7 +5,9 @@ use kube::{Client, Resource as _};
 
 use placeholders::Reason;
 
-use crate::crd::{BucketStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus};
+use crate::crd::{
+    BucketStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, RolloutPhase,
+};
 use crate::observe::Key;
 use crate::outcome::{Outcome, failure};
 use crate::writes::{Admission, REQUEST, WriteKind, Writes, Written};
@@ -70,7 +72,8 @@ pub(super) struct News {
     note: String,
 }
 
-/// The news that a new status has: conditions that changed, and histories that suffice.
+/// The news that a new status has: conditions that changed, steps of a rollout, and histories that
+/// suffice.
 pub(super) fn changed(
     before: &OverprovisioningPolicyStatus,
     status: &OverprovisioningPolicyStatus,
@@ -88,6 +91,13 @@ pub(super) fn changed(
             let (reason, note) = (condition.reason.clone(), condition.message.clone());
             news.push(News { type_, reason, note });
         }
+    }
+    let step = |of: &OverprovisioningPolicyStatus| of.rollout.as_ref().map(|of| of.since.clone());
+    if let Some(rollout) = status.rollout.as_ref().filter(|_| step(before) != step(status)) {
+        let went_back = rollout.phase == RolloutPhase::WentBack;
+        let type_ = if went_back { EventType::Warning } else { EventType::Normal };
+        let reason = format!("Rollout{:?}", rollout.phase);
+        news.push(News { type_, reason, note: rollout.message.clone() });
     }
     for bucket in &status.buckets {
         let old = before.buckets.iter().find(|old| old.name == bucket.name);
@@ -119,7 +129,7 @@ pub(super) fn happened(outcome: &Outcome) -> Vec<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crd::StepStatus;
+    use crate::crd::{RolloutStatus, StepStatus};
 
     /// The status of a policy whose bucket gets its number for this reason.
     fn status(reason: Reason) -> OverprovisioningPolicyStatus {
@@ -127,6 +137,24 @@ mod tests {
         let bucket =
             BucketStatus { name: "m5.xlarge".into(), steps: vec![step], ..BucketStatus::default() };
         OverprovisioningPolicyStatus { buckets: vec![bucket], ..Default::default() }
+    }
+
+    #[test]
+    fn each_step_of_a_rollout_is_news_once() {
+        let status = |since: &str, phase| {
+            let rollout = RolloutStatus { since: since.into(), phase, ..RolloutStatus::default() };
+            OverprovisioningPolicyStatus { rollout: Some(rollout), ..Default::default() }
+        };
+        let reasons = |before, after| -> Vec<String> {
+            changed(before, after).into_iter().map(|news| news.reason).collect()
+        };
+        let none = OverprovisioningPolicyStatus::default();
+        let first = status("1970-01-01T00:00:00Z", RolloutPhase::Progressing);
+        let back = status("1970-01-02T00:00:00Z", RolloutPhase::WentBack);
+        assert_eq!(reasons(&none, &first), ["RolloutProgressing"]);
+        assert_eq!(reasons(&first, &back), ["RolloutWentBack"]);
+        assert_eq!(reasons(&back, &back), [""; 0]);
+        assert_eq!(reasons(&back, &none), [""; 0]);
     }
 
     #[test]

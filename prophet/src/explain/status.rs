@@ -38,6 +38,7 @@ pub fn status(
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
         tiers: outcome.tiers.iter().map(tier).collect(),
+        rollout: outcome.rollout.clone(),
         held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
         unplaced: unplaced(outcome),
         nodes: match &outcome.offers {

@@ -32,6 +32,10 @@ impl<F: Forecaster + ?Sized> Learners<F> {
         self.forecaster.forecast(&self.history, now)
     }
 
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
     pub(crate) fn faults(&self) -> Vec<ModelFault> {
         self.forecaster.faults()
     }

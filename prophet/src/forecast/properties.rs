@@ -72,6 +72,7 @@ fn outlooks(
             arrivals: vec![(0, pods)],
             gangs: vec![],
             tiers: vec![],
+            rollout_percent: None,
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };
         let rooms = vec![Room { bucket: 0, free, nodes: room }];

@@ -44,6 +44,7 @@ pub(crate) fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
         arrivals: vec![],
         gangs: vec![],
         tiers: vec![],
+        rollout_percent: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::tick::Tick;
 
 /// Ticks kept in memory: two weeks of one-minute ticks, which is the longest look-back of a
 /// forecaster.
-const TICKS_MAX: usize = 14 * 24 * 60;
+pub const TICKS_MAX: usize = 14 * 24 * 60;
 
 /// The latest ticks, oldest first.
 #[derive(Clone)]
@@ -87,6 +87,7 @@ mod tests {
                 arrivals: vec![],
                 gangs: vec![],
                 tiers: vec![],
+                rollout_percent: None,
             });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();

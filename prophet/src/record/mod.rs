@@ -27,7 +27,7 @@ mod tick;
 pub use arrivals::Arrivals;
 pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
 pub(crate) use counts::sum_by_key;
-pub use history::History;
+pub use history::{History, TICKS_MAX};
 pub use recorder::{BucketState, PodStarts, Recorder};
 pub(crate) use shape_table::PodCounts;
 pub use shapes::Shapes;

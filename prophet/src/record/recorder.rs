@@ -181,7 +181,8 @@ impl Recorder {
         let tiers = std::mem::take(&mut self.tiers).into_iter();
         let tiers = tiers.map(|((bucket, tier), pods)| TierArrivals { bucket, tier, pods });
         let (room, tiers) = (room.to_vec(), tiers.collect());
-        Tick { time, buckets, room, first_seen, arrivals, gangs, tiers }
+        let rollout_percent = None;
+        Tick { time, buckets, room, first_seen, arrivals, gangs, tiers, rollout_percent }
     }
 
     /// Takes over the observations since the last tick of a recorder of the same buckets, which may

@@ -23,6 +23,9 @@ pub struct Tick {
     pub gangs: Vec<(VirtualInstance, u64)>,
     /// Of the pods in `arrivals`, those that belong to a tier, by bucket and tier.
     pub tiers: Vec<TierArrivals>,
+    /// The percentage of the headroom that the rollout of the policy let stand. Absent if all of it
+    /// stood.
+    pub rollout_percent: Option<u8>,
 }
 
 /// The pods of a tier that were submitted since the last tick and for which a new instance would be

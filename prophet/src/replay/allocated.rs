@@ -118,6 +118,7 @@ pub(crate) fn snapshot(time: i64, present: &[u64]) -> Tick {
         arrivals: vec![],
         gangs: vec![],
         tiers: vec![],
+        rollout_percent: None,
     }
 }
 

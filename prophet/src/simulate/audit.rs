@@ -626,7 +626,7 @@ proptest! {
     fn a_replay_goes_on_as_if_it_had_run_from_the_start(
         jobs in prop::collection::vec((any_job(), any::<bool>()), 40..90),
         settings in any_settings(),
-        policy in prop::sample::select(&[
+        policy in prop::sample::select(vec![
             NamedPolicy::DEFAULT,
             NamedPolicy::Ends,
             NamedPolicy::Forecast(Method::Ensemble, Some(0.9)),
@@ -637,7 +637,7 @@ proptest! {
             NamedPolicy::Reactive,
             NamedPolicy::Constant(2),
             NamedPolicy::ByHour(4),
-            NamedPolicy::Burst { period: 600, most: Some(4) },
+            NamedPolicy::Burst { period: Span::seconds(600), most: Some(4) },
             NamedPolicy::StaticMax,
         ]),
         per_hour in 0.0..0.5,

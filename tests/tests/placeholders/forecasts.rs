@@ -57,6 +57,7 @@ async fn record(folder: &Path, hours: i64, gang: bool) {
             ]),
             launches: vec![],
             used: vec![],
+            rollout_percent: None,
             finished: vec![],
             offered: None,
             rest: Map::new(),

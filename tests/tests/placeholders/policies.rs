@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tests::audit::Entry;
 use tests::autoscaler::AutoscalerSettings;
@@ -46,7 +46,7 @@ fn writes(world: &World) -> Vec<Entry> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeholders() {
+async fn observe_mode_writes_only_status_and_events_and_a_rollout_goes_back_by_itself() {
     let options = Options { audited: true, ..Options::default() };
     let plan = Plan { options, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let world = plan.start(&policy("batch", &two("Observe"))).await;
@@ -61,18 +61,27 @@ async fn observe_mode_writes_only_status_and_events_and_removes_standing_placeho
         assert!(page.contains(part), "{part} is not in {page}");
     }
 
-    world.patch_policy("batch", json!({"mode": "Act"})).await;
+    // Half of two placeholders stands, until they cost more than the rollout allows.
+    let rollout = json!({"steps": [50, 100], "stepDuration": "10s"});
+    world.patch_policy("batch", json!({"mode": "Act", "rollout": rollout})).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    let phase = |status: &Value| status["rollout"]["phase"].clone();
+    world.wait_for_status("batch", "half", |status| status["rollout"]["percent"] == 50).await;
+    world.patch_policy("batch", json!({"rollout": {"dollarsPerHour": 0}})).await;
+    world.wait_for_status("batch", "a step back", |status| phase(status) == "WentBack").await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    world.patch_policy("batch", json!({"rollout": null})).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_placeholders([0, 0, 0]).await;
     wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty()))
         .await
         .unwrap();
-    let before = writes(&world).len();
+    let (before, launched) = (writes(&world).len(), world.launched_after_scans(1).await);
     world.wait_for_status("batch", "a target", |status| status["target"] == 2).await;
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(writes(&world).len(), before, "{:?}", writes(&world));
-    assert_eq!(world.launched_after_scans(1).await, 2, "{}", world.details());
+    assert_eq!(world.launched_after_scans(1).await, launched, "{}", world.details());
 }
 
 #[tokio::test(flavor = "multi_thread")]

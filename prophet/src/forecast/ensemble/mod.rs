@@ -272,7 +272,12 @@ impl Forecaster for Ensemble {
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
             let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
             let judge = self.judges[bucket].get_or_insert_with(fresh);
-            judge.learn(tick.buckets[bucket], &wants, pods, weight);
+            let mut of_bucket = tick.buckets[bucket];
+            if tick.rollout_percent.is_some() {
+                // Without its placeholders, the policy is not the reason why pods waited.
+                (of_bucket.pods_hidden, of_bucket.pods_waited) = (0, 0);
+            }
+            judge.learn(of_bucket, &wants, pods, weight);
         }
     }
 
@@ -325,7 +330,7 @@ mod tests {
     use super::*;
     use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
-    use crate::record::{BucketTick, TierArrivals};
+    use crate::record::{BucketTick, Tick, TierArrivals};
     use crate::tier::Tier;
 
     fn ensemble(objective: Objective) -> Ensemble {
@@ -359,6 +364,31 @@ mod tests {
         let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
         let now = history.last().unwrap().time;
         ensemble.forecast(&history, &Present::at_tick(now, &demand)).buckets
+    }
+
+    #[test]
+    fn pods_that_waited_without_all_placeholders_do_not_raise_the_level() {
+        let price = |pods_waited, rollout_percent| {
+            let mut ensemble = ensemble(Objective::Quantile(0.9));
+            let mut history = History::new(&sample::catalog());
+            for minute in 0..600 {
+                let demand = 1 + u64::from(minute % 20 < 5);
+                let bucket = BucketTick {
+                    demand,
+                    demand_max: demand,
+                    ready: 1,
+                    pods_waited,
+                    ..BucketTick::default()
+                };
+                let buckets = vec![bucket; sample::catalog().len()];
+                history.record(Tick { rollout_percent, ..sample::tick(minute, buckets) });
+                ensemble.learn(&history);
+            }
+            ensemble.judges[0].as_ref().unwrap().shares().1
+        };
+        let without_pods = price(0, None);
+        assert!(price(1, None) > without_pods);
+        assert!((price(1, Some(25)) - without_pods).abs() < 1e-9);
     }
 
     #[test]

@@ -215,6 +215,7 @@ mod tests {
                 arrivals: vec![],
                 gangs: vec![],
                 tiers: vec![],
+                rollout_percent: None,
             });
             increments.learn(&history);
         }
@@ -261,6 +262,7 @@ mod tests {
                 arrivals: vec![],
                 gangs: vec![],
                 tiers: vec![],
+                rollout_percent: None,
             });
             increments.learn(&history);
         }

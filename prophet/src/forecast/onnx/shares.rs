@@ -81,6 +81,7 @@ mod tests {
             arrivals: vec![(0, 2), (2, 3), (9, 1)],
             gangs: vec![],
             tiers: vec![],
+            rollout_percent: None,
         };
         history.record(tick.clone());
         assert_eq!(arrivals(&history, &tick), [0.5, 1.5]);

@@ -235,6 +235,7 @@ mod tests {
             arrivals: vec![(0, at % 3)],
             gangs: vec![],
             tiers: vec![],
+            rollout_percent: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
 //! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
 //! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
-//! `offered`, `used`, `line_rest`). A line without buckets is one row without a bucket.
+//! `offered`, `used`, `rollout_percent`, `line_rest`). A line without buckets is one row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -49,6 +49,7 @@ const SCHEMA: &str = "
         optional binary gangs (STRING);
         optional binary tiers (STRING);
         optional binary used (STRING);
+        optional binary rollout_percent (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -59,7 +60,7 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 11] = [
     "room",
     "arrivals",
     "launches",
@@ -70,6 +71,7 @@ const TEXTS: [&str; 10] = [
     "gangs",
     "tiers",
     "used",
+    "rollout_percent",
 ];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
@@ -130,6 +132,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 text(gangs, gangs.is_empty())?,
                 text(tiers, tiers.is_empty())?,
                 None,
+                None,
             ],
             ..empty.clone()
         });
@@ -142,6 +145,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     rows[0].texts[5] = text(&line.finished, line.finished.is_empty())?;
     rows[0].texts[6] = text(&line.offered, line.offered.is_none())?;
     rows[0].texts[9] = text(&line.used, line.used.is_empty())?;
+    rows[0].texts[10] = text(&line.rollout_percent, line.rollout_percent.is_none())?;
     Ok(rows)
 }
 
@@ -161,6 +165,7 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
         buckets: std::collections::BTreeMap::new(),
         launches: json(first, 2)?,
         used: json(first, 9)?,
+        rollout_percent: json(first, 10)?,
         finished: json(first, 5)?,
         offered: json(first, 6)?,
         rest: json(first, 4)?,

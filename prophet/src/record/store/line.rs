@@ -39,6 +39,10 @@ pub struct Line {
     /// Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<UsedLaunch>,
+    /// The percentage of the headroom that the rollout of the policy let stand. Absent if all of it
+    /// stood, and in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout_percent: Option<u8>,
     /// Pods that ended since the last tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<FinishedPods>,
@@ -300,6 +304,7 @@ impl Line {
                 .collect(),
             launches,
             used: Vec::new(),
+            rollout_percent: tick.rollout_percent,
             finished: Vec::new(),
             offered: None,
             rest: Map::new(),
@@ -355,6 +360,7 @@ impl Line {
                 arrivals: Vec::new(),
                 gangs: Vec::new(),
                 tiers: Vec::new(),
+                rollout_percent: self.rollout_percent,
             },
             launches: Vec::new(),
             left_out: 0,

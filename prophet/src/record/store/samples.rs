@@ -80,6 +80,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         buckets: BTreeMap::from([("m5.large".into(), bucket)]),
         launches: vec![launch],
         used: vec![],
+        rollout_percent: None,
         finished: vec![finished(time)],
         offered: None,
         rest: Map::new(),
@@ -108,16 +109,29 @@ pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
 /// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
     let launches = (vec(launch(), 0..3), vec(used(), 0..3));
-    let whole = (launches, vec(ran(), 0..3), option::of(offered()), rest());
+    let rollout_percent = option::of(0..100_u8);
+    let whole = (launches, rollout_percent, vec(ran(), 0..3), option::of(offered()), rest());
     let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), whole);
     vec(one, how_many).prop_map(|parts| {
         // The distance between lines is up to 2.3 days, so that the lines fall on several days.
         let mut time = at(0, 0);
-        let line = |(step, buckets, ((launches, used), finished, offered, rest))| {
-            time += TimeDelta::microseconds(step * 1_000);
-            let policy = "batch.night".into();
-            Line { v: VERSION, time, policy, buckets, launches, used, finished, offered, rest }
-        };
+        let line =
+            |(step, buckets, ((launches, used), rollout_percent, finished, offered, rest))| {
+                time += TimeDelta::microseconds(step * 1_000);
+                let policy = "batch.night".into();
+                Line {
+                    v: VERSION,
+                    time,
+                    policy,
+                    buckets,
+                    launches,
+                    used,
+                    rollout_percent,
+                    finished,
+                    offered,
+                    rest,
+                }
+            };
         parts.into_iter().map(line).collect()
     })
 }

@@ -37,6 +37,7 @@ fn a_line_has_the_documented_format() {
         arrivals: vec![(0, 3), (1, 1), (2, 2), (3, 9)],
         gangs: vec![],
         tiers: vec![TierArrivals { bucket: 0, tier: "production".into(), pods: 2 }],
+        rollout_percent: Some(50),
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
     let launch = |end| EndedLaunch {
@@ -53,6 +54,7 @@ fn a_line_has_the_documented_format() {
         "v": 1,
         "time": "2026-07-01T00:01:00Z",
         "policy": "batch.night",
+        "rollout_percent": 50,
         "buckets": {
             "m5.large": {
                 "demand": 4, "demand_max": 5, "announced": 0, "headroom": 2, "placeholders": 1, "ready": 1, "pods_hidden": 0, "pods_waited": 0,
@@ -202,7 +204,8 @@ proptest! {
             let time = at(0, u32::try_from(minute).unwrap());
             let tiers = arrivals.iter().take(1).map(|(_, pods)| TierArrivals { bucket: 1, tier: "batch".into(), pods: *pods });
             let tiers = tiers.collect();
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers };
+            let rollout_percent = (minute % 2 == 0).then_some(25);
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, rollout_percent };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();

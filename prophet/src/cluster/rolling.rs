@@ -1,0 +1,134 @@
+//! The rollout of one policy, from turn to turn.
+
+use chrono::{DateTime, Utc};
+use embedder::{Catalog, MicroDollars};
+
+use super::settings::PolicySettings;
+use crate::crd::{Mode, OverprovisioningPolicy, RolloutStatus};
+use crate::record::History;
+use crate::rollout::{Measured, Rollout, Stage};
+
+/// The present step of a policy's rollout.
+#[derive(Default)]
+pub(super) struct Rolling {
+    stage: Option<Stage>,
+    /// What was measured at the last tick.
+    measured: Option<Measured>,
+}
+
+impl Rolling {
+    /// Returns the percentage of the placeholders that stands now. `None` if all of them do.
+    ///
+    /// The first call takes the step from the policy's status, or begins. A replica that does not
+    /// lead (`leads` is false) always takes it from there.
+    pub(super) fn percent(
+        &mut self,
+        settings: &PolicySettings,
+        policy: &OverprovisioningPolicy,
+        leads: bool,
+        now: DateTime<Utc>,
+    ) -> Option<u8> {
+        let Some(rollout) = rollout(settings) else {
+            *self = Self::default();
+            return None;
+        };
+        let recalled = policy.status.as_ref().and_then(|status| {
+            Stage::recalled(status.rollout.as_ref()?, status.observed_generation)
+        });
+        let is_newer = |known: &Stage| {
+            !leads || self.stage.as_ref().is_none_or(|stage| stage.since < known.since)
+        };
+        if let Some(known) = recalled.filter(is_newer) {
+            self.stage = Some(known);
+        }
+        let generation = policy.metadata.generation.unwrap_or(0);
+        let stage = self.stage.get_or_insert_with(|| rollout.begin(generation, now));
+        if let Some(resumed) = rollout.resume(stage, generation, now) {
+            *stage = resumed;
+        }
+        rollout.percent(stage, now)
+    }
+
+    /// Measures the step after a tick of a replica that leads, and goes on to the next one if it is
+    /// time.
+    pub(super) fn tick(
+        &mut self,
+        settings: &PolicySettings,
+        history: &History,
+        catalog: &Catalog,
+        now: DateTime<Utc>,
+    ) {
+        let (Some(rollout), Some(stage)) = (rollout(settings), &mut self.stage) else { return };
+        let hourly: Vec<MicroDollars> =
+            catalog.buckets().iter().map(|bucket| bucket.hourly).collect();
+        let measured = rollout.measure(stage, history, &hourly);
+        if let Some(next) = rollout.next(stage, &measured, now) {
+            *stage = next;
+            self.measured = None;
+        } else {
+            self.measured = Some(measured);
+        }
+    }
+
+    /// Returns the status of the step. `None` without a rollout.
+    pub(super) fn status(&self) -> Option<RolloutStatus> {
+        Some(self.stage.as_ref()?.status(self.measured.as_ref()))
+    }
+}
+
+/// A policy that only observes has no placeholders to roll out.
+fn rollout(settings: &PolicySettings) -> Option<&Rollout> {
+    settings.rollout.as_ref().filter(|_| settings.mode == Mode::Act)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Allowed;
+    use crate::crd::OverprovisioningPolicyStatus;
+
+    fn at(minute: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(60 * minute, 0).unwrap()
+    }
+
+    /// A policy whose rollout has three steps.
+    fn policy(mode: &str) -> OverprovisioningPolicy {
+        let spec = serde_json::json!({"mode": mode, "rollout": {"stepDuration": "1h"}});
+        OverprovisioningPolicy::new("batch", serde_json::from_value(spec).unwrap())
+    }
+
+    fn percent(
+        rolling: &mut Rolling,
+        policy: &OverprovisioningPolicy,
+        leads: bool,
+        minute: i64,
+    ) -> Option<u8> {
+        let settings = policy.spec.settings(&Allowed::default()).unwrap();
+        rolling.percent(&settings, policy, leads, at(minute))
+    }
+
+    #[test]
+    fn a_restart_goes_on_with_the_step_of_the_status() {
+        let mut acts = policy("Act");
+        assert_eq!(percent(&mut Rolling::default(), &acts, true, 0), Some(25));
+        let half =
+            RolloutStatus { percent: 50, since: "1970-01-01T01:00:00Z".into(), ..<_>::default() };
+        acts.status = Some(OverprovisioningPolicyStatus { rollout: Some(half), ..<_>::default() });
+        assert_eq!(percent(&mut Rolling::default(), &acts, true, 90), Some(50));
+        // A leader has a newer step than a status that it has not written yet.
+        let mut leading = Rolling::default();
+        assert_eq!(percent(&mut leading, &policy("Act"), true, 70), Some(25));
+        assert_eq!(percent(&mut leading, &acts, true, 90), Some(25));
+        assert_eq!(percent(&mut leading, &acts, false, 90), Some(50));
+    }
+
+    #[test]
+    fn a_policy_that_observes_begins_anew_once_it_acts() {
+        let mut rolling = Rolling::default();
+        assert_eq!(percent(&mut rolling, &policy("Act"), true, 0), Some(25));
+        assert_eq!(percent(&mut rolling, &policy("Observe"), true, 10), None);
+        assert_eq!(rolling.status(), None);
+        assert_eq!(percent(&mut rolling, &policy("Act"), true, 20), Some(25));
+        assert_eq!(rolling.status().unwrap().since, "1970-01-01T00:20:00Z");
+    }
+}

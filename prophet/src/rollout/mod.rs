@@ -1,0 +1,250 @@
+//! A rollout: at first, only a part of the placeholders stands. The part grows step by step while
+//! the service level and the cost allow it. Otherwise it goes back one step, and stays there until
+//! the policy changes.
+//!
+//! Autopilot rolls out its recommendations in the same way (Rzadca et al. 2020, section 4): to a
+//! part first, and back by itself. All decisions read the recorded ticks, so that a restart changes
+//! none of them.
+//!
+//! ```text
+//! mod.rs    the steps, and what follows a step
+//! level.rs  the service level of some pods, and the interval of a difference
+//! ```
+
+mod level;
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use embedder::MicroDollars;
+use level::Starts;
+
+use crate::crd::{RolloutPhase as Phase, RolloutStatus};
+use crate::record::{History, Tick};
+
+/// The settings of a rollout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rollout {
+    /// The percentages of the targets that stand, one step after the other: ascending, from 1 to
+    /// 100, at least one.
+    pub steps: Vec<u8>,
+    /// The shortest duration of a step, in seconds, above 0.
+    pub step_seconds: i64,
+    /// The most that the placeholders on nodes may cost on average over a step, in dollars per
+    /// hour.
+    pub spend_cap: Option<f64>,
+    /// Whether one of every two days has no placeholders until the rollout is complete. These
+    /// control days are what the other days are compared with.
+    pub control_days: bool,
+}
+
+/// The present step of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The percentage of the targets that stands. 0 after the first step went back.
+    pub percent: u8,
+    /// Whether the rollout goes on after the step.
+    pub phase: Phase,
+    /// The beginning of the step.
+    pub since: DateTime<Utc>,
+    /// The generation of the policy when the step began.
+    pub generation: i64,
+    /// Why the step began, for people.
+    pub why: String,
+}
+
+impl Stage {
+    /// Returns the step that a policy's status of this generation has. `None` if its time is
+    /// invalid.
+    pub fn recalled(status: &RolloutStatus, generation: i64) -> Option<Self> {
+        let RolloutStatus { percent, phase, since, message, measured: _ } = status;
+        let since = DateTime::parse_from_rfc3339(since).ok()?.to_utc();
+        Some(Self { percent: *percent, phase: *phase, since, generation, why: message.clone() })
+    }
+
+    /// Returns the status of the step. `measured` is empty until the first tick after a start.
+    pub fn status(&self, measured: Option<&Measured>) -> RolloutStatus {
+        let Self { percent, phase, since, generation: _, why } = self;
+        RolloutStatus {
+            percent: *percent,
+            phase: *phase,
+            since: since.to_rfc3339_opts(SecondsFormat::Secs, true),
+            message: why.clone(),
+            measured: measured.map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+/// What was measured since the beginning of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Pods that started, without those of control days.
+    pub pods: u64,
+    /// Their service level: the fraction that waited no longer than one scan of the autoscaler.
+    pub level: Option<f64>,
+    /// Pods that started on control days, or without them, in the equally long time before the
+    /// step.
+    pub reference_pods: u64,
+    /// The service level of those pods.
+    pub reference_level: Option<f64>,
+    /// The 95 % confidence interval of the difference of the two service levels. `None` if pods
+    /// started in too few parts of the time.
+    pub interval: Option<(f64, f64)>,
+    /// The mean cost of the placeholders on nodes, in dollars per hour, without control days.
+    pub dollars_per_hour: f64,
+}
+
+/// The fewest pods from which a step is judged. Until so many pods started, the step goes on.
+const PODS_MIN: u64 = 20;
+
+/// The number of parts of a step between which pods vary, for the interval of a difference. With
+/// control days, the parts are days.
+const PARTS: i64 = 24;
+
+const DAY: i64 = 86_400;
+
+impl Rollout {
+    /// Returns the first step.
+    pub fn begin(&self, generation: i64, now: DateTime<Utc>) -> Stage {
+        let percent = self.steps.first().copied().unwrap_or(100);
+        let why = format!("the rollout began with {percent} %");
+        Stage { percent, phase: Phase::Progressing, since: now, generation, why }
+    }
+
+    /// Returns the step that goes on from `stage` if the policy has changed since a step back.
+    pub fn resume(&self, stage: &Stage, generation: i64, now: DateTime<Utc>) -> Option<Stage> {
+        (stage.phase == Phase::WentBack && stage.generation != generation).then(|| {
+            let percent = stage.percent.min(self.last());
+            let why = format!("goes on at {percent} %, because the policy changed");
+            Stage { percent, phase: Phase::Progressing, since: now, generation, why }
+        })
+    }
+
+    /// Returns the percentage of the targets that stands at `now`. `None` if all of it does.
+    pub fn percent(&self, stage: &Stage, now: DateTime<Utc>) -> Option<u8> {
+        let percent = stage.percent.min(self.last());
+        let control = self.control_days && !self.is_complete(stage) && is_control_day(now);
+        Some(if control { 0 } else { percent }).filter(|percent| *percent < 100)
+    }
+
+    /// Whether no step follows.
+    pub fn is_complete(&self, stage: &Stage) -> bool {
+        stage.phase == Phase::Complete && stage.percent >= self.last()
+    }
+
+    /// Returns the step that follows `stage` at `now`, or `None` while the step goes on.
+    pub fn next(&self, stage: &Stage, measured: &Measured, now: DateTime<Utc>) -> Option<Stage> {
+        let is_over = now - stage.since >= TimeDelta::seconds(self.step_seconds);
+        if !is_over || stage.phase == Phase::WentBack || self.is_complete(stage) {
+            return None;
+        }
+        let percent = stage.percent.min(self.last());
+        let to = |percent, phase, why: String| {
+            let generation = stage.generation;
+            Some(Stage {
+                percent,
+                phase,
+                since: now,
+                generation,
+                why: format!("{why}: {measured}"),
+            })
+        };
+        let too_dear = self.spend_cap.filter(|cap| measured.dollars_per_hour > *cap);
+        let against = match too_dear {
+            Some(cap) => Some(format!("placeholders cost more than ${cap:.2} per hour")),
+            // A step without placeholders has no effect to judge.
+            None if percent > 0 && measured.pods < PODS_MIN => return None,
+            None => (percent > 0 && measured.is_worse())
+                .then(|| "the service level is lower than that of the compared pods".to_owned()),
+        };
+        if let Some(against) = against {
+            let smaller = self.steps.iter().rev().find(|step| **step < percent);
+            let smaller = smaller.copied().unwrap_or(0);
+            let why = format!("went back from {percent} % to {smaller} %, because {against}");
+            return to(smaller, Phase::WentBack, why);
+        }
+        match self.steps.iter().find(|step| **step > percent) {
+            Some(&step) => to(step, Phase::Progressing, format!("went on to {step} %")),
+            None => to(percent, Phase::Complete, format!("the rollout is complete at {percent} %")),
+        }
+    }
+
+    /// Measures the step from the recorded ticks. `hourly` is the price of a node of each bucket.
+    pub fn measure(&self, stage: &Stage, history: &History, hourly: &[MicroDollars]) -> Measured {
+        let part_seconds = if self.control_days { DAY } else { (self.step_seconds / PARTS).max(1) };
+        let before = stage.since - TimeDelta::seconds(self.step_seconds);
+        let (mut ours, mut reference) = (Starts::default(), Starts::default());
+        let (mut dollars, mut ticks) = (0.0, 0_u32);
+        let since = history.latest(history.len()).rev().take_while(|tick| tick.time > before);
+        for tick in since {
+            let part = tick.time.timestamp().div_euclid(part_seconds);
+            if tick.time > stage.since && !(self.control_days && is_control_day(tick.time)) {
+                ours.add(part, tick);
+                dollars += cost(tick, hourly);
+                ticks += 1;
+            } else if (tick.time > stage.since) == self.control_days {
+                reference.add(part, tick);
+            }
+        }
+        Measured {
+            pods: ours.pods(),
+            level: ours.level(),
+            reference_pods: reference.pods(),
+            reference_level: reference.level(),
+            interval: ours.difference(&reference),
+            dollars_per_hour: if ticks > 0 { dollars / f64::from(ticks) } else { 0.0 },
+        }
+    }
+
+    fn last(&self) -> u8 {
+        self.steps.last().copied().unwrap_or(100)
+    }
+}
+
+impl Measured {
+    /// Whether the service level is lower than that of the reference, beyond chance.
+    fn is_worse(&self) -> bool {
+        self.reference_pods >= PODS_MIN && self.interval.is_some_and(|(_, high)| high < 0.0)
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pods, level, reference_pods, reference_level, interval, dollars_per_hour } =
+            self;
+        match level {
+            Some(level) => write!(f, "the service level of {pods} pods is {:.1} %", 100.0 * level)?,
+            None => f.write_str("no pod started")?,
+        }
+        if let Some(level) = reference_level {
+            write!(f, ", that of {reference_pods} compared pods is {:.1} %", 100.0 * level)?;
+        }
+        if let Some((low, high)) = interval {
+            write!(f, " (difference {:+.1} to {:+.1} points)", 100.0 * low, 100.0 * high)?;
+        }
+        write!(f, ", and placeholders cost ${dollars_per_hour:.2} per hour")
+    }
+}
+
+/// Whether a day in UTC is the control day of its two days. It follows from the date alone, so that
+/// a restart, another replica and a reader of the history find the same days. It is drawn for each
+/// two days, because a fixed order could coincide with the days of the week.
+fn is_control_day(time: DateTime<Utc>) -> bool {
+    let day = time.timestamp().div_euclid(DAY);
+    let mut bits = day.div_euclid(2).cast_unsigned();
+    // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
+    }
+    let second = (bits >> 63) == 1;
+    (day.rem_euclid(2) == 1) == second
+}
+
+/// The cost of the placeholders on nodes at a tick, in dollars per hour.
+fn cost(tick: &Tick, hourly: &[MicroDollars]) -> f64 {
+    let of_bucket = tick.buckets.iter().zip(hourly);
+    of_bucket.map(|(bucket, price)| price.times(bucket.ready).dollars()).sum()
+}
+
+#[cfg(test)]
+mod tests;
