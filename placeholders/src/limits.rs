@@ -25,14 +25,14 @@ pub(crate) fn limit(
     let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
     let priced = spend_cap.is_some() || operator.hourly.is_some();
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
-        let part = rollout_percent.map(|percent| part(*target, percent));
         let mut cap = |most: Option<u64>, reason: Reason| {
             if let Some(most) = most.filter(|most| most < target) {
                 *target = most;
                 why[want.bucket].push(Step { reason, target: most });
             }
         };
-        cap(part, Reason::Rollout);
+        // A rollout that lets nothing stand does so at once, and not at the rate of the behavior.
+        cap(rollout_percent.filter(|percent| *percent == 0).map(u64::from), Reason::Rollout);
         // No bucket may have more than all buckets together. So an absurd target costs no time in
         // the steps that weigh placeholders one by one.
         cap(operator.placeholders, Reason::OperatorLimit);
@@ -86,13 +86,6 @@ pub(crate) fn limit(
             settle(targets, &kept, reason, why);
         }
     }
-}
-
-/// A percentage of a target, rounded up, because most targets are so small that a part of them would
-/// be rounded to none.
-fn part(target: u64, percent: u8) -> u64 {
-    let percent = u64::from(percent);
-    (target / 100).saturating_mul(percent).saturating_add((target % 100 * percent).div_ceil(100))
 }
 
 /// An order in which candidates are kept.

@@ -72,7 +72,7 @@ impl Plan {
 /// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
-/// that fit into no group are not part of it. The stabilisers limit how far it moves. Then the
+/// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers limit how far it moves. Then the
 /// limits and the spend cap lower it, and the groups receive as much of it as they have room for.
 /// The result is the plan and the state of the stabilisers for the next call.
 pub fn plan(
@@ -90,7 +90,7 @@ pub fn plan(
         .iter()
         .zip(&mut why)
         .map(|(want, why)| {
-            let wanted = want.headroom.max(want.announced);
+            let wanted = rolled_out(want.headroom.max(want.announced), policy, why);
             let stands = standing.placeholders(want.bucket);
             steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
@@ -135,6 +135,19 @@ fn placeable<'a>(
         }
     }
     placeable
+}
+
+/// The part of a target that a rollout lets stand, rounded up, because most targets are so small
+/// that a part of them would be rounded to none. Adds a step where that lowers the target.
+fn rolled_out(target: u64, policy: &Policy, why: &mut Vec<Step>) -> u64 {
+    let percent = policy.limits.outer.rollout_percent.map_or(100, u64::from);
+    let part = (target / 100)
+        .saturating_mul(percent)
+        .saturating_add((target % 100 * percent).div_ceil(100));
+    if part < target {
+        why.push(Step { reason: Reason::Rollout, target: part });
+    }
+    part.min(target)
 }
 
 fn first_step(want: &Want) -> Step {

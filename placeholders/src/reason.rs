@@ -18,6 +18,8 @@ pub enum Reason {
     /// The target is the announced demand, because pods that will be released within the launch
     /// latency need more nodes than the forecast.
     Announced,
+    /// The target is a part of what it was, because a rollout lets only a part stand.
+    Rollout,
     /// The target stays higher, because the highest target of the stabilisation window counts.
     ScaleDownWindow,
     /// The target stays higher, because the rate limits how many placeholders may be removed in a
@@ -30,8 +32,6 @@ pub enum Reason {
     ScaleUpRate,
     /// The target is unchanged, because the change is within the tolerance.
     SmallChange,
-    /// The target is a part of what it was, because a rollout lets only a part stand.
-    Rollout,
     /// The limit of the bucket lowers the target.
     BucketLimit,
     /// The limit over all buckets lowers the target.
@@ -65,12 +65,12 @@ impl Reason {
         Self::TooLittleHistory,
         Self::Outdated,
         Self::Announced,
+        Self::Rollout,
         Self::ScaleDownWindow,
         Self::ScaleDownRate,
         Self::ScaleUpWindow,
         Self::ScaleUpRate,
         Self::SmallChange,
-        Self::Rollout,
         Self::BucketLimit,
         Self::TotalLimit,
         Self::SpendCap,
@@ -90,12 +90,12 @@ impl Reason {
             Self::TooLittleHistory => "too_little_history",
             Self::Outdated => "outdated",
             Self::Announced => "announced",
+            Self::Rollout => "rollout",
             Self::ScaleDownWindow => "scale_down_window",
             Self::ScaleDownRate => "scale_down_rate",
             Self::ScaleUpWindow => "scale_up_window",
             Self::ScaleUpRate => "scale_up_rate",
             Self::SmallChange => "small_change",
-            Self::Rollout => "rollout",
             Self::BucketLimit => "bucket_limit",
             Self::TotalLimit => "total_limit",
             Self::SpendCap => "spend_cap",
@@ -121,6 +121,7 @@ impl Reason {
             Self::Announced => {
                 "Announced pods will be released within the launch latency and need more nodes than the forecast."
             }
+            Self::Rollout => "The rollout of the policy lets only a part of it stand.",
             Self::ScaleDownWindow => {
                 "It stays higher, because the highest number of the stabilization window counts."
             }
@@ -134,7 +135,6 @@ impl Reason {
                 "It stays lower, because the policy limits how many placeholders may be added in a period."
             }
             Self::SmallChange => "It is unchanged, because the change is within the tolerance.",
-            Self::Rollout => "The rollout of the policy lets only a part of it stand.",
             Self::BucketLimit => "The policy's limit of this bucket lowers it.",
             Self::TotalLimit => "The policy's limit over all buckets lowers it.",
             Self::SpendCap => {

@@ -375,6 +375,29 @@ fn a_rollout_lets_a_part_of_each_target_stand() {
     );
 }
 
+/// Stabilisers work on the part that a rollout lets stand: a rate lets it grow, and a window holds
+/// it.
+#[test]
+fn a_rollout_does_not_shrink_what_stabilisers_hold() {
+    let behavior = Behavior {
+        scale_up: ScalingRules {
+            policies: vec![ScalingPolicy { value: 1, period_seconds: 60 }],
+            ..ScalingRules::default()
+        },
+        scale_down: ScalingRules { stabilization_window_seconds: 3_600, ..ScalingRules::default() },
+    };
+    let half = outer(OuterLimits { rollout_percent: Some(50), ..OuterLimits::default() });
+    let policy = Policy { behavior, ..half };
+    let (mut steady, mut stands, mut targets) = (Steady::default(), 0, Vec::new());
+    for (minute, wanted) in [(0, 8), (2, 8), (4, 8), (6, 8), (8, 8), (10, 0), (12, 0)] {
+        let (wants, standing) = (wants(wanted, 0), standing(stands, 0, 0));
+        let (plan, after) = plan(&wants, &standing, &catalog(), &policy, &steady, at(60 * minute));
+        (steady, stands) = (after, plan.buckets[0].target);
+        targets.push(stands);
+    }
+    assert_eq!(targets, [1, 2, 3, 4, 4, 4, 4]);
+}
+
 #[test]
 fn an_absurd_target_costs_no_time() {
     let group = |name| group(name, u64::MAX);

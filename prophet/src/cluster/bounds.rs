@@ -152,6 +152,12 @@ mod tests {
                 "spec.rollout.dollarsPerHour: -1 is not in 0 to 1000000",
             ],
         );
+        check(
+            &json!({"rollout": {"controlDays": true}}),
+            &[
+                "spec.rollout.stepDuration: expected at least 4d with controlDays, so that several days can be compared, got \"24h\"",
+            ],
+        );
         for duration in ["30s", "8d", "soon"] {
             check(
                 &json!({"rollout": {"stepDuration": duration}}),

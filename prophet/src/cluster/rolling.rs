@@ -12,6 +12,8 @@ use crate::rollout::{Measured, Rollout, Stage};
 #[derive(Default)]
 pub(super) struct Rolling {
     stage: Option<Stage>,
+    /// Whether a later step than that of the policy's status may be known.
+    is_ahead: bool,
     /// What was measured at the last tick.
     measured: Option<Measured>,
 }
@@ -19,8 +21,8 @@ pub(super) struct Rolling {
 impl Rolling {
     /// Returns the percentage of the placeholders that stands now. `None` if all of them do.
     ///
-    /// The first call takes the step from the policy's status, or begins. A replica that does not
-    /// lead (`leads` is false) always takes it from there.
+    /// The first call of a replica that leads (`leads` is true) takes the step from the policy's
+    /// status, or begins. A replica that does not lead always takes it from there.
     pub(super) fn percent(
         &mut self,
         settings: &PolicySettings,
@@ -29,23 +31,22 @@ impl Rolling {
         now: DateTime<Utc>,
     ) -> Option<u8> {
         let Some(rollout) = rollout(settings) else {
-            *self = Self::default();
+            *self = Self { is_ahead: leads, ..Self::default() };
             return None;
         };
         let recalled = policy.status.as_ref().and_then(|status| {
             Stage::recalled(status.rollout.as_ref()?, status.observed_generation)
         });
-        let is_newer = |known: &Stage| {
-            !leads || self.stage.as_ref().is_none_or(|stage| stage.since < known.since)
-        };
-        if let Some(known) = recalled.filter(is_newer) {
+        if let Some(known) = recalled.filter(|_| !self.is_ahead) {
             self.stage = Some(known);
         }
+        self.is_ahead = leads;
         let generation = policy.metadata.generation.unwrap_or(0);
         let stage = self.stage.get_or_insert_with(|| rollout.begin(generation, now));
         if let Some(resumed) = rollout.resume(stage, generation, now) {
             *stage = resumed;
         }
+        stage.generation = generation;
         rollout.percent(stage, now)
     }
 
@@ -85,7 +86,7 @@ fn rollout(settings: &PolicySettings) -> Option<&Rollout> {
 mod tests {
     use super::*;
     use crate::cluster::Allowed;
-    use crate::crd::OverprovisioningPolicyStatus;
+    use crate::crd::{OverprovisioningPolicyStatus, RolloutPhase};
 
     fn at(minute: i64) -> DateTime<Utc> {
         DateTime::from_timestamp(60 * minute, 0).unwrap()
@@ -120,6 +121,26 @@ mod tests {
         assert_eq!(percent(&mut leading, &policy("Act"), true, 70), Some(25));
         assert_eq!(percent(&mut leading, &acts, true, 90), Some(25));
         assert_eq!(percent(&mut leading, &acts, false, 90), Some(50));
+    }
+
+    /// The change came before the step back, so it is no answer to it.
+    #[test]
+    fn a_change_during_a_step_does_not_end_a_later_step_back() {
+        let (mut rolling, mut acts) = (Rolling::default(), policy("Act"));
+        let mut at_generation = |generation, minute| {
+            acts.metadata.generation = Some(generation);
+            percent(&mut rolling, &acts, true, minute)
+        };
+        assert_eq!(at_generation(1, 0), Some(25));
+        assert_eq!(at_generation(2, 10), Some(25));
+        rolling.stage.as_mut().unwrap().phase = RolloutPhase::WentBack;
+        let phase = |rolling: &Rolling| rolling.status().unwrap().phase;
+        acts.metadata.generation = Some(2);
+        percent(&mut rolling, &acts, true, 20);
+        assert_eq!(phase(&rolling), RolloutPhase::WentBack);
+        acts.metadata.generation = Some(3);
+        percent(&mut rolling, &acts, true, 30);
+        assert_eq!(phase(&rolling), RolloutPhase::Progressing);
     }
 
     #[test]

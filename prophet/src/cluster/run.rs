@@ -146,6 +146,8 @@ impl PolicyController {
             }
         };
         self.settings = Some(settings.clone());
+        let rollout_percent = self.rolling.percent(&settings, policy, writes, now);
+        outcome.rollout = self.rolling.status();
         let leadership = Arc::clone(around.leadership);
         let may_write = Arc::new(move || leadership.leads());
         let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
@@ -184,7 +186,7 @@ impl PolicyController {
             operator: around.left,
             yielding: self.cap(around.yielding, &outcome.observed.standing),
             unpriced: offers.unpriced.clone(),
-            rollout_percent: self.rolling.percent(&settings, policy, writes, now),
+            rollout_percent,
         };
         // Embed, record, forecast, plan.
         self.run_control(&settings, around.config, &mut outcome);

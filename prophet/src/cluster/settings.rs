@@ -121,6 +121,9 @@ impl Allowed {
     }
 }
 
+/// The fewest days of a step with control days.
+const CONTROL_DAYS_MIN: i64 = 4;
+
 /// The lowest priority of a workload, unless the policy sets one: 0, because placeholders have
 /// negative priorities and only pods of a higher priority preempt them.
 const WORKLOAD_PRIORITY_MIN: i32 = 0;
@@ -272,6 +275,11 @@ impl RolloutSpec {
             faults.push(format!(
                 "spec.rollout.stepDuration: expected 1 to {ticks_max} ticks of {}, got {step_duration:?}",
                 Span::seconds(u32::try_from(tick_seconds).unwrap_or(0))
+            ));
+        }
+        if *control_days && step_seconds < CONTROL_DAYS_MIN * 86_400 {
+            faults.push(format!(
+                "spec.rollout.stepDuration: expected at least {CONTROL_DAYS_MIN}d with controlDays, so that several days can be compared, got {step_duration:?}"
             ));
         }
         Rollout {

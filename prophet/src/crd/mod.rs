@@ -393,7 +393,7 @@ pub struct RolloutSpec {
     pub dollars_per_hour: Option<f64>,
     /// Whether no placeholder stands on one of every two days (UTC), drawn at random, until the
     /// rollout is complete. The pods of the other days are then compared with those of these days,
-    /// and not with those before the step.
+    /// and not with those before the step. Steps then last at least four days.
     pub control_days: bool,
 }
 

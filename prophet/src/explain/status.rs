@@ -38,7 +38,11 @@ pub fn status(
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
         tiers: outcome.tiers.iter().map(tier).collect(),
-        rollout: outcome.rollout.clone(),
+        // An invalid policy has no step, and goes on with the one before once it is corrected.
+        rollout: outcome.rollout.clone().or_else(|| {
+            let invalid = outcome.has(Cause::InvalidPolicy);
+            before.rollout.clone().filter(|_| invalid)
+        }),
         held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
         unplaced: unplaced(outcome),
         nodes: match &outcome.offers {

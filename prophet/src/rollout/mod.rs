@@ -3,8 +3,8 @@
 //! the policy changes.
 //!
 //! Autopilot rolls out its recommendations in the same way (Rzadca et al. 2020, section 4): to a
-//! part first, and back by itself. All decisions read the recorded ticks, so that a restart changes
-//! none of them.
+//! part first, and back by itself. All decisions read the recorded ticks, so that a restart with a
+//! stored history changes none of them.
 //!
 //! ```text
 //! mod.rs    the steps, and what follows a step
@@ -47,7 +47,7 @@ pub struct Stage {
     pub phase: Phase,
     /// The beginning of the step.
     pub since: DateTime<Utc>,
-    /// The generation of the policy when the step began.
+    /// The generation of the policy at the last turn.
     pub generation: i64,
     /// Why the step began, for people.
     pub why: String,
@@ -68,7 +68,7 @@ impl Stage {
         RolloutStatus {
             percent: *percent,
             phase: *phase,
-            since: since.to_rfc3339_opts(SecondsFormat::Secs, true),
+            since: since.to_rfc3339_opts(SecondsFormat::AutoSi, true),
             message: why.clone(),
             measured: measured.map(ToString::to_string).unwrap_or_default(),
         }
@@ -92,6 +92,9 @@ pub struct Measured {
     pub interval: Option<(f64, f64)>,
     /// The mean cost of the placeholders on nodes, in dollars per hour, without control days.
     pub dollars_per_hour: f64,
+    /// Whether the placeholders of the reference cost more. Its service level then says nothing
+    /// against the step, as after a larger part that cost too much.
+    pub reference_costs_more: bool,
 }
 
 /// The fewest pods from which a step is judged. Until so many pods started, the step goes on.
@@ -174,16 +177,16 @@ impl Rollout {
         let part_seconds = if self.control_days { DAY } else { (self.step_seconds / PARTS).max(1) };
         let before = stage.since - TimeDelta::seconds(self.step_seconds);
         let (mut ours, mut reference) = (Starts::default(), Starts::default());
-        let (mut dollars, mut ticks) = (0.0, 0_u32);
+        let (mut our_costs, mut reference_costs) = (Mean::default(), Mean::default());
         let since = history.latest(history.len()).rev().take_while(|tick| tick.time > before);
         for tick in since {
             let part = tick.time.timestamp().div_euclid(part_seconds);
             if tick.time > stage.since && !(self.control_days && is_control_day(tick.time)) {
                 ours.add(part, tick);
-                dollars += cost(tick, hourly);
-                ticks += 1;
+                our_costs.add(cost(tick, hourly));
             } else if (tick.time > stage.since) == self.control_days {
                 reference.add(part, tick);
+                reference_costs.add(cost(tick, hourly));
             }
         }
         Measured {
@@ -192,7 +195,8 @@ impl Rollout {
             reference_pods: reference.pods(),
             reference_level: reference.level(),
             interval: ours.difference(&reference),
-            dollars_per_hour: if ticks > 0 { dollars / f64::from(ticks) } else { 0.0 },
+            dollars_per_hour: our_costs.mean(),
+            reference_costs_more: reference_costs.mean() > our_costs.mean(),
         }
     }
 
@@ -204,14 +208,15 @@ impl Rollout {
 impl Measured {
     /// Whether the service level is lower than that of the reference, beyond chance.
     fn is_worse(&self) -> bool {
-        self.reference_pods >= PODS_MIN && self.interval.is_some_and(|(_, high)| high < 0.0)
+        self.reference_pods >= PODS_MIN
+            && !self.reference_costs_more
+            && self.interval.is_some_and(|(_, high)| high < 0.0)
     }
 }
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pods, level, reference_pods, reference_level, interval, dollars_per_hour } =
-            self;
+        let Self { pods, level, reference_pods, reference_level, interval, .. } = self;
         match level {
             Some(level) => write!(f, "the service level of {pods} pods is {:.1} %", 100.0 * level)?,
             None => f.write_str("no pod started")?,
@@ -222,7 +227,26 @@ impl fmt::Display for Measured {
         if let Some((low, high)) = interval {
             write!(f, " (difference {:+.1} to {:+.1} points)", 100.0 * low, 100.0 * high)?;
         }
-        write!(f, ", and placeholders cost ${dollars_per_hour:.2} per hour")
+        write!(f, ", and placeholders cost ${:.2} per hour", self.dollars_per_hour)
+    }
+}
+
+/// The mean of numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    numbers: u32,
+}
+
+impl Mean {
+    fn add(&mut self, number: f64) {
+        self.sum += number;
+        self.numbers += 1;
+    }
+
+    /// 0 without numbers.
+    fn mean(self) -> f64 {
+        if self.numbers > 0 { self.sum / f64::from(self.numbers) } else { 0.0 }
     }
 }
 

@@ -88,6 +88,13 @@ fn a_rollout_goes_back_if_the_service_level_falls_beyond_chance() {
     assert_eq!(judged(&rollout(), &unlucky, 240).unwrap().phase, Phase::Progressing);
 }
 
+/// As after a larger part that cost too much, or once a policy that acts gets a rollout.
+#[test]
+fn a_time_with_more_placeholders_says_nothing_against_a_step() {
+    let history = recorded(0..241, |minute| if minute <= 120 { (1, 0, 3) } else { (0, 1, 1) });
+    assert_eq!(judged(&rollout(), &history, 240).unwrap().percent, 50);
+}
+
 #[test]
 fn the_last_step_completes_the_rollout() {
     let history = recorded(0..241, |_| (1, 0, 1));
@@ -141,7 +148,7 @@ fn one_of_every_two_days_is_a_control_day() {
 #[test]
 fn pods_are_compared_with_those_of_control_days() {
     let rollout = Rollout { control_days: true, step_seconds: 10 * DAY, ..rollout() };
-    let stage = Stage { since: at(0), ..stage(100, Phase::Progressing) };
+    let stage = Stage { since: at(-1), ..stage(100, Phase::Progressing) };
     let on_control = (0..10).map(|day| rollout.percent(&stage, at(1_440 * day)) == Some(0));
     assert_eq!(on_control.filter(|is_control| *is_control).count(), 5);
     let history = recorded(0..14_400, |minute| {
@@ -151,7 +158,7 @@ fn pods_are_compared_with_those_of_control_days() {
     let measured = rollout.measure(&stage, &history, &[MicroDollars(1_000_000)]);
     assert_eq!((measured.level, measured.reference_level), (Some(0.75), Some(0.25)));
     assert!((measured.dollars_per_hour - 3.0).abs() < 1e-9);
-    let complete = rollout.next(&stage, &measured, at(14_400)).unwrap();
+    let complete = rollout.next(&stage, &measured, at(14_399)).unwrap();
     assert_eq!(complete.phase, Phase::Complete);
     assert_eq!(rollout.percent(&complete, at(1_440)), None);
 }
