@@ -344,6 +344,16 @@ mod tests {
     /// Learns three days in which demand of every bucket is one node higher in five of every twenty
     /// minutes, when `pods` pods arrive that fill a node.
     fn taught(ensemble: &mut Ensemble, catalog: &Catalog, pods: u64) -> Vec<BucketOutlook> {
+        taught_after(ensemble, catalog, pods, |_| ())
+    }
+
+    /// Learns the same ticks after a change.
+    fn taught_after(
+        ensemble: &mut Ensemble,
+        catalog: &Catalog,
+        pods: u64,
+        change: impl Fn(&mut Tick),
+    ) -> Vec<BucketOutlook> {
         let mut history = History::new(catalog);
         let requests = Resources { cpu_millis: 8_000, ..Resources::default() };
         let shape = Shape::new(requests, AcceleratorKind::default());
@@ -358,6 +368,7 @@ mod tests {
                 let of_tier = TierArrivals { bucket: 0, tier, pods };
                 tick.tiers = if minute % 20 == 0 { vec![of_tier] } else { vec![] };
             }
+            change(&mut tick);
             history.record(tick);
             ensemble.learn(&history);
         }
@@ -370,24 +381,14 @@ mod tests {
     fn pods_that_waited_without_all_placeholders_do_not_raise_the_level() {
         let price = |pods_waited, rollout_percent| {
             let mut ensemble = ensemble(Objective::Quantile(0.9));
-            let mut history = History::new(&sample::catalog());
-            for minute in 0..600 {
-                let demand = 1 + u64::from(minute % 20 < 5);
-                let bucket = BucketTick {
-                    demand,
-                    demand_max: demand,
-                    ready: 1,
-                    pods_waited,
-                    ..BucketTick::default()
-                };
-                let buckets = vec![bucket; sample::catalog().len()];
-                history.record(Tick { rollout_percent, ..sample::tick(minute, buckets) });
-                ensemble.learn(&history);
-            }
+            taught_after(&mut ensemble, &sample::catalog(), 1, |tick| {
+                tick.rollout_percent = rollout_percent;
+                (tick.buckets[0].ready, tick.buckets[0].pods_waited) = (1, pods_waited);
+            });
             ensemble.judges[0].as_ref().unwrap().shares().1
         };
         let without_pods = price(0, None);
-        assert!(price(1, None) > without_pods);
+        assert!(price(1, None) > without_pods, "{without_pods}");
         assert!((price(1, Some(25)) - without_pods).abs() < 1e-9);
     }
 
