@@ -37,7 +37,7 @@ impl Rolling {
         let recalled = policy.status.as_ref().and_then(|status| {
             Stage::recalled(status.rollout.as_ref()?, status.observed_generation)
         });
-        if let Some(known) = recalled.filter(|_| !self.is_ahead) {
+        if let Some(known) = recalled.filter(|_| !leads || !self.is_ahead) {
             self.stage = Some(known);
         }
         self.is_ahead = leads;

@@ -194,6 +194,12 @@ impl Judge {
         }
     }
 
+    /// Returns the level that a shadow stock has to reach for the service level of the policy.
+    #[cfg(test)]
+    pub(super) fn asked(&self, level: f64) -> f64 {
+        self.feedback.ask(level)
+    }
+
     fn pods_per_node(&self) -> f64 {
         if self.pods.1 > 0.0 { (self.pods.0 / self.pods.1).max(1.0) } else { 1.0 }
     }
