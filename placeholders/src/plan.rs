@@ -72,9 +72,10 @@ impl Plan {
 /// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
-/// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers limit how far it moves. Then the
-/// limits and the spend cap lower it, and the groups receive as much of it as they have room for.
-/// The result is the plan and the state of the stabilisers for the next call.
+/// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers
+/// limit how far it moves. Then the limits and the spend cap lower it, and the groups receive as
+/// much of it as they have room for. The result is the plan and the state of the stabilisers for
+/// the next call.
 pub fn plan(
     wants: &[Want],
     standing: &Standing,
