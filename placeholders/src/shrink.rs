@@ -12,8 +12,8 @@ use crate::want::Want;
 /// Plans at most the standing placeholders of each group, for `wants`, which has one element per
 /// bucket of the catalog, in its order.
 ///
-/// The limits of the policy apply, and its stabilisers do not, because they work on targets that a
-/// forecast gives.
+/// The limits of the policy apply. Its stabilisers and its rollout do not, because they work on
+/// targets that a forecast gives.
 pub fn shrink(
     wants: &[Want],
     standing: &Standing,
@@ -28,7 +28,8 @@ pub fn shrink(
         Want { announced, gangs, forecast_gangs, headroom, ..want.clone() }
     });
     let capped: Vec<Want> = capped.collect();
-    let policy = Policy { behavior: Behavior::default(), ..policy.clone() };
+    let mut policy = Policy { behavior: Behavior::default(), ..policy.clone() };
+    policy.limits.outer.rollout_percent = None;
     let (mut plan, _) = plan(&capped, standing, catalog, &policy, &Steady::default(), now);
     for bucket in &mut plan.buckets {
         // A group that is above its maximum would pass its placeholders on to other groups.

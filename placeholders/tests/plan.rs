@@ -375,6 +375,13 @@ fn a_rollout_lets_a_part_of_each_target_stand() {
     );
 }
 
+#[test]
+fn what_stands_of_a_rollout_stays_while_the_cluster_is_out_of_date() {
+    let half = outer(OuterLimits { rollout_percent: Some(50), ..OuterLimits::default() });
+    let plan = shrink(&wants(3, 1), &standing(2, 1, 1), &catalog(), &half, at(0));
+    assert_eq!([plan.buckets[0].target, plan.buckets[1].target], [3, 1]);
+}
+
 /// Stabilisers work on the part that a rollout lets stand: a rate lets it grow, and a window holds
 /// it.
 #[test]

@@ -6,12 +6,12 @@ use embedder::{Catalog, MicroDollars};
 use super::settings::PolicySettings;
 use crate::crd::{Mode, OverprovisioningPolicy, RolloutStatus};
 use crate::record::History;
-use crate::rollout::{Measured, Rollout, Stage};
+use crate::rollout::{Measured, Rollout, Step};
 
 /// The present step of a policy's rollout.
 #[derive(Default)]
 pub(super) struct Rolling {
-    stage: Option<Stage>,
+    step: Option<Step>,
     /// Whether a later step than that of the policy's status may be known.
     is_ahead: bool,
     /// What was measured at the last tick.
@@ -35,19 +35,19 @@ impl Rolling {
             return None;
         };
         let recalled = policy.status.as_ref().and_then(|status| {
-            Stage::recalled(status.rollout.as_ref()?, status.observed_generation)
+            Step::recalled(status.rollout.as_ref()?, status.observed_generation)
         });
         if let Some(known) = recalled.filter(|_| !leads || !self.is_ahead) {
-            self.stage = Some(known);
+            self.step = Some(known);
         }
         self.is_ahead = leads;
         let generation = policy.metadata.generation.unwrap_or(0);
-        let stage = self.stage.get_or_insert_with(|| rollout.begin(generation, now));
-        if let Some(resumed) = rollout.resume(stage, generation, now) {
-            *stage = resumed;
+        let step = self.step.get_or_insert_with(|| rollout.begin(generation, now));
+        if let Some(resumed) = rollout.resume(step, generation, now) {
+            *step = resumed;
         }
-        stage.generation = generation;
-        rollout.percent(stage, now)
+        step.generation = generation;
+        rollout.percent(step, now)
     }
 
     /// Measures the step after a tick of a replica that leads, and goes on to the next one if it is
@@ -59,12 +59,12 @@ impl Rolling {
         catalog: &Catalog,
         now: DateTime<Utc>,
     ) {
-        let (Some(rollout), Some(stage)) = (rollout(settings), &mut self.stage) else { return };
+        let (Some(rollout), Some(step)) = (rollout(settings), &mut self.step) else { return };
         let hourly: Vec<MicroDollars> =
             catalog.buckets().iter().map(|bucket| bucket.hourly).collect();
-        let measured = rollout.measure(stage, history, &hourly);
-        if let Some(next) = rollout.next(stage, &measured, now) {
-            *stage = next;
+        let measured = rollout.measure(step, history, &hourly);
+        if let Some(next) = rollout.next(step, &measured, now) {
+            *step = next;
             self.measured = None;
         } else {
             self.measured = Some(measured);
@@ -73,7 +73,7 @@ impl Rolling {
 
     /// Returns the status of the step. `None` without a rollout.
     pub(super) fn status(&self) -> Option<RolloutStatus> {
-        Some(self.stage.as_ref()?.status(self.measured.as_ref()))
+        Some(self.step.as_ref()?.status(self.measured.as_ref()))
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(percent(&mut leading, &acts, false, 90), Some(50));
     }
 
-    /// The change came before the step back, so it is no answer to it.
+    /// Only a change after the step back shows that somebody has seen it.
     #[test]
     fn a_change_during_a_step_does_not_end_a_later_step_back() {
         let (mut rolling, mut acts) = (Rolling::default(), policy("Act"));
@@ -133,7 +133,7 @@ mod tests {
         };
         assert_eq!(at_generation(1, 0), Some(25));
         assert_eq!(at_generation(2, 10), Some(25));
-        rolling.stage.as_mut().unwrap().phase = RolloutPhase::WentBack;
+        rolling.step.as_mut().unwrap().phase = RolloutPhase::WentBack;
         let phase = |rolling: &Rolling| rolling.status().unwrap().phase;
         acts.metadata.generation = Some(2);
         percent(&mut rolling, &acts, true, 20);

@@ -514,11 +514,9 @@ impl PolicyController {
             let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
             let now = outcome.observed.time;
             let headroom = self.blindness.headroom(names, of.longest_lead_seconds(), now);
-            // What stands is the part already that a rollout lets stand.
-            let mut policy = settings.policy.clone();
-            policy.limits.outer.rollout_percent = None;
-            outcome.turn = headroom
-                .map(|headroom| control.outdated_turn(&outcome.observed, &policy, &headroom));
+            outcome.turn = headroom.map(|headroom| {
+                control.outdated_turn(&outcome.observed, &settings.policy, &headroom)
+            });
             return;
         }
         outcome.turn = Some(control.turn(&outcome.observed, &settings.policy));

@@ -58,7 +58,7 @@ pub struct RolloutStatus {
 /// The phase of a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutPhase {
-    /// The next step follows, if nothing speaks against it.
+    /// The next step follows, unless this one costs too much or lowers the service level.
     #[default]
     Progressing,
     /// The step before cost too much or lowered the service level. No step follows until the policy

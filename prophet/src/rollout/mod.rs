@@ -18,6 +18,8 @@ use std::fmt;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use embedder::MicroDollars;
 use level::Starts;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
 
 use crate::crd::{RolloutPhase as Phase, RolloutStatus};
 use crate::record::{History, Tick};
@@ -40,7 +42,7 @@ pub struct Rollout {
 
 /// The present step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct Step {
     /// The percentage of the targets that stands. 0 after the first step went back.
     pub percent: u8,
     /// Whether the rollout goes on after the step.
@@ -53,7 +55,7 @@ pub struct Stage {
     pub why: String,
 }
 
-impl Stage {
+impl Step {
     /// Returns the step that a policy's status of this generation has. `None` if its time is
     /// invalid.
     pub fn recalled(status: &RolloutStatus, generation: i64) -> Option<Self> {
@@ -92,8 +94,8 @@ pub struct Measured {
     pub interval: Option<(f64, f64)>,
     /// The mean cost of the placeholders on nodes, in dollars per hour, without control days.
     pub dollars_per_hour: f64,
-    /// Whether the placeholders of the reference cost more. Its service level then says nothing
-    /// against the step, as after a larger part that cost too much.
+    /// Whether the placeholders of the reference cost more, as after a larger part that cost too
+    /// much. Its service level is then no evidence against the step.
     pub reference_costs_more: bool,
 }
 
@@ -108,49 +110,43 @@ const DAY: i64 = 86_400;
 
 impl Rollout {
     /// Returns the first step.
-    pub fn begin(&self, generation: i64, now: DateTime<Utc>) -> Stage {
+    pub fn begin(&self, generation: i64, now: DateTime<Utc>) -> Step {
         let percent = self.steps.first().copied().unwrap_or(100);
         let why = format!("the rollout began with {percent} %");
-        Stage { percent, phase: Phase::Progressing, since: now, generation, why }
+        Step { percent, phase: Phase::Progressing, since: now, generation, why }
     }
 
-    /// Returns the step that goes on from `stage` if the policy has changed since a step back.
-    pub fn resume(&self, stage: &Stage, generation: i64, now: DateTime<Utc>) -> Option<Stage> {
-        (stage.phase == Phase::WentBack && stage.generation != generation).then(|| {
-            let percent = stage.percent.min(self.last());
+    /// Returns the step that goes on from `step` if the policy has changed since a step back.
+    pub fn resume(&self, step: &Step, generation: i64, now: DateTime<Utc>) -> Option<Step> {
+        (step.phase == Phase::WentBack && step.generation != generation).then(|| {
+            let percent = step.percent.min(self.last());
             let why = format!("goes on at {percent} %, because the policy changed");
-            Stage { percent, phase: Phase::Progressing, since: now, generation, why }
+            Step { percent, phase: Phase::Progressing, since: now, generation, why }
         })
     }
 
     /// Returns the percentage of the targets that stands at `now`. `None` if all of it does.
-    pub fn percent(&self, stage: &Stage, now: DateTime<Utc>) -> Option<u8> {
-        let percent = stage.percent.min(self.last());
-        let control = self.control_days && !self.is_complete(stage) && is_control_day(now);
+    pub fn percent(&self, step: &Step, now: DateTime<Utc>) -> Option<u8> {
+        let percent = step.percent.min(self.last());
+        let control = self.control_days && !self.is_complete(step) && is_control_day(now);
         Some(if control { 0 } else { percent }).filter(|percent| *percent < 100)
     }
 
     /// Whether no step follows.
-    pub fn is_complete(&self, stage: &Stage) -> bool {
-        stage.phase == Phase::Complete && stage.percent >= self.last()
+    pub fn is_complete(&self, step: &Step) -> bool {
+        step.phase == Phase::Complete && step.percent >= self.last()
     }
 
-    /// Returns the step that follows `stage` at `now`, or `None` while the step goes on.
-    pub fn next(&self, stage: &Stage, measured: &Measured, now: DateTime<Utc>) -> Option<Stage> {
-        let is_over = now - stage.since >= TimeDelta::seconds(self.step_seconds);
-        if !is_over || stage.phase == Phase::WentBack || self.is_complete(stage) {
+    /// Returns the step that follows `step` at `now`, or `None` while the step goes on.
+    pub fn next(&self, step: &Step, measured: &Measured, now: DateTime<Utc>) -> Option<Step> {
+        let is_over = now - step.since >= TimeDelta::seconds(self.step_seconds);
+        if !is_over || step.phase == Phase::WentBack || self.is_complete(step) {
             return None;
         }
-        let percent = stage.percent.min(self.last());
+        let percent = step.percent.min(self.last());
         let to = |percent, phase, why: String| {
-            let generation = stage.generation;
-            Some(Stage {
-                percent,
-                phase,
-                since: now,
-                generation,
-                why: format!("{why}: {measured}"),
-            })
+            let generation = step.generation;
+            Some(Step { percent, phase, since: now, generation, why: format!("{why}: {measured}") })
         };
         let too_dear = self.spend_cap.filter(|cap| measured.dollars_per_hour > *cap);
         let against = match too_dear {
@@ -173,18 +169,18 @@ impl Rollout {
     }
 
     /// Measures the step from the recorded ticks. `hourly` is the price of a node of each bucket.
-    pub fn measure(&self, stage: &Stage, history: &History, hourly: &[MicroDollars]) -> Measured {
+    pub fn measure(&self, step: &Step, history: &History, hourly: &[MicroDollars]) -> Measured {
         let part_seconds = if self.control_days { DAY } else { (self.step_seconds / PARTS).max(1) };
-        let before = stage.since - TimeDelta::seconds(self.step_seconds);
+        let before = step.since - TimeDelta::seconds(self.step_seconds);
         let (mut ours, mut reference) = (Starts::default(), Starts::default());
         let (mut our_costs, mut reference_costs) = (Mean::default(), Mean::default());
         let since = history.latest(history.len()).rev().take_while(|tick| tick.time > before);
         for tick in since {
             let part = tick.time.timestamp().div_euclid(part_seconds);
-            if tick.time > stage.since && !(self.control_days && is_control_day(tick.time)) {
+            if tick.time > step.since && !(self.control_days && is_control_day(tick.time)) {
                 ours.add(part, tick);
                 our_costs.add(cost(tick, hourly));
-            } else if (tick.time > stage.since) == self.control_days {
+            } else if (tick.time > step.since) == self.control_days {
                 reference.add(part, tick);
                 reference_costs.add(cost(tick, hourly));
             }
@@ -255,12 +251,7 @@ impl Mean {
 /// two days, because a fixed order could coincide with the days of the week.
 fn is_control_day(time: DateTime<Utc>) -> bool {
     let day = time.timestamp().div_euclid(DAY);
-    let mut bits = day.div_euclid(2).cast_unsigned();
-    // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
-        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
-    }
-    let second = (bits >> 63) == 1;
+    let second = Pcg64Mcg::seed_from_u64(day.div_euclid(2).cast_unsigned()).random::<bool>();
     (day.rem_euclid(2) == 1) == second
 }
 

@@ -12,8 +12,8 @@ fn rollout() -> Rollout {
     Rollout { steps, step_seconds: 7_200, spend_cap: None, control_days: false }
 }
 
-fn stage(percent: u8, phase: Phase) -> Stage {
-    Stage { percent, phase, since: at(120), generation: 1, why: String::new() }
+fn step(percent: u8, phase: Phase) -> Step {
+    Step { percent, phase, since: at(120), generation: 1, why: String::new() }
 }
 
 /// Records one minute after the other. `starts` returns the pods that started in time and later,
@@ -29,14 +29,14 @@ fn recorded(minutes: std::ops::Range<i64>, starts: impl Fn(i64) -> (u64, u64, u6
 }
 
 /// Judges the step of 25 % from minute 120 on, at minute `now`. A node costs 2 dollars per hour.
-fn judged(rollout: &Rollout, history: &History, now: i64) -> Option<Stage> {
-    let stage = stage(25, Phase::Progressing);
-    let measured = rollout.measure(&stage, history, &[MicroDollars(2_000_000)]);
-    rollout.next(&stage, &measured, at(now))
+fn judged(rollout: &Rollout, history: &History, now: i64) -> Option<Step> {
+    let step = step(25, Phase::Progressing);
+    let measured = rollout.measure(&step, history, &[MicroDollars(2_000_000)]);
+    rollout.next(&step, &measured, at(now))
 }
 
 #[track_caller]
-fn check(next: Option<Stage>, percent: u8, phase: Phase, why: &str) {
+fn check(next: Option<Step>, percent: u8, phase: Phase, why: &str) {
     let next = next.unwrap();
     assert_eq!((next.percent, next.phase, next.why.as_str()), (percent, phase, why));
 }
@@ -90,7 +90,7 @@ fn a_rollout_goes_back_if_the_service_level_falls_beyond_chance() {
 
 /// As after a larger part that cost too much, or once a policy that acts gets a rollout.
 #[test]
-fn a_time_with_more_placeholders_says_nothing_against_a_step() {
+fn a_time_with_more_placeholders_is_no_evidence_against_a_step() {
     let history = recorded(0..241, |minute| if minute <= 120 { (1, 0, 3) } else { (0, 1, 1) });
     assert_eq!(judged(&rollout(), &history, 240).unwrap().percent, 50);
 }
@@ -98,21 +98,21 @@ fn a_time_with_more_placeholders_says_nothing_against_a_step() {
 #[test]
 fn the_last_step_completes_the_rollout() {
     let history = recorded(0..241, |_| (1, 0, 1));
-    let last = stage(100, Phase::Progressing);
+    let last = step(100, Phase::Progressing);
     let measured = rollout().measure(&last, &history, &[]);
     let complete = rollout().next(&last, &measured, at(240)).unwrap();
     assert_eq!((complete.percent, complete.phase), (100, Phase::Complete));
     assert_eq!(rollout().next(&complete, &measured, at(9_000)), None);
     assert_eq!(rollout().percent(&complete, at(9_000)), None);
     // A later step is new.
-    let half = Stage { percent: 50, ..complete };
+    let half = Step { percent: 50, ..complete };
     assert_eq!(rollout().next(&half, &measured, at(9_000)).unwrap().percent, 100);
 }
 
 #[test]
 fn a_rollout_that_went_back_goes_on_once_the_policy_changes() {
     let history = recorded(0..241, |_| (1, 0, 1));
-    let back = stage(25, Phase::WentBack);
+    let back = step(25, Phase::WentBack);
     let measured = rollout().measure(&back, &history, &[]);
     assert_eq!(rollout().next(&back, &measured, at(9_000)), None);
     assert_eq!(rollout().resume(&back, 1, at(240)), None);
@@ -126,7 +126,7 @@ fn a_rollout_that_went_back_goes_on_once_the_policy_changes() {
 fn the_percentage_is_at_most_that_of_the_last_step() {
     let of = |steps: &[u8], percent| {
         let rollout = Rollout { steps: steps.into(), ..rollout() };
-        rollout.percent(&stage(percent, Phase::Progressing), at(0))
+        rollout.percent(&step(percent, Phase::Progressing), at(0))
     };
     assert_eq!(of(&[25, 50], 25), Some(25));
     assert_eq!(of(&[25, 50], 100), Some(50));
@@ -148,27 +148,27 @@ fn one_of_every_two_days_is_a_control_day() {
 #[test]
 fn pods_are_compared_with_those_of_control_days() {
     let rollout = Rollout { control_days: true, step_seconds: 10 * DAY, ..rollout() };
-    let stage = Stage { since: at(-1), ..stage(100, Phase::Progressing) };
-    let on_control = (0..10).map(|day| rollout.percent(&stage, at(1_440 * day)) == Some(0));
+    let step = Step { since: at(-1), ..step(100, Phase::Progressing) };
+    let on_control = (0..10).map(|day| rollout.percent(&step, at(1_440 * day)) == Some(0));
     assert_eq!(on_control.filter(|is_control| *is_control).count(), 5);
     let history = recorded(0..14_400, |minute| {
         let (rare, frequent) = (u64::from(minute % 4 == 0), u64::from(minute % 4 != 0));
         if is_control_day(at(minute)) { (rare, frequent, 0) } else { (frequent, rare, 3) }
     });
-    let measured = rollout.measure(&stage, &history, &[MicroDollars(1_000_000)]);
+    let measured = rollout.measure(&step, &history, &[MicroDollars(1_000_000)]);
     assert_eq!((measured.level, measured.reference_level), (Some(0.75), Some(0.25)));
     assert!((measured.dollars_per_hour - 3.0).abs() < 1e-9);
-    let complete = rollout.next(&stage, &measured, at(14_399)).unwrap();
+    let complete = rollout.next(&step, &measured, at(14_399)).unwrap();
     assert_eq!(complete.phase, Phase::Complete);
     assert_eq!(rollout.percent(&complete, at(1_440)), None);
 }
 
 #[test]
 fn a_status_restores_the_step() {
-    let stage = Stage { why: "the rollout began with 25 %".into(), ..stage(25, Phase::WentBack) };
-    let status = stage.status(Some(&Measured::default()));
+    let step = Step { why: "the rollout began with 25 %".into(), ..step(25, Phase::WentBack) };
+    let status = step.status(Some(&Measured::default()));
     assert_eq!(status.measured, "no pod started, and placeholders cost $0.00 per hour");
-    assert_eq!(Stage::recalled(&status, 1), Some(stage));
+    assert_eq!(Step::recalled(&status, 1), Some(step));
     let invalid = RolloutStatus { since: "yesterday".into(), ..status };
-    assert_eq!(Stage::recalled(&invalid, 1), None);
+    assert_eq!(Step::recalled(&invalid, 1), None);
 }
