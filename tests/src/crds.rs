@@ -20,6 +20,9 @@ pub const RESOURCE_FLAVOR: &str = include_str!("../crds/resourceflavors.kueue.x-
 /// `CapacityBuffer`, `autoscaling.x-k8s.io/v1beta1` and `v1alpha1`.
 pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscaling.x-k8s.io.yaml");
 
-/// All definitions of this module.
+/// `PodMetrics` of metrics-server, `metrics.k8s.io/v1beta1`.
+pub const POD_METRICS: &str = include_str!("../crds/pods.metrics.k8s.io.yaml");
+
+/// The definitions of kinds that the controller watches.
 pub const ALL: [&str; 6] =
     [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, RESOURCE_FLAVOR, CAPACITY_BUFFER];

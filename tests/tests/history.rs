@@ -67,6 +67,7 @@ fn finished(hours: i64) -> FinishedPods {
         started: time(hours) - TimeDelta::seconds(1_800),
         ended: time(hours),
         waited: true,
+        usage: None,
         rest: Map::new(),
     }
 }

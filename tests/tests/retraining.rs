@@ -95,6 +95,7 @@ fn finished(begin: DateTime<Utc>, end: DateTime<Utc>) -> FinishedPods {
         started: begin,
         ended: end,
         waited: false,
+        usage: None,
         rest: Map::new(),
     }
 }

@@ -323,6 +323,89 @@ fn bad_rows_are_skipped_and_counted_if_lenient() {
 }
 
 /// Whether Prometheus and its tool are installed. If not, a note names what to install.
+/// The history of two days with a run of the CronJob `nightly` every hour, each with two pods that
+/// run for half an hour. A pod requests 3 cores and 8 GiB, and uses half a core and at most 1 GiB.
+/// The pods of every tenth run were measured in `measured` minutes, those of the others in all.
+fn history(world: &World, measured: u64) -> String {
+    let day = world.path("history/policy=ns.batch/day=2026-07-01");
+    fs::create_dir_all(&day).expect("the folder is created");
+    let buckets = json!([{
+        "name": "node", "capacity_type": "on-demand", "hourly_micro_dollars": 1_000_000,
+        "allocatable": {"accelerators": 0, "cpu_millis": 4_000, "memory_bytes": 16 * GIB, "pods": 50},
+        "groups": [{"name": "asg", "max": 9}],
+    }]);
+    let demand = json!({
+        "demand": 0, "demand_max": 0, "announced": 0, "headroom": 0, "placeholders": 0, "ready": 0
+    });
+    let line = |hour: i64| {
+        let at = |minute: i64| {
+            let time =
+                chrono::DateTime::from_timestamp(1_782_864_000 + 3_600 * hour + 60 * minute, 0);
+            time.expect("a time")
+        };
+        let minutes = if hour % 10 == 5 { measured } else { 30 };
+        let run = json!({
+            "job": format!("uid-{hour}"), "owner_kind": "Job", "name": format!("ns/nightly-{hour}"),
+            "shape": format!("cpu_millis=3000,memory_bytes={},pods=1", 8 * GIB), "bucket": "node",
+            "pods": 2, "submitted": at(5), "started": at(5), "ended": at(35), "waited": false,
+            "usage": {"cpu_millis": [[487, minutes]], "memory_bytes": GIB},
+        });
+        json!({
+            "v": 1, "time": at(40), "policy": "ns.batch", "buckets": {"node": demand},
+            "offered": {"buckets": buckets, "objective": {"wait_ratio": 9.0}},
+            "finished": if hour > 0 { vec![run] } else { vec![] },
+        })
+    };
+    let lines: Vec<String> = (0..24).map(|hour| line(hour).to_string() + "\n").collect();
+    fs::write(day.join("ticks-00000.jsonl"), lines.concat()).expect("the file is written");
+    world.path("history").display().to_string()
+}
+
+#[test]
+fn usage_is_read_from_a_history() {
+    let world = World::new();
+    let place = history(&world, 30);
+    let (code, out, error) = run(&["rightsize", "--data", &place, "--output", "json"]);
+    assert_eq!(code, 0, "{error}");
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let container = &document["advice"]["containers"][0];
+    assert_eq!(container["owner"], "ns/nightly");
+    assert_eq!((&container["jobs"], &container["pods_max"]), (&json!(46), &json!(2)));
+    // Half an hour from the fifth minute on has six samples.
+    assert_eq!(container["samples"], 23 * 6);
+    assert_eq!(container["cpu_millis"]["request"], 3_000);
+    let cpu = container["cpu_millis"]["recommended"].as_u64().expect("a recommendation");
+    assert!((560..620).contains(&cpu), "{cpu}");
+    let memory = container["memory_bytes"]["recommended"].as_u64().expect("a recommendation");
+    assert!((GIB..GIB * 5 / 4).contains(&memory), "{memory}");
+    // One node instead of two holds both pods.
+    let nodes = |cluster: &str| document["advice"][cluster]["nodes_mean"].as_f64();
+    assert_eq!(nodes("cluster_requested").map(|n| n / 2.0), nodes("cluster_right_sized"));
+}
+
+#[test]
+fn pods_of_a_history_that_were_hardly_measured_are_left_out() {
+    let world = World::new();
+    let place = history(&world, 14);
+    let (code, _, error) = run(&["rightsize", "--data", &place, "--output", "json"]);
+    assert_eq!(code, 0, "{error}");
+    let note = "note: the usage of 4 pods is left out, because they were measured for less than half of their time";
+    assert!(error.contains(note), "{error}");
+}
+
+#[test]
+fn a_history_without_usage_is_an_error_that_has_the_flags() {
+    let world = World::new();
+    let place = history(&world, 30);
+    let file = world.path("history/policy=ns.batch/day=2026-07-01/ticks-00000.jsonl");
+    let lines = fs::read_to_string(&file).expect("the history");
+    fs::write(&file, lines.replace("\"usage\"", "\"later\"")).expect("the history");
+    let (code, _, error) = run(&["rightsize", "--data", &place]);
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("no pod has usage: give --usage or --prometheus"), "{error}");
+    assert!(error.contains("--record-names and --record-usage"), "{error}");
+}
+
 fn prometheus_is_installed() -> bool {
     let runs = |program: &str| {
         let mut version = Command::new(program);

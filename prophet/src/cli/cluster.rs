@@ -182,6 +182,7 @@ impl ClusterArgs {
                 namespaces: self.namespaces.or_default(&client),
                 autoscaler_namespace: self.autoscaler_namespace.clone(),
                 karpenter: matches!(source, GroupSource::Nodes),
+                usage: false,
             },
             data,
             own_history: false,

@@ -18,7 +18,7 @@ use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
 #[cfg(feature = "kubernetes")]
-use crate::simulate::{Recorded, RecordedWaiting, recorded};
+use crate::simulate::{MeasuredRun, Recorded, RecordedWaiting, recorded};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{Admits, Job, SchedulingDelay, Trace};
@@ -258,6 +258,11 @@ impl LogArgs {
         // It is empty, because options are combined once.
         let _ = self.recorded.set(recorded);
         Ok(())
+    }
+
+    /// What the pods of the history used. Empty before [`Self::settings`] has read the history.
+    pub(super) fn recorded_usage(&self) -> &[MeasuredRun] {
+        self.recorded.get().map_or(&[], |recorded| &recorded.usage)
     }
 
     /// The finished pods of the history.

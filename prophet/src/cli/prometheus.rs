@@ -12,6 +12,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::http_get::{Address, GetLimits, get};
+use crate::rightsize::recurring;
 use crate::usage::{ContainerKey, ContainerRequest, UsageRow};
 
 /// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
@@ -149,14 +150,6 @@ fn without_suffix(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(name, _)| name)
 }
 
-/// The name of an owner without a number at its end: the Jobs of a CronJob and other repeated Jobs
-/// differ in it, and count as one workload.
-fn recurring(name: &str) -> &str {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let cut = name.rsplit_once('-').filter(|(name, number)| !name.is_empty() && is_number(number));
-    cut.map_or(name, |(name, _)| name)
-}
-
 fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -211,11 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_of_repeated_jobs_have_one_name() {
-        assert_eq!(
-            ["nightly-28412345", "train", "a-1b", "-1", "x-"].map(recurring),
-            ["nightly", "train", "a-1b", "-1", "x-"]
-        );
+    fn a_pod_without_an_owner_has_its_name_without_its_suffix() {
         assert_eq!(["train-7-x2c4z", "single"].map(without_suffix), ["train-7", "single"]);
     }
 

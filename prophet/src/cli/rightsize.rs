@@ -12,6 +12,8 @@ use super::output::OutputFormat;
 #[cfg(feature = "kubernetes")]
 use super::prometheus;
 use super::{input, output, progress, usage as wrong_usage};
+#[cfg(feature = "kubernetes")]
+use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};
 use crate::simulate::NamedPolicy;
 #[cfg(feature = "kubernetes")]
@@ -25,7 +27,7 @@ use crate::usage::{
 const EXAMPLES: &str = "\
 Examples:
   prophet rightsize --usage usage.csv.gz --trace jobs.csv.gz
-  prophet rightsize --usage usage.csv --data /var/lib/prophet   your own cluster, from the history that prophet run recorded
+  prophet rightsize --data /var/lib/prophet                     your own cluster, if prophet run recorded usage
   prophet rightsize --prometheus http://127.0.0.1:9090 --data /var/lib/prophet --lookback 14d
   prophet rightsize --usage instance_usage.json.gz --trace instance_events.json.gz --instance-type m5.8xlarge
   prophet rightsize --usage usage.csv --trace jobs.csv --class service --oom-tolerance low --output json
@@ -39,10 +41,10 @@ The owner of a row is the name of a job, or that name without its last part afte
 the usage before it. The nodes and dollars are those of the whole log with the last recommendations as requests. Nothing
 is written to jobs.";
 
-/// The sources of usage and of jobs. The usage that clap generates has `--usage` only, because
-/// `--prometheus` is an alternative to a required option.
+/// The sources of usage and of jobs. The usage that clap generates has `--usage` only, because the
+/// others are alternatives to a required option.
 const USAGE: &str = if cfg!(feature = "kubernetes") {
-    "prophet rightsize [OPTIONS] <--usage <FILE>|--prometheus <ADDRESS>> <--trace <FILE>|--data <PLACE>>"
+    "prophet rightsize [OPTIONS] [--usage <FILE>|--prometheus <ADDRESS>] <--trace <FILE>|--data <PLACE>>"
 } else {
     "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>"
 };
@@ -60,9 +62,12 @@ gzipped or plain; `-` is standard input; required without --data";
 )]
 pub(super) struct Args {
     /// What containers used: a usage table, or Borg 2019 instance usage, gzipped or plain; `-` is
-    /// standard input
+    /// standard input; of a history, what `prophet run --record-usage` recorded is the default
     #[arg(long, value_name = "FILE", value_parser = input::file())]
-    #[cfg_attr(feature = "kubernetes", arg(required_unless_present = "prometheus"))]
+    #[cfg_attr(
+        feature = "kubernetes",
+        arg(required_unless_present_any = ["prometheus", "data"])
+    )]
     #[cfg_attr(not(feature = "kubernetes"), arg(required = true))]
     usage: Option<PathBuf>,
     /// A Prometheus that scrapes the kubelets and, for owners and requests, kube-state-metrics:
@@ -128,7 +133,7 @@ enum RecommenderArg {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let source = args.source()?;
-    if args.sweep && !matches!(&source, Source::File(path) if *path != Path::new("/dev/stdin")) {
+    if args.sweep && !source.can_be_read_again() {
         return Err(wrong_usage::conflict("--sweep reads the usage several times: give a file"));
     }
     let settings = args.log.settings(|settings| settings.policies = vec![NamedPolicy::DEFAULT])?;
@@ -208,6 +213,9 @@ enum Source<'a> {
     /// A server, and the times from which and until which it is read, in Unix seconds.
     #[cfg(feature = "kubernetes")]
     Prometheus(&'a Address, i64, i64),
+    /// The history that has the jobs, and its place.
+    #[cfg(feature = "kubernetes")]
+    History(&'a LogArgs, &'a str),
 }
 
 impl Args {
@@ -217,6 +225,9 @@ impl Args {
             prometheus::check(server)?;
             let now = crate::clock::now().timestamp();
             return Ok(Source::Prometheus(server, now - self.lookback.as_seconds(), now));
+        }
+        if let (None, Some(place)) = (&self.usage, &self.log.data) {
+            return Ok(Source::History(&self.log, place));
         }
         self.file()
     }
@@ -233,6 +244,17 @@ impl Args {
 }
 
 impl Source<'_> {
+    /// Whether a second read gives the same rows in a short time.
+    fn can_be_read_again(&self) -> bool {
+        match self {
+            Self::File(path) => *path != Path::new("/dev/stdin"),
+            #[cfg(feature = "kubernetes")]
+            Self::Prometheus(..) => false,
+            #[cfg(feature = "kubernetes")]
+            Self::History(..) => true,
+        }
+    }
+
     fn read(
         &self,
         lenient: bool,
@@ -246,6 +268,20 @@ impl Source<'_> {
                 anyhow::ensure!(rows > 0, "{server}: no container has usage in this time");
                 Ok(UsageNotes { rows, ..UsageNotes::default() })
             }
+            #[cfg(feature = "kubernetes")]
+            Self::History(log, place) => {
+                let (rows, left_out) = usage_rows(log.recorded_usage(), take)?;
+                if left_out > 0 {
+                    eprintln!(
+                        "note: the usage of {left_out} pods is left out, because they were measured for less than half of their time"
+                    );
+                }
+                anyhow::ensure!(
+                    rows > 0,
+                    "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
+                );
+                Ok(UsageNotes { rows, ..UsageNotes::default() })
+            }
         }
     }
 }
@@ -256,6 +292,8 @@ impl fmt::Display for Source<'_> {
             Self::File(path) => path.display().fmt(f),
             #[cfg(feature = "kubernetes")]
             Self::Prometheus(server, ..) => server.fmt(f),
+            #[cfg(feature = "kubernetes")]
+            Self::History(_, place) => f.write_str(place),
         }
     }
 }

@@ -30,6 +30,7 @@ Of several replicas with --leader-elect, one writes, and the others stand by.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -66,6 +67,10 @@ pub(super) struct Args {
     /// this replica alone, as a volume of its own does
     #[arg(long, env = "PROPHET_OWN_HISTORY", requires_all = ["leader_elect", "data"])]
     own_history: bool,
+    /// Record in the history what finished pods used, as the metrics API (metrics-server) measures
+    /// it once a minute: the usage for `prophet rightsize --data`
+    #[arg(long, env = "PROPHET_RECORD_USAGE", requires_all = ["record_names", "data"])]
+    record_usage: bool,
     /// The time without progress after which the liveness probe fails, from 1m to 1h. Progress is a
     /// turn of a policy, or the end of a wait for its history, which takes up to 20s
     #[arg(
@@ -102,6 +107,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
         let (client, mut config, source) = args.cluster.connect().await?;
         config.own_history = args.own_history;
+        config.scope.usage = args.record_usage;
         config.stuck_after = Duration::from_secs(args.stuck_after.as_seconds().unsigned_abs());
         let explain = Explain::new(client.clone());
         #[cfg(feature = "serve")]

@@ -17,8 +17,11 @@ use crate::record::store::{FinishedPods, Offered, shape_key};
 /// length of a line is limited to 4 MiB.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// The bytes of an entry without its shape and name, at most.
+/// The bytes of an entry without its shape, name and usage, at most.
 const ENTRY_BYTES: usize = 400;
+
+/// The bytes of a bin of usage in a line, at most: a boundary and a count.
+const BIN_BYTES: usize = 30;
 
 /// The most entries that wait for a line. Further ones are dropped, because they would fill the
 /// memory.
@@ -78,7 +81,8 @@ impl Finished {
         let mut bytes = 0_usize;
         let fits = |pods: &&FinishedPods| {
             let name = pods.name.as_ref().map_or(0, String::len);
-            bytes = bytes.saturating_add(ENTRY_BYTES + pods.shape.len() + name);
+            let bins = pods.usage.as_ref().map_or(0, |usage| usage.cpu_millis.len());
+            bytes = bytes.saturating_add(ENTRY_BYTES + pods.shape.len() + name + BIN_BYTES * bins);
             bytes <= LINE_BYTES_MAX
         };
         // An entry that is too long by itself goes alone.
@@ -124,6 +128,7 @@ fn record(
         started: *started,
         ended: pod.ended.unwrap_or(now).min(now).trunc_subsecs(0).max(*started),
         waited: (*started - *submitted).num_seconds() > SCAN_SECONDS,
+        usage: pod.usage.clone(),
         rest: Map::new(),
     }
 }
@@ -160,6 +165,7 @@ mod tests {
             submitted: now - TimeDelta::seconds(100),
             started: now - TimeDelta::seconds(60),
             ended: None,
+            usage: None,
         };
         let with_names =
             |names| record(&pod, "pods=1".into(), Some("m5.xlarge".into()), names, now);

@@ -212,6 +212,7 @@ impl Operator {
                 self.explain.leads(leads);
                 self.turn(leads).await;
                 self.explain.wrote(&self.writes.take_counts());
+                self.explain.measured(self.shared.world().index.measured_pods());
                 if let Some(at) = changed_at.take() {
                     self.explain.reacted(Reaction { seconds: at.elapsed().as_secs_f64() });
                 }

@@ -83,6 +83,7 @@ pub struct Metrics {
     launch_seconds: Histogram,
     reaction_seconds: Histogram,
     leader: Gauge,
+    measured: Gauge,
     /// The labels that the last turn of each policy set.
     set: Mutex<BTreeSet<Labels>>,
 }
@@ -130,6 +131,7 @@ impl Default for Metrics {
             launch_seconds: Histogram::new(exponential_buckets(5.0, 2.0, 10)),
             reaction_seconds: Histogram::new(exponential_buckets(0.05, 2.0, 10)),
             leader: Gauge::default(),
+            measured: Gauge::default(),
             set: Mutex::default(),
         };
         metrics.register_gauges(&mut registry);
@@ -164,6 +166,11 @@ impl Default for Metrics {
             "leader",
             "1 on the replica that writes, 0 on the others",
             metrics.leader.clone(),
+        );
+        registry.register(
+            "measured_pods",
+            "Pods whose usage was in the last response of the metrics API; 0 without --record-usage, and if the last read failed",
+            metrics.measured.clone(),
         );
         let (launch, reaction) = (metrics.launch_seconds.clone(), metrics.reaction_seconds.clone());
         registry.register_with_unit(
@@ -269,6 +276,7 @@ impl Metrics {
             launch_seconds: _,
             reaction_seconds: _,
             leader: _,
+            measured: _,
             set: _,
         } = &metrics;
         let policy = String::new;
@@ -291,6 +299,10 @@ impl Metrics {
 
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    pub(super) fn measured(&self, pods: usize) {
+        self.measured.set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
     pub(super) fn wrote(&self, counts: &WriteCounts) {

@@ -105,6 +105,13 @@ impl Explain {
         }
     }
 
+    /// Sets the number of pods whose usage was measured last.
+    pub(crate) fn measured(&self, pods: usize) {
+        #[cfg(feature = "serve")]
+        self.metrics.measured(pods);
+        tracing::trace!(pods, "usage measured");
+    }
+
     /// Records the time that the response to a change took.
     pub fn reacted(&self, reaction: Reaction) {
         #[cfg(feature = "serve")]

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::class::{ClassId, PodClass};
 use super::objects::{Pod, PodStatus, since, time};
+use crate::usage::PodUsage;
 
 /// A workload pod that ran on a node and ended. `C` identifies its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct FinishedPod<C = PodClass> {
     /// When its last container ended, or when its deletion is due. `None` if the pod has neither
     /// time.
     pub ended: Option<DateTime<Utc>>,
+    /// What the pod used, as far as it was measured.
+    pub usage: Option<PodUsage>,
 }
 
 impl FinishedPod<ClassId> {
@@ -56,13 +59,14 @@ impl FinishedPod<ClassId> {
             submitted: if gated { started } else { created },
             started,
             ended: ended(status).or(deleted),
+            usage: None,
         })
     }
 
     /// The same pod with its class.
     pub(super) fn with_class(self, class: PodClass) -> FinishedPod {
-        let Self { node, job, owner_kind, owner_name, submitted, started, ended, .. } = self;
-        FinishedPod { class, node, job, owner_kind, owner_name, submitted, started, ended }
+        let Self { node, job, owner_kind, owner_name, submitted, started, ended, usage, .. } = self;
+        FinishedPod { class, node, job, owner_kind, owner_name, submitted, started, ended, usage }
     }
 }
 

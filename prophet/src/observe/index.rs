@@ -17,9 +17,10 @@ use super::announced::{AnnouncedPods, Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
+use super::measured::MeasuredPods;
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
-use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
+use super::objects::{DaemonSet, FlavorSpec, Node, Pod, PodMetrics, is_true, since};
 use super::requests::requests;
 use crate::record::PodStarts;
 
@@ -58,6 +59,8 @@ pub struct Index {
     starts: HashMap<(ClassId, Arc<str>), PodStarts>,
     /// The workload pods that ended on a node since they were last taken.
     finished: Vec<FinishedPod<ClassId>>,
+    /// The usage of running pods, if it is measured.
+    measured: MeasuredPods,
     /// Placeholders that were preempted from a node since they were last taken.
     preempted: Vec<Preempted>,
     generation: u8,
@@ -299,6 +302,7 @@ impl Index {
     /// Keeps a workload pod that ran on a node, and that ended or is deleted. Pods that had ended
     /// before they were first observed are left out, because an earlier process may have kept them.
     fn note_end(&mut self, pod: &Pod) {
+        let usage = self.measured.take(&name(pod));
         let Some(&Entry { class: id, node, bound, gated, .. }) = self.pods.get(&key(pod)) else {
             return;
         };
@@ -308,8 +312,18 @@ impl Index {
         }
         if let Some(finished) = FinishedPod::of(pod, id, self.nodes.name(node), gated) {
             self.classes.retain(id);
-            self.finished.push(finished);
+            self.finished.push(FinishedPod { usage, ..finished });
         }
+    }
+
+    /// Records what pods use at the moment; an empty list if that is not known.
+    pub fn measure(&mut self, pods: &[PodMetrics]) {
+        self.measured.add(pods);
+    }
+
+    /// Returns the number of pods in the last list of what pods use.
+    pub fn measured_pods(&self) -> usize {
+        self.measured.listed()
     }
 
     fn note_placeholder(&mut self, pod: &Pod) {

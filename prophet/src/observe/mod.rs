@@ -12,6 +12,7 @@
 //! nodes.rs         nodes, and the pods on each
 //! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
 //! schedule.rs      the times at which a CronJob fires
+//! measured.rs      what running pods used so far
 //! finished.rs      pods that ran on a node and ended
 //! index.rs         the index of pods and nodes, updated by events
 //! workloads.rs     the workloads that a policy selects
@@ -19,6 +20,7 @@
 //! world.rs         the index, and the few objects that are stored as they are
 //! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
 //! follow.rs        one watch: it applies the events of a kind to the world
+//! usage.rs         reads what pods use from the metrics API
 //! optional.rs      the watches of kinds that a cluster may lack
 //! watch.rs         all watches
 //! ```
@@ -31,6 +33,7 @@ mod finished;
 mod follow;
 mod index;
 mod karpenter;
+mod measured;
 mod nodes;
 mod objects;
 mod optional;
@@ -39,6 +42,7 @@ mod requests;
 mod schedule;
 mod stored;
 mod taints;
+mod usage;
 mod watch;
 mod workloads;
 mod world;

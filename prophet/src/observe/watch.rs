@@ -21,6 +21,7 @@ use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
 use super::optional::{KARPENTER, optional_kinds};
 use super::stored::StoredPolicy;
+use super::usage::follow_usage;
 use super::world::{OwnedObject, World};
 
 /// What the controller observes besides the objects that it needs in any cluster.
@@ -33,6 +34,8 @@ pub struct Scope {
     /// Whether the groups of nodes come from Karpenter's NodePools and NodeClaims, if the cluster
     /// has them.
     pub karpenter: bool,
+    /// Whether the usage of pods is read from the metrics API.
+    pub usage: bool,
 }
 
 /// The name of the ConfigMap with the status of cluster-autoscaler.
@@ -71,6 +74,9 @@ impl Watches {
             watches.sets(namespace);
         }
         let (client, shared) = (watches.client.clone(), Arc::clone(&watches.shared));
+        if scope.usage {
+            watches.tasks.spawn(follow_usage(client.clone(), Arc::clone(&shared)));
+        }
         watches.tasks.spawn(optional_kinds(client, shared, scope.namespaces.clone()));
         watches
     }

@@ -5,15 +5,18 @@
 //!
 //! ```text
 //! owners.rs     the jobs of a log, by owner
+//! measured.rs   usage that a history recorded, as rows
 //! requests.rs   the requests of jobs after the recommendations
 //! advice.rs     the advice, as data
 //! table.rs      the same as text
 //! ```
 
 mod advice;
+mod measured;
 mod owners;
 mod requests;
 mod table;
 
 pub use advice::{ContainerAdvice, RightSizing, SizedCluster, right_size};
-pub use owners::JobsByOwner;
+pub use measured::usage_rows;
+pub use owners::{JobsByOwner, recurring};

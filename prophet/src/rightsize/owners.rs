@@ -59,6 +59,14 @@ fn range(sorted: &[u32], order: impl Fn(u32) -> std::cmp::Ordering) -> &[u32] {
     &sorted[start..end]
 }
 
+/// The name of an owner without a number at its end: the Jobs of a CronJob and other repeated Jobs
+/// differ in it, and count as one workload.
+pub fn recurring(name: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let cut = name.rsplit_once('-').filter(|(name, number)| !name.is_empty() && is_number(number));
+    cut.map_or(name, |(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +98,14 @@ mod tests {
         check("7", &[6]);
         check("ns", &[0]);
         check("other", &[]);
+    }
+
+    #[test]
+    fn owners_of_repeated_jobs_have_one_name() {
+        assert_eq!(
+            ["nightly-28412345", "train", "a-1b", "-1", "x-", "ns/nightly-2"].map(recurring),
+            ["nightly", "train", "a-1b", "-1", "x-", "ns/nightly"]
+        );
     }
 
     #[test]

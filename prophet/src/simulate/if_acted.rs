@@ -163,6 +163,7 @@ mod tests {
             objective: placeholders::Objective::default(),
             launch_latency: None,
             waiting: RecordedWaiting { seconds: 7_200, ..RecordedWaiting::default() },
+            usage: Vec::new(),
             delays: Vec::new(),
             report: ReplayReport::default(),
         }

@@ -16,6 +16,7 @@ use crate::record::store::{
 };
 use crate::span::Span;
 use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
+use crate::usage::PodUsage;
 
 /// What a history has of a cluster.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Recorded {
     pub waiting: RecordedWaiting,
     /// The same time of each group of alike pods.
     pub delays: Vec<SchedulingDelay>,
+    /// What the pods used, of those that were measured.
+    pub usage: Vec<MeasuredRun>,
     /// The lines that could not be read.
     pub report: ReplayReport,
 }
@@ -48,6 +51,38 @@ pub struct RecordedWaiting {
     pub hidden: u64,
     /// The sum of the times that all pods waited, in seconds.
     pub seconds: u64,
+}
+
+/// Pods that ran at the same time and used the same.
+#[derive(Clone, Debug)]
+pub struct MeasuredRun {
+    /// NAMESPACE/NAME of the object that controls the pods, or its UID if names are not recorded.
+    pub name: Box<str>,
+    /// The number of pods.
+    pub pods: u64,
+    /// When the pods were bound to nodes, in Unix seconds.
+    pub started: i64,
+    /// When the pods ended, in Unix seconds.
+    pub ended: i64,
+    /// What each of the pods used.
+    pub usage: PodUsage,
+}
+
+impl MeasuredRun {
+    fn of(pods: &FinishedPods) -> Option<Self> {
+        Some(Self {
+            name: pods.name.as_deref().unwrap_or(&pods.job).into(),
+            pods: pods.pods,
+            started: pods.started.timestamp(),
+            ended: pods.ended.timestamp(),
+            usage: pods.usage.clone()?,
+        })
+    }
+
+    /// The last second in which the pods ran. A run has at least one.
+    pub fn last_second(&self) -> i64 {
+        self.ended.saturating_sub(1).max(self.started)
+    }
 }
 
 /// Why a history cannot be replayed.
@@ -110,7 +145,7 @@ pub async fn recorded_since(
 ) -> Result<Recorded, RecordedError> {
     let mut replay = HistoryReplay::open(place, policy, since).await?;
     let (mut ran, mut shapes) = (Vec::new(), Shapes::default());
-    let mut delays = Vec::new();
+    let (mut delays, mut usage) = (Vec::new(), Vec::new());
     let (mut offered, mut latencies): (Option<Offered>, Latencies) = Default::default();
     let (mut first, mut waiting) = (None, RecordedWaiting::default());
     while let Some(line) = replay.next().await? {
@@ -133,6 +168,7 @@ pub async fn recorded_since(
             if waiting.pods > pods_max as u64 {
                 return Err(RecordedError::TooManyPods(pods_max));
             }
+            usage.extend(MeasuredRun::of(pods));
             ran.push(Ran::new(pods, shapes.number(&pods.shape, line.time)));
         }
     }
@@ -155,6 +191,7 @@ pub async fn recorded_since(
         launch_latency: latencies.distribution(),
         waiting,
         delays,
+        usage,
         report: replay.report().clone(),
     })
 }

@@ -9,6 +9,7 @@
 //! row.rs            a measurement of a container, and the container's class and tolerance
 //! ladder.rs         the boundaries of all histograms
 //! spread.rs         a histogram of one sample
+//! pod.rs            what one pod used from its start to its end
 //! sample.rs         five minutes of a container in all of its pods
 //! decayed.rs        a histogram whose samples count less with age
 //! sliding_max.rs    the maximum of the last samples
@@ -28,6 +29,7 @@ mod ladder;
 mod learned;
 mod model_set;
 mod moving_window;
+mod pod;
 mod row;
 mod sample;
 mod sliding_max;
@@ -44,6 +46,7 @@ pub use learned::USAGE_WEIGHTS;
 pub use model_set::ModelWeights;
 pub(crate) use model_set::{ModelSet, decay_over};
 pub use moving_window::Statistic;
+pub use pod::PodUsage;
 pub use row::{ContainerKey, ContainerRequest, OomTolerance, UsageRow, WorkloadClass};
 pub use sample::SAMPLE_SECONDS;
 pub(crate) use sliding_max::SlidingMax;

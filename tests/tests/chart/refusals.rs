@@ -36,6 +36,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     (r#"history.s3="bucket""#, "/history/s3", "does not match pattern"),
     (r#"history.s3="s3://a" history.persistentVolumeClaim="b""#, "", "history.s3 and history.persistentVolumeClaim are both set"),
     (r#"history.volume.size="much""#, "/history/volume/size", "does not match pattern"),
+    (r#"history.recordUsage="yes""#, "/history/recordUsage", "want boolean"),
     ("history.retentionDays=7", "/history/retentionDays", "minimum"),
     (r#"model="s3://bucket""#, "/model", "does not match pattern"),
     (r#"model="s3://bucket/""#, "/model", "does not match pattern"),

@@ -47,6 +47,9 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("history.volume.enabled=false", "Deployment prophet", "/spec/template/spec/volumes", r#"[{"name":"history","emptyDir":{}}]"#),
     ("history.retentionDays=90", "StatefulSet prophet", "@/args", r#"has "--retention-days=90""#),
     ("history.recordNames=true", "StatefulSet prophet", "@/args", r#"has "--record-names""#),
+    ("history.recordUsage=true", "StatefulSet prophet", "@/args", r#"has "--record-names""#),
+    ("history.recordUsage=true", "StatefulSet prophet", "@/args", r#"has "--record-usage""#),
+    ("history.recordUsage=true", "ClusterRole prophet-observe", "/rules", r#"has {"apiGroups":["metrics.k8s.io"],"resources":["pods"],"verbs":["list"]}"#),
     // Pods.
     ("", "StatefulSet prophet", "/spec/template/spec/securityContext/runAsNonRoot", "true"),
     ("", "StatefulSet prophet", "/spec/template/spec/securityContext/seccompProfile/type", r#""RuntimeDefault""#),

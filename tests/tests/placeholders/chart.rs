@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use kube::api::Api;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
+use tests::crds;
 use tests::helm::{self, NAMESPACE};
 use tests::installed::{Prophet, volume};
 use tests::node_group::NodeGroup;
@@ -13,6 +17,11 @@ use tests::{monitoring, wait};
 
 use super::prometheus;
 use super::world::{DEADLINE, Plan, World, job};
+
+#[expect(clippy::disallowed_methods, reason = "usage is measured now")]
+fn now() -> DateTime<Utc> {
+    Utc::now()
+}
 
 /// The chart's CustomResourceDefinition must equal the output of `prophet crd`.
 #[test]
@@ -48,7 +57,7 @@ const BY_STOPS: [&[&str]; 2] = [
 ];
 
 /// Values of an installation whose policy `batch` holds this many placeholders.
-fn values(placeholders: u32) -> [String; 4] {
+fn values(placeholders: u32) -> [String; 5] {
     let policies = json!([
         {"name": "batch", "spec": {"mode": "Act", "tick": "10s", "forecast": {
             "method": "ladder", "ladder": {"nodesToReplicas": [[0, placeholders]]}}}},
@@ -57,6 +66,7 @@ fn values(placeholders: u32) -> [String; 4] {
     [
         r#"nodeGroupAutoDiscovery="asg:tag=k8s.io/cluster-autoscaler/enabled""#.into(),
         "crds.keep=false".into(),
+        "history.recordUsage=true".into(),
         format!("ceilings.placeholders={}", placeholders + 1),
         format!("policies={policies}"),
     ]
@@ -96,6 +106,46 @@ impl World {
             let what = format!("two lines on the volume of {replica}");
             let waited = wait::until_true(&what, DEADLINE, lines).await;
             waited.unwrap_or_else(|error| panic!("{error:#}"));
+        }
+    }
+
+    /// Runs a job whose usage the metrics API has. Both replicas record it.
+    async fn measure_a_job(&self, replicas: &[Prophet; 2]) {
+        self.apply(&job("work-measured", 1)).await;
+        self.wait_for_job("work-measured", 1).await;
+        let pods: Api<Pod> = Api::namespaced(self.plane.client(), "default");
+        let of_job = ListParams::default().labels("job-name=work-measured");
+        let pod = pods.list(&of_job).await.unwrap().items[0].name_any();
+        let measured = json!({
+            "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+            "metadata": {"name": pod, "namespace": "default"},
+            "timestamp": now(), "window": "15s",
+            "containers": [{"name": "work", "usage": {"cpu": "499123456n", "memory": "1Gi"}}],
+        });
+        self.apply(&measured.to_string()).await;
+        for replica in replicas {
+            let read = async || Ok(replica.metrics().await?.contains("prophet_measured_pods 1\n"));
+            let read = wait::until_true("a measured pod", Duration::from_secs(90), read).await;
+            read.unwrap_or_else(|error| panic!("{error:#}"));
+        }
+        self.end_pods("default").await;
+        for replica in REPLICAS {
+            let folder = volume(&self.plane, replica);
+            let arguments = ["rightsize", "--data", folder.to_str().unwrap()];
+            let arguments =
+                [&arguments[..], &["--data-policy=prophet.batch", "--output=json"]].concat();
+            let mut last = (-1, String::new(), String::new());
+            let recorded = wait::until_true("recorded usage", DEADLINE, async || {
+                last = tests::run(&arguments);
+                Ok(last.0 == 0)
+            });
+            if let Err(error) = recorded.await {
+                panic!("{error:#}: {last:?}");
+            }
+            let document: Value = serde_json::from_str(&last.1).unwrap();
+            let containers = document["advice"]["containers"].as_array().unwrap();
+            assert_eq!(containers.len(), 1, "{document:#}");
+            assert_eq!(containers[0]["owner"], "default/work-measured", "{document:#}");
         }
     }
 
@@ -141,6 +191,7 @@ async fn wait_for_recall(replica: &Prophet) {
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
     let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
+    world.apply(crds::POD_METRICS).await;
     let before = world.inventory().await.unwrap();
     world.apply(BEFORE).await;
     let chart = helm::chart();
@@ -164,6 +215,7 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
         prometheus::wait_for_alerts(prometheus, &BY_FAULTS).await;
     }
     world.wait_for_histories().await;
+    world.measure_a_job(&replicas).await;
 
     // An upgrade changes the policy in place. The container's arguments change too.
     let uid = world.policy_uid("batch").await;
@@ -182,7 +234,7 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
         wait_for_recall(replica).await;
     }
     // A policy that is gone leaves no gauge.
-    helm(&world, &["upgrade", "prophet", chart], &values(2)[..3]);
+    helm(&world, &["upgrade", "prophet", chart], &values(2)[..4]);
     world.wait_for_placeholders([0, 0, 0]).await;
     for replica in &replicas {
         let gauges = async || Ok(!replica.metrics().await?.contains("prophet_unplaced_pods{"));
@@ -216,8 +268,7 @@ async fn uninstall(world: World, replicas: [Prophet; 2], before: &BTreeSet<Strin
         replica.stop().await.unwrap();
     }
     helm(&world, &["uninstall", "prophet", "--no-hooks"], &[]);
-    let ours =
-        ["Job default/suspended", "Job default/work", "Job default/work-again", "Pod default/huge"];
+    let ours = ["Job default/suspended", "Pod default/huge"];
     // The claims stay, and with them the volumes and the history.
     let claims = REPLICAS.map(|replica| format!("PersistentVolumeClaim prophet/history-{replica}"));
     let mut left = Vec::new();
@@ -228,7 +279,9 @@ async fn uninstall(world: World, replicas: [Prophet; 2], before: &BTreeSet<Strin
             object == "Namespace /prophet"
                 || object.starts_with("ServiceAccount ") && object.ends_with("/default")
                 || object.starts_with("PersistentVolume /")
-                || object.starts_with("Pod default/work")
+                || ["Job", "Pod", "PodMetrics"]
+                    .iter()
+                    .any(|kind| object.starts_with(&format!("{kind} default/work")))
                 || ours.contains(&object.as_str())
         };
         left = world.inventory().await?.difference(before).cloned().collect();

@@ -12,6 +12,8 @@ use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::usage::PodUsage;
+
 /// Batch pods of one job that are alike and ran at the same time in one bucket.
 ///
 /// Times are in whole seconds, as in the API of Kubernetes.
@@ -43,6 +45,10 @@ pub struct FinishedPods {
     pub ended: DateTime<Utc>,
     /// Whether the pods waited longer than one scan of the autoscaler.
     pub waited: bool,
+    /// What each of the pods used. Absent unless usage is recorded, and for pods that were never
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<PodUsage>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,

@@ -101,6 +101,7 @@ pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
         started: ended - TimeDelta::seconds(300),
         ended,
         waited: true,
+        usage: None,
         rest: Map::new(),
     }
 }
