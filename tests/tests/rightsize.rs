@@ -121,6 +121,15 @@ fn right_sized_requests_save_nodes_and_dollars() {
     assert_eq!((&before["nodes"][0]["peak"], &after["nodes"][0]["peak"]), (&json!(4), &json!(1)));
     let mean = |cluster: &Value| cluster["nodes_mean"].as_f64().expect("a number");
     near(&json!(mean(before) / mean(after)), 4.0);
+    // A pod of 3 cores and 10 GiB on a node of 4 cores and 16 GiB, and then four.
+    let shares = |cluster: &Value, expected: [f64; 4]| {
+        let names = ["cpu_requested", "cpu_used", "memory_requested", "memory_used"];
+        for (name, share) in names.iter().zip(expected) {
+            near(&cluster["utilisation"][name], share);
+        }
+    };
+    shares(before, [0.75, 0.125, 10.0 / 16.0, 1.0 / 16.0]);
+    shares(after, [0.59, 0.5, 4.0 * 1_229.0 / 16_384.0, 4.0 / 16.0]);
     for at in 0..2 {
         let figure = |cluster: &Value, name: &str| {
             cluster["policies"][at]["figures"][name].as_f64().expect("a number")
@@ -148,6 +157,8 @@ fn the_table_has_containers_limits_and_the_cluster() {
         "job-days with an OOM, % 0.0 0.0",
         "288 of 288 jobs right-sized requested right-sized",
         "occupied nodes, mean 3.33 0.83",
+        "requested of their CPU, % 75.0 59.0",
+        "used of their memory, % 6.2 25.0",
     ] {
         assert!(words.iter().any(|found| found == line), "{line} is not in\n{out}");
     }
@@ -322,8 +333,7 @@ fn bad_rows_are_skipped_and_counted_if_lenient() {
     assert!(code == 0 && error.contains("left out: 1 bad lines (the first: "), "{error}");
 }
 
-/// Whether Prometheus and its tool are installed. If not, a note names what to install.
-/// The history of two days with a run of the CronJob `nightly` every hour, each with two pods that
+/// The history of a day with a run of the CronJob `nightly` every hour, each with two pods that
 /// run for half an hour. A pod requests 3 cores and 8 GiB, and uses half a core and at most 1 GiB.
 /// The pods of every tenth run were measured in `measured` minutes, those of the others in all.
 fn history(world: &World, measured: u64) -> String {
@@ -378,6 +388,8 @@ fn usage_is_read_from_a_history() {
     assert!((560..620).contains(&cpu), "{cpu}");
     let memory = container["memory_bytes"]["recommended"].as_u64().expect("a recommendation");
     assert!((GIB..GIB * 5 / 4).contains(&memory), "{memory}");
+    // Each pod is a job.
+    assert_eq!(document["advice"]["containers"].as_array().map(Vec::len), Some(1));
     // One node instead of two holds both pods.
     let nodes = |cluster: &str| document["advice"][cluster]["nodes_mean"].as_f64();
     assert_eq!(nodes("cluster_requested").map(|n| n / 2.0), nodes("cluster_right_sized"));
@@ -389,7 +401,7 @@ fn pods_of_a_history_that_were_hardly_measured_are_left_out() {
     let place = history(&world, 14);
     let (code, _, error) = run(&["rightsize", "--data", &place, "--output", "json"]);
     assert_eq!(code, 0, "{error}");
-    let note = "note: the usage of 4 pods is left out, because they were measured for less than half of their time";
+    let note = "left out: 4 pods that were measured for less than half of their time";
     assert!(error.contains(note), "{error}");
 }
 
@@ -406,6 +418,7 @@ fn a_history_without_usage_is_an_error_that_has_the_flags() {
     assert!(error.contains("--record-names and --record-usage"), "{error}");
 }
 
+/// Whether Prometheus and its tool are installed. If not, a note names what to install.
 fn prometheus_is_installed() -> bool {
     let runs = |program: &str| {
         let mut version = Command::new(program);

@@ -50,7 +50,7 @@ const ROWS: [(&str, i32, &str); 120] = [
     ("simulate --replays -1", 2, "tip: no negative value is possible here"),
     ("simulate --tick -5m", 2, "tip: no negative value is possible here"),
     ("simulate --tick 60", 2, "'--tick <TIME>': 60 has no unit: give 60s, 60m"),
-    ("rightsize --trace log.csv", 2, "[--usage <FILE>|--prometheus <ADDRESS>]"),
+    ("rightsize --trace log.csv", 2, "--trace <FILE> <--usage <FILE>|--prometheus <ADDRESS>>"),
     (
         "trace describe --trace=log.csv",
         2,

@@ -42,6 +42,9 @@ pub(super) struct LogArgs {
     #[cfg(feature = "kubernetes")]
     #[arg(skip)]
     recorded: std::cell::OnceCell<Recorded>,
+    /// Whether the usage of the pods of the history is needed
+    #[arg(skip)]
+    pub(super) with_usage: bool,
     /// Whether the instance types on offer are others than those of the history. The buckets that
     /// admit a recorded pod are assumed from its requests, then.
     #[arg(skip)]
@@ -253,7 +256,7 @@ impl LogArgs {
 impl LogArgs {
     /// Sets the options that the history has: buckets, launch latency, and objective.
     fn take_over_recorded(&self, settings: &mut SimulationSettings) -> anyhow::Result<()> {
-        let recorded = read_recorded(settings)?;
+        let recorded = read_recorded(settings, self.with_usage)?;
         recorded.set(settings);
         // It is empty, because options are combined once.
         let _ = self.recorded.set(recorded);
@@ -271,7 +274,7 @@ impl LogArgs {
         let recorded = if let Some(recorded) = self.recorded.get() {
             recorded
         } else {
-            read = read_recorded(settings)?;
+            read = read_recorded(settings, self.with_usage)?;
             &read
         };
         Ok(pods_of(recorded, settings.data.clone().unwrap_or_default()))
@@ -311,7 +314,7 @@ pub(super) fn recorded_log(
         data_policy: policy.map(Into::into),
         ..SimulationSettings::default()
     };
-    let recorded = read_recorded(&settings)?;
+    let recorded = read_recorded(&settings, false)?;
     Ok((pods_of(&recorded, data.into()), recorded.delays, recorded.catalog))
 }
 
@@ -324,7 +327,7 @@ pub(super) fn recorded_log(
 }
 
 #[cfg(feature = "kubernetes")]
-fn read_recorded(settings: &SimulationSettings) -> anyhow::Result<Recorded> {
+fn read_recorded(settings: &SimulationSettings, with_usage: bool) -> anyhow::Result<Recorded> {
     let data = settings.data.clone().unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let place = Place::existing(&data)?;
@@ -339,7 +342,7 @@ fn read_recorded(settings: &SimulationSettings) -> anyhow::Result<Recorded> {
             (None, []) => bail!("there is no history"),
             (None, _) => bail!("give --data-policy: one of {}", policies.join(", ")),
         };
-        Ok(recorded(&place, policy).await?)
+        Ok(recorded(&place, policy, with_usage).await?)
     };
     let recorded = runtime.block_on(read).context(data)?;
     for fault in &recorded.report.faults {

@@ -173,7 +173,7 @@ impl Command {
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),
             Self::Embed(args) => embed::run(&args),
-            Self::Rightsize(args) => rightsize::run(&args),
+            Self::Rightsize(args) => rightsize::run(*args),
             Self::Trace(command) => trace::run(command),
             Self::Model(command) => return model::run(&command),
             #[cfg(feature = "kubernetes")]

@@ -137,6 +137,7 @@ fn chunk(server: &Address, start: i64, end: i64) -> anyhow::Result<Vec<UsageRow>
             cpu: cpu.map(|millis| (millis, 1.0)).into_iter().collect(),
             memory_bytes,
             request,
+            of_whole_pod: false,
             class: None,
             oom_tolerance: None,
             pod: place.1.into(),

@@ -44,7 +44,7 @@ is written to jobs.";
 /// The sources of usage and of jobs. The usage that clap generates has `--usage` only, because the
 /// others are alternatives to a required option.
 const USAGE: &str = if cfg!(feature = "kubernetes") {
-    "prophet rightsize [OPTIONS] [--usage <FILE>|--prometheus <ADDRESS>] <--trace <FILE>|--data <PLACE>>"
+    "prophet rightsize [OPTIONS] --data <PLACE> [--usage <FILE>|--prometheus <ADDRESS>]\n       prophet rightsize [OPTIONS] --trace <FILE> <--usage <FILE>|--prometheus <ADDRESS>>"
 } else {
     "prophet rightsize [OPTIONS] --usage <FILE> --trace <FILE>"
 };
@@ -62,7 +62,7 @@ gzipped or plain; `-` is standard input; required without --data";
 )]
 pub(super) struct Args {
     /// What containers used: a usage table, or Borg 2019 instance usage, gzipped or plain; `-` is
-    /// standard input; of a history, what `prophet run --record-usage` recorded is the default
+    /// standard input [default with --data: what `prophet run --record-usage` recorded]
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     #[cfg_attr(
         feature = "kubernetes",
@@ -77,7 +77,7 @@ pub(super) struct Args {
     prometheus: Option<Address>,
     /// How much of its past is read
     #[cfg(feature = "kubernetes")]
-    #[arg(long, value_name = "TIME", default_value = "7d", conflicts_with = "usage")]
+    #[arg(long, value_name = "TIME", default_value = "7d", requires = "prometheus")]
     lookback: Span,
     #[command(flatten)]
     log: LogArgs,
@@ -131,10 +131,14 @@ enum RecommenderArg {
     Models,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
+    args.log.with_usage = args.usage.is_none();
+    let args = &args;
     let source = args.source()?;
     if args.sweep && !source.can_be_read_again() {
-        return Err(wrong_usage::conflict("--sweep reads the usage several times: give a file"));
+        return Err(wrong_usage::conflict(
+            "--sweep reads the usage several times: give a file or a history",
+        ));
     }
     let settings = args.log.settings(|settings| settings.policies = vec![NamedPolicy::DEFAULT])?;
     if settings.trace.is_none() && settings.data.is_none() {
@@ -144,20 +148,28 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let loaded = args.log.replay(settings, |_, _| ())?;
     let lenient = loaded.settings.lenient;
-    let jobs = &loaded.trace.jobs;
+    let jobs = source.owners(&loaded.trace.jobs);
     if args.sweep {
-        return sweep(args, &source, jobs, lenient);
+        return sweep(args, &source, &jobs, loaded.window, lenient);
     }
     let models = (args.recommender == RecommenderArg::Models).then_some(USAGE_WEIGHTS);
-    let (recorded, notes) = read(args, &source, jobs, models, lenient)?;
+    let (recorded, notes) = read(args, &source, &jobs, models, loaded.window, lenient)?;
     if notes != (UsageNotes { rows: notes.rows, ..UsageNotes::default() }) {
         eprintln!("note: {source}: {notes}");
     }
-    check_owners(&recorded, jobs, &source)?;
+    check_owners(&recorded, &loaded.trace.jobs, &jobs, &source)?;
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, window, catalog, .. } = loaded;
     let advice = progress::of_runs(|progress| {
-        right_size(&trace.jobs, &recorded, &catalog, &settings, window, progress)
+        right_size(
+            &trace.jobs,
+            &source.owners(&trace.jobs),
+            &recorded,
+            &catalog,
+            &settings,
+            window,
+            progress,
+        )
     });
     for unplaceable in &advice.unplaceable {
         eprintln!("note: right-sized: {}", unplaceable.sentence(&catalog));
@@ -182,11 +194,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 fn read(
     args: &Args,
     source: &Source<'_>,
-    jobs: &[Job],
+    owners: &JobsByOwner<'_>,
     models: Option<ModelWeights>,
+    window: (i64, i64),
     lenient: bool,
 ) -> anyhow::Result<(RecordedUsage, UsageNotes)> {
-    let owners = JobsByOwner::new(jobs);
     let settings = BookSettings {
         class: match args.class {
             ClassArg::Batch => WorkloadClass::Batch,
@@ -202,7 +214,7 @@ fn read(
     };
     let mut book = UsageBook::new(settings, |owner| owners.request(owner));
     let mut take = |row: UsageRow| book.add(&row).map_err(|fault| in_row(&fault, &row));
-    let reading = || source.read(lenient, &mut take);
+    let reading = || source.read(window, lenient, &mut take);
     let notes = progress::during(&format!("reading {source}"), reading)?;
     Ok((book.finish(), notes))
 }
@@ -244,7 +256,7 @@ impl Args {
 }
 
 impl Source<'_> {
-    /// Whether a second read gives the same rows in a short time.
+    /// Whether a second read gives the same rows.
     fn can_be_read_again(&self) -> bool {
         match self {
             Self::File(path) => *path != Path::new("/dev/stdin"),
@@ -255,8 +267,19 @@ impl Source<'_> {
         }
     }
 
+    /// The jobs of the owners of this usage.
+    fn owners<'a>(&self, jobs: &'a [Job]) -> JobsByOwner<'a> {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::History(..) => JobsByOwner::of_history(jobs),
+            _ => JobsByOwner::new(jobs),
+        }
+    }
+
+    /// Reads the usage. That of a history is limited to runs that begin within the window.
     fn read(
         &self,
+        window: (i64, i64),
         lenient: bool,
         take: &mut dyn FnMut(UsageRow) -> Result<(), TraceFault>,
     ) -> anyhow::Result<UsageNotes> {
@@ -270,17 +293,12 @@ impl Source<'_> {
             }
             #[cfg(feature = "kubernetes")]
             Self::History(log, place) => {
-                let (rows, left_out) = usage_rows(log.recorded_usage(), take)?;
-                if left_out > 0 {
-                    eprintln!(
-                        "note: the usage of {left_out} pods is left out, because they were measured for less than half of their time"
-                    );
-                }
+                let notes = usage_rows(log.recorded_usage(), window, take)?;
                 anyhow::ensure!(
-                    rows > 0,
-                    "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
+                    notes.rows > 0,
+                    "{place}: no pod has usage ({notes}): give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
                 );
-                Ok(UsageNotes { rows, ..UsageNotes::default() })
+                Ok(notes)
             }
         }
     }
@@ -310,8 +328,12 @@ fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
 }
 
 /// Fails if no job has usage, and prints a note about owners without a job.
-fn check_owners(recorded: &RecordedUsage, jobs: &[Job], source: &Source<'_>) -> anyhow::Result<()> {
-    let owners = JobsByOwner::new(jobs);
+fn check_owners(
+    recorded: &RecordedUsage,
+    jobs: &[Job],
+    owners: &JobsByOwner<'_>,
+    source: &Source<'_>,
+) -> anyhow::Result<()> {
     let lost = |owner: &str| owners.of(owner).next().is_none();
     let containers = recorded.containers.iter();
     let names: Vec<&str> = containers.map(|container| &*container.key.owner).collect();
@@ -339,9 +361,15 @@ const COST_DECAYS: [f64; 3] = [0.0285, 0.0048, 0.0012];
 
 /// Prints the figures of limits under the request, under the moving window, and under models with
 /// each combination of weights.
-fn sweep(args: &Args, source: &Source<'_>, jobs: &[Job], lenient: bool) -> anyhow::Result<()> {
-    let (window, _) = read(args, source, jobs, None, lenient)?;
-    let [requested, of_window] = window.figures();
+fn sweep(
+    args: &Args,
+    source: &Source<'_>,
+    owners: &JobsByOwner<'_>,
+    window: (i64, i64),
+    lenient: bool,
+) -> anyhow::Result<()> {
+    let (by_window, _) = read(args, source, owners, None, window, lenient)?;
+    let [requested, of_window] = by_window.figures();
     let mut rows = vec![(None, "requested", requested), (None, "window", of_window)];
     for overrun in OVERRUNS {
         for limit_change in LIMIT_CHANGES {
@@ -354,7 +382,7 @@ fn sweep(args: &Args, source: &Source<'_>, jobs: &[Job], lenient: bool) -> anyho
                         model_change,
                         cost_decay,
                     };
-                    let (recorded, _) = read(args, source, jobs, Some(weights), lenient)?;
+                    let (recorded, _) = read(args, source, owners, Some(weights), window, lenient)?;
                     rows.push((Some(weights), "models", recorded.figures()[1]));
                 }
             }

@@ -67,8 +67,8 @@ pub(super) struct Args {
     /// this replica alone, as a volume of its own does
     #[arg(long, env = "PROPHET_OWN_HISTORY", requires_all = ["leader_elect", "data"])]
     own_history: bool,
-    /// Record in the history what finished pods used, as the metrics API (metrics-server) measures
-    /// it once a minute: the usage for `prophet rightsize --data`
+    /// Read the metrics API (metrics-server) once a minute, and record what finished pods used in
+    /// the history, for `prophet rightsize --data`
     #[arg(long, env = "PROPHET_RECORD_USAGE", requires_all = ["record_names", "data"])]
     record_usage: bool,
     /// The time without progress after which the liveness probe fails, from 1m to 1h. Progress is a

@@ -20,8 +20,12 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// The bytes of an entry without its shape, name and usage, at most.
 const ENTRY_BYTES: usize = 400;
 
-/// The bytes of a bin of usage in a line, at most: a boundary and a count.
-const BIN_BYTES: usize = 30;
+/// The bytes of a bin of usage in a line, at most: a boundary, a count, and what separates them.
+const BIN_BYTES: usize = 20;
+
+/// The most entries that wait for a line while further ones have their usage. Above it, entries are
+/// recorded without, so that pods of one job are alike again and take one entry together.
+const WITH_USAGE_MAX: usize = 10_000;
 
 /// The most entries that wait for a line. Further ones are dropped, because they would fill the
 /// memory.
@@ -56,7 +60,9 @@ impl Finished {
             let bucket = bucket.map(|(bucket, _)| offers.catalog.buckets()[bucket].name.clone());
             let shape = shape_key(&view.shape(&pod.class, offers, workloads), &offers.catalog);
             let with_name = around.config.record_names;
-            self.pods.push(record(pod, shape, bucket, with_name, now));
+            let record = record(pod, shape, bucket, with_name, now);
+            let usage = record.usage.filter(|_| self.pods.len() < WITH_USAGE_MAX);
+            self.pods.push(FinishedPods { usage, ..record });
         }
         let mut new = self.pods.split_off(before);
         new.sort_by(|a, b| {

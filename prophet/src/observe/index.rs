@@ -17,10 +17,10 @@ use super::announced::{AnnouncedPods, Announcement, Key};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
-use super::measured::MeasuredPods;
+use super::measured::{MeasuredPods, Measurement};
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
-use super::objects::{DaemonSet, FlavorSpec, Node, Pod, PodMetrics, is_true, since};
+use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
 use super::requests::requests;
 use crate::record::PodStarts;
 
@@ -223,8 +223,14 @@ impl Index {
                 return;
             }
             self.remove(key);
-        } else if class.role == Role::Workload && self.listed {
-            self.note_arrival(pod, &class);
+        } else {
+            if !self.measured.is_empty() {
+                // The measurements under this name are those of a pod that is gone.
+                drop(self.measured.take(&name(pod)));
+            }
+            if class.role == Role::Workload && self.listed {
+                self.note_arrival(pod, &class);
+            }
         }
         let id = self.classes.take(class);
         let Some(class) = self.classes.get(id) else { return };
@@ -316,9 +322,9 @@ impl Index {
         }
     }
 
-    /// Records what pods use at the moment; an empty list if that is not known.
-    pub fn measure(&mut self, pods: &[PodMetrics]) {
-        self.measured.add(pods);
+    /// Records what pods use at the moment `now`; an empty list if that is not known.
+    pub fn measure(&mut self, pods: Vec<Measurement>, now: DateTime<Utc>) {
+        self.measured.add(pods, now);
     }
 
     /// Returns the number of pods in the last list of what pods use.

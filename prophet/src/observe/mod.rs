@@ -56,6 +56,7 @@ pub use finished::FinishedPod;
 pub use follow::{Shared, WATCH_SECONDS};
 pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};
+pub use measured::Measurement;
 pub use nodes::{NodeFacts, NodeId, NodeSlot, Nodes};
 pub(crate) use nodes::{OnNode, less};
 pub use objects::{

@@ -79,6 +79,18 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     })
 }
 
+/// Deserializes an object's metadata, reduced to its name and namespace.
+fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        name: Option<String>,
+        namespace: Option<String>,
+    }
+    let Named { name, namespace } = Named::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, namespace, ..ObjectMeta::default() })
+}
+
 /// Deserializes quantities by resource name. In custom resources, a quantity may be a bare number.
 fn quantities<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -442,7 +454,7 @@ resource!(CronJob, "CronJob", "batch", "v1", "cronjobs");
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodMetrics {
-    #[serde(deserialize_with = "meta")]
+    #[serde(deserialize_with = "named")]
     pub metadata: ObjectMeta,
     /// The time of the measurement.
     pub timestamp: Option<Time>,

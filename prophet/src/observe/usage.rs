@@ -7,7 +7,9 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 
 use super::follow::Shared;
+use super::measured::Measurement;
 use super::objects::PodMetrics;
+use crate::clock;
 
 /// How often usage is read: metrics-server measures it once a minute or more often.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -20,13 +22,15 @@ pub(super) async fn follow_usage(client: Client, shared: Arc<Shared>) {
     loop {
         match api.list(&ListParams::default()).await {
             Ok(list) => {
-                shared.world().index.measure(&list.items);
+                // The world is locked for a short time only, so the list is read before.
+                let pods = list.items.iter().filter_map(Measurement::of).collect();
+                shared.world().index.measure(pods, clock::now());
                 if failing.take().is_some() {
                     tracing::info!("usage is measured again");
                 }
             }
             Err(error) => {
-                shared.world().index.measure(&[]);
+                shared.world().index.measure(Vec::new(), clock::now());
                 let error = error.to_string();
                 if failing.as_ref() != Some(&error) {
                     tracing::warn!(error, "usage not measured: the metrics API cannot be read");

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::owners::JobsByOwner;
 use super::requests::right_sized;
+use super::utilisation::{Amounts, Utilisation};
 use crate::advice::{PolicyFigures, Scale, TypeCount};
 use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
@@ -91,6 +92,8 @@ pub struct SizedCluster {
     pub nodes: Vec<TypeCount>,
     /// Their mean, of all types.
     pub nodes_mean: f64,
+    /// The shares of these nodes that jobs request and use.
+    pub utilisation: Utilisation,
     /// The price of these nodes, in dollars.
     pub scale_dollars: f64,
     /// The number of jobs in the window that fit no type on offer.
@@ -103,27 +106,29 @@ pub struct SizedCluster {
 /// window `[from, until)`.
 pub fn right_size(
     jobs: &[Job],
+    owners: &JobsByOwner<'_>,
     usage: &RecordedUsage,
     catalog: &Catalog,
     settings: &SimulationSettings,
     window: (i64, i64),
     progress: &Progress<'_>,
 ) -> RightSizing {
-    let owners = JobsByOwner::new(jobs);
-    let (sized, jobs_right_sized) = right_sized(jobs, &owners, &usage.containers);
+    let (sized, jobs_right_sized) = right_sized(jobs, owners, &usage.containers);
+    let [requested, recommended] = usage.figures();
+    let used = Amounts::requested(&Workload::new(jobs, catalog), window).used(&requested);
     let cluster = |jobs: &[Job], name: &str| {
         let workload = Workload::new(jobs, catalog);
         let named = |policy: &str, share: f64| {
             (progress.advanced)(&format!("{policy} {name}"), share);
         };
         let progress = Progress { advanced: &named, ..*progress };
-        (SizedCluster::new(jobs, &workload, catalog, settings, window, &progress), workload)
+        let sized = SizedCluster::new(jobs, &workload, catalog, settings, window, used, &progress);
+        (sized, workload)
     };
     let (cluster_requested, _) = cluster(jobs, "as requested");
     let (cluster_right_sized, workload) = cluster(&sized, "right-sized");
-    let [requested, recommended] = usage.figures();
     let mut containers: Vec<ContainerAdvice> =
-        usage.containers.iter().map(|container| ContainerAdvice::new(container, &owners)).collect();
+        usage.containers.iter().map(|container| ContainerAdvice::new(container, owners)).collect();
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let size = |advice: &ContainerAdvice| {
         let LimitFigures { footprint_cores, footprint_memory_bytes, .. } = advice.requested;
@@ -159,7 +164,7 @@ impl ContainerAdvice {
         Self {
             owner: usage.key.owner.clone(),
             container: usage.key.container.clone(),
-            jobs: owners.of(&usage.key.owner).count(),
+            jobs: owners.of_container(usage).count(),
             pods_max: usage.pods_max,
             samples: usage.samples,
             class: usage.class,
@@ -192,6 +197,7 @@ impl SizedCluster {
         catalog: &Catalog,
         settings: &SimulationSettings,
         window: (i64, i64),
+        used: Amounts,
         progress: &Progress<'_>,
     ) -> Self {
         let settings =
@@ -206,6 +212,12 @@ impl SizedCluster {
         let Scale { counts, dollars, .. } = Scale::new(workload, catalog, &settings, window);
         Self {
             nodes_mean: counts.iter().map(|count| count.mean).sum(),
+            utilisation: Utilisation::of(
+                catalog,
+                &counts,
+                Amounts::requested(workload, window),
+                used,
+            ),
             nodes: counts,
             scale_dollars: dollars,
             jobs_left_out: submitted - workload.jobs_within(window),

@@ -8,6 +8,7 @@
 //! measured.rs   usage that a history recorded, as rows
 //! requests.rs   the requests of jobs after the recommendations
 //! advice.rs     the advice, as data
+//! utilisation.rs the shares of occupied nodes that are requested and used
 //! table.rs      the same as text
 //! ```
 
@@ -16,7 +17,9 @@ mod measured;
 mod owners;
 mod requests;
 mod table;
+mod utilisation;
 
 pub use advice::{ContainerAdvice, RightSizing, SizedCluster, right_size};
 pub use measured::usage_rows;
 pub use owners::{JobsByOwner, recurring};
+pub use utilisation::Utilisation;

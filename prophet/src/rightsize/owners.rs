@@ -1,7 +1,7 @@
 //! The jobs of a log, by owner.
 
 use crate::trace::Job;
-use crate::usage::ContainerRequest;
+use crate::usage::{ContainerRequest, ContainerUsage};
 
 /// The jobs of a log in the order of their names, and in that of their stems.
 ///
@@ -10,7 +10,9 @@ use crate::usage::ContainerRequest;
 /// instance to the collection.
 pub struct JobsByOwner<'a> {
     jobs: &'a [Job],
-    /// Indices of jobs, by name.
+    /// The owner of a job by its name, where names have no stems.
+    owner: fn(&str) -> &str,
+    /// Indices of jobs, by owner.
     by_name: Vec<u32>,
     /// Indices of jobs whose name has a stem, by stem.
     by_stem: Vec<u32>,
@@ -24,32 +26,50 @@ impl<'a> JobsByOwner<'a> {
     /// Sorts jobs, which are in the order of their submission.
     pub fn new(jobs: &'a [Job]) -> Self {
         let name = |at: &u32| &*jobs[*at as usize].name;
-        let all = 0..u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        let mut by_name: Vec<u32> = all.clone().collect();
-        by_name.sort_by_key(name);
-        let mut by_stem: Vec<u32> = all.filter(|at| stem(name(at)).is_some()).collect();
+        let mut by_stem: Vec<u32> = indices(jobs).filter(|at| stem(name(at)).is_some()).collect();
         by_stem.sort_by_key(|at| stem(name(at)));
-        Self { jobs, by_name, by_stem }
+        Self { by_stem, ..Self::by_name(jobs, |name| name) }
+    }
+
+    /// Sorts the jobs of a history, in which an owner is a name without a number at its end.
+    pub fn of_history(jobs: &'a [Job]) -> Self {
+        Self::by_name(jobs, recurring)
+    }
+
+    fn by_name(jobs: &'a [Job], owner: fn(&str) -> &str) -> Self {
+        let mut by_name: Vec<u32> = indices(jobs).collect();
+        by_name.sort_by_key(|at| owner(&jobs[*at as usize].name));
+        Self { jobs, owner, by_name, by_stem: Vec::new() }
     }
 
     /// The indices of the jobs of an owner in the order of submission: those with its name, or, if
     /// there is none, those whose stem it is.
     pub fn of(&self, owner: &str) -> impl Iterator<Item = usize> {
         let name = |at: u32| &*self.jobs[at as usize].name;
-        let named = range(&self.by_name, |at| name(at).cmp(owner));
+        let named = range(&self.by_name, |at| (self.owner)(name(at)).cmp(owner));
         let stemmed = || range(&self.by_stem, |at| stem(name(at)).cmp(&Some(owner)));
         let found = if named.is_empty() { stemmed() } else { named };
         found.iter().map(|at| *at as usize)
     }
 
+    /// The indices of the jobs that have a container.
+    pub(super) fn of_container(&self, container: &ContainerUsage) -> impl Iterator<Item = usize> {
+        let has = |at: &usize| {
+            !container.only_this_request
+                || ContainerRequest::of(self.jobs[*at].work.unit) == container.request
+        };
+        self.of(&container.key.owner).filter(has)
+    }
+
     /// The requests of a pod of the owner's last job.
     pub fn request(&self, owner: &str) -> ContainerRequest {
-        let last = self.of(owner).last().map(|at| self.jobs[at].work.unit);
-        ContainerRequest {
-            cpu_millis: last.map(|unit| unit.cpu_millis),
-            memory_bytes: last.map(|unit| unit.memory_bytes),
-        }
+        let last = self.of(owner).last();
+        last.map(|at| ContainerRequest::of(self.jobs[at].work.unit)).unwrap_or_default()
     }
+}
+
+fn indices(jobs: &[Job]) -> std::ops::Range<u32> {
+    0..u32::try_from(jobs.len()).unwrap_or(u32::MAX)
 }
 
 /// The part of a sorted list that compares as equal.
@@ -106,6 +126,19 @@ mod tests {
             ["nightly-28412345", "train", "a-1b", "-1", "x-", "ns/nightly-2"].map(recurring),
             ["nightly", "train", "a-1b", "-1", "x-", "ns/nightly"]
         );
+    }
+
+    #[test]
+    fn an_owner_of_a_history_has_the_jobs_whose_name_differs_in_a_number() {
+        let names = ["ns/train-1", "ns/train-eval", "ns/train", "ns/train-2"];
+        let jobs: Vec<Job> = names.iter().zip(0..).map(|(name, at)| job(name, at, 1)).collect();
+        let owners = JobsByOwner::of_history(&jobs);
+        let check = |owner: &str, expected: &[usize]| {
+            assert_eq!(owners.of(owner).collect::<Vec<_>>(), expected, "{owner}");
+        };
+        check("ns/train", &[0, 2, 3]);
+        check("ns/train-eval", &[1]);
+        check("ns", &[]);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use embedder::Resources;
+
 use super::owners::JobsByOwner;
 use crate::trace::Job;
-use crate::usage::ContainerUsage;
+use crate::usage::{ContainerRequest, ContainerUsage};
 
 /// The jobs with right-sized requests, and the number of jobs that have recommendations.
 ///
@@ -22,6 +24,20 @@ pub(super) fn right_sized(
     let mut sized = jobs.to_vec();
     let mut touched = vec![false; jobs.len()];
     for (owner, containers) in by_owner {
+        let (whole, parts): (Vec<_>, Vec<_>) =
+            containers.into_iter().partition(|container| container.only_this_request);
+        for container in whole {
+            let ContainerRequest { cpu_millis, memory_bytes } = container.recommended();
+            let (cpu, memory) = (cpu_millis.map(Change::To), memory_bytes.map(Change::To));
+            if cpu.is_none() && memory.is_none() {
+                continue;
+            }
+            for at in owners.of_container(container) {
+                sized[at].work.unit = Change::of_unit(cpu, memory, jobs[at].work.unit);
+                touched[at] = true;
+            }
+        }
+        let containers = parts;
         let cpu = Change::of(&containers, |container| {
             (container.request.cpu_millis, container.recommended().cpu_millis)
         });
@@ -33,8 +49,7 @@ pub(super) fn right_sized(
         }
         for at in owners.of(owner) {
             let unit = &mut sized[at].work.unit;
-            unit.cpu_millis = Change::apply(cpu, unit.cpu_millis);
-            unit.memory_bytes = Change::apply(memory, unit.memory_bytes);
+            *unit = Change::of_unit(cpu, memory, *unit);
             touched[at] = true;
         }
     }
@@ -69,6 +84,15 @@ impl Change {
             .map(|(from, to)| Self::Of { from, to })
     }
 
+    /// The requests of a pod after the changes of CPU and of memory.
+    fn of_unit(cpu: Option<Self>, memory: Option<Self>, unit: Resources) -> Resources {
+        Resources {
+            cpu_millis: Self::apply(cpu, unit.cpu_millis),
+            memory_bytes: Self::apply(memory, unit.memory_bytes),
+            ..unit
+        }
+    }
+
     /// The request of a pod after a change.
     fn apply(change: Option<Self>, request: u64) -> u64 {
         match change {
@@ -84,7 +108,7 @@ impl Change {
 mod tests {
     use super::*;
     use crate::trace::{Admits, Work};
-    use crate::usage::{BookSettings, ContainerKey, ContainerRequest, UsageBook, UsageRow};
+    use crate::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     const MIB: u64 = 1 << 20;
 
@@ -115,6 +139,7 @@ mod tests {
                 cpu: vec![(100, 1.0)],
                 memory_bytes: Some(50 * MIB),
                 request,
+                of_whole_pod: false,
                 class: None,
                 oom_tolerance: None,
             };

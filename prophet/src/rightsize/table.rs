@@ -98,6 +98,14 @@ impl RightSizing {
                 line(&format!("  {}", one.instance_type), 2, one.mean, other.mean);
             }
         }
+        let (one, other) = (&before.utilisation, &after.utilisation);
+        let mut percent = |name: &str, one: f64, other: f64| {
+            line(name, 1, 100.0 * one, 100.0 * other);
+        };
+        percent("  requested of their CPU, %", one.cpu_requested, other.cpu_requested);
+        percent("  used of their CPU, %", one.cpu_used, other.cpu_used);
+        percent("  requested of their memory, %", one.memory_requested, other.memory_requested);
+        percent("  used of their memory, %", one.memory_used, other.memory_used);
         line("price of occupied nodes, $", 2, before.scale_dollars, after.scale_dollars);
         line(
             "jobs that fit no instance type",

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use embedder::{BucketSet, Catalog, CatalogError};
+use embedder::{BucketSet, Catalog, CatalogError, Resources};
 use placeholders::Objective;
 
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
@@ -34,7 +34,7 @@ pub struct Recorded {
     pub waiting: RecordedWaiting,
     /// The same time of each group of alike pods.
     pub delays: Vec<SchedulingDelay>,
-    /// What the pods used, of those that were measured.
+    /// What the pods used, of those that were measured. Empty unless the caller needs it.
     pub usage: Vec<MeasuredRun>,
     /// The lines that could not be read.
     pub report: ReplayReport,
@@ -60,6 +60,8 @@ pub struct MeasuredRun {
     pub name: Box<str>,
     /// The number of pods.
     pub pods: u64,
+    /// What each of the pods requests.
+    pub unit: Resources,
     /// When the pods were bound to nodes, in Unix seconds.
     pub started: i64,
     /// When the pods ended, in Unix seconds.
@@ -69,10 +71,12 @@ pub struct MeasuredRun {
 }
 
 impl MeasuredRun {
+    /// The run of measured pods. Their requests are set once all shapes are known.
     fn of(pods: &FinishedPods) -> Option<Self> {
         Some(Self {
             name: pods.name.as_deref().unwrap_or(&pods.job).into(),
             pods: pods.pods,
+            unit: Resources::default(),
             started: pods.started.timestamp(),
             ended: pods.ended.timestamp(),
             usage: pods.usage.clone()?,
@@ -127,11 +131,15 @@ const LAUNCH_SECONDS_MAX: i64 = GIVE_UP.num_seconds();
 ///
 /// # Errors
 /// As [`recorded_since`], with at most [`JOBS_MAX`] pods.
-pub async fn recorded(place: &Place, policy: &str) -> Result<Recorded, RecordedError> {
-    recorded_since(place, policy, None, JOBS_MAX, &|| false).await
+pub async fn recorded(
+    place: &Place,
+    policy: &str,
+    with_usage: bool,
+) -> Result<Recorded, RecordedError> {
+    read(place, policy, None, JOBS_MAX, with_usage, &|| false).await
 }
 
-/// Reads the history of a policy from a time on, or all of it.
+/// Reads the history of a policy from a time on, or all of it, without the usage of pods.
 ///
 /// # Errors
 /// The history cannot be read, it lacks what a replay needs, more than `pods_max` pods ended, or
@@ -141,6 +149,17 @@ pub async fn recorded_since(
     policy: &str,
     since: Option<DateTime<Utc>>,
     pods_max: usize,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Recorded, RecordedError> {
+    read(place, policy, since, pods_max, false, is_cancelled).await
+}
+
+async fn read(
+    place: &Place,
+    policy: &str,
+    since: Option<DateTime<Utc>>,
+    pods_max: usize,
+    with_usage: bool,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Recorded, RecordedError> {
     let mut replay = HistoryReplay::open(place, policy, since).await?;
@@ -168,8 +187,9 @@ pub async fn recorded_since(
             if waiting.pods > pods_max as u64 {
                 return Err(RecordedError::TooManyPods(pods_max));
             }
-            usage.extend(MeasuredRun::of(pods));
-            ran.push(Ran::new(pods, shapes.number(&pods.shape, line.time)));
+            let shape = shapes.number(&pods.shape, line.time);
+            usage.extend(MeasuredRun::of(pods).filter(|_| with_usage).map(|run| (shape, run)));
+            ran.push(Ran::new(pods, shape));
         }
     }
     let offered = offered.ok_or(RecordedError::NoBuckets)?;
@@ -191,7 +211,10 @@ pub async fn recorded_since(
         launch_latency: latencies.distribution(),
         waiting,
         delays,
-        usage,
+        usage: usage
+            .into_iter()
+            .map(|(shape, run)| MeasuredRun { unit: works[shape].unit, ..run })
+            .collect(),
         report: replay.report().clone(),
     })
 }

@@ -125,6 +125,9 @@ impl<'a> UsageBook<'a> {
             container.request = (self.of_pods)(&row.key.owner);
             container.is_whole_pod = true;
         }
+        if row.of_whole_pod {
+            (container.is_whole_pod, container.only_this_request) = (true, true);
+        }
         self.containers.push(container);
         self.places.insert(row.key.clone(), at);
         Ok(at)
@@ -176,6 +179,7 @@ mod tests {
             cpu: vec![(cpu, 1.0)],
             memory_bytes: Some(mib * MIB),
             request: ContainerRequest::default(),
+            of_whole_pod: false,
             class: None,
             oom_tolerance: None,
         }

@@ -27,6 +27,8 @@ pub struct ContainerUsage {
     pub request: ContainerRequest,
     /// Whether the request is that of the whole pod, because it has no other container.
     pub is_whole_pod: bool,
+    /// Whether it is that of the pods with exactly this request, and not of all pods of the owner.
+    pub only_this_request: bool,
     /// The class.
     pub class: WorkloadClass,
     /// The tolerance, if it is given.
@@ -72,6 +74,7 @@ impl ContainerUsage {
             key,
             request: ContainerRequest::default(),
             is_whole_pod: false,
+            only_this_request: false,
             class: WorkloadClass::default(),
             given_tolerance: None,
             samples: 0,

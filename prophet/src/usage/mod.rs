@@ -46,7 +46,7 @@ pub use learned::USAGE_WEIGHTS;
 pub use model_set::ModelWeights;
 pub(crate) use model_set::{ModelSet, decay_over};
 pub use moving_window::Statistic;
-pub use pod::PodUsage;
+pub use pod::{PodMeasurements, PodUsage};
 pub use row::{ContainerKey, ContainerRequest, OomTolerance, UsageRow, WorkloadClass};
 pub use sample::SAMPLE_SECONDS;
 pub(crate) use sliding_max::SlidingMax;

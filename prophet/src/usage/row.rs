@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use embedder::Resources;
 use serde::Serialize;
 
 /// The container of a workload, in all of its pods.
@@ -27,6 +28,14 @@ pub struct ContainerRequest {
     pub cpu_millis: Option<u64>,
     /// Memory in bytes.
     pub memory_bytes: Option<u64>,
+}
+
+impl ContainerRequest {
+    /// What a pod requests.
+    pub fn of(unit: Resources) -> Self {
+        let Resources { cpu_millis, memory_bytes, .. } = unit;
+        Self { cpu_millis: Some(cpu_millis), memory_bytes: Some(memory_bytes) }
+    }
 }
 
 /// A class of workloads, which decides how the CPU of a container is recommended.
@@ -98,6 +107,9 @@ pub struct UsageRow {
     pub memory_bytes: Option<u64>,
     /// The requests of the container, if the measurement has them.
     pub request: ContainerRequest,
+    /// Whether the row is that of a whole pod with exactly this request. Pods of the same owner
+    /// with another request are another container, then.
+    pub of_whole_pod: bool,
     /// The class, if the measurement has it.
     pub class: Option<WorkloadClass>,
     /// The tolerance, if the measurement has it.

@@ -101,6 +101,7 @@ impl UsageReader for Borg {
             cpu: cpu(&row)?,
             memory_bytes: peak,
             request: ContainerRequest::default(),
+            of_whole_pod: false,
             class: None,
             oom_tolerance: None,
         }))

@@ -89,6 +89,7 @@ impl UsageReader for Table {
                 cpu_millis: amount("cpu_request_millis", AMOUNT_MAX)?,
                 memory_bytes: amount("memory_request_bytes", AMOUNT_MAX)?,
             },
+            of_whole_pod: false,
             class: get("class")?.map(class).transpose()?,
             oom_tolerance: get("oom_tolerance")?.map(oom_tolerance).transpose()?,
         }))
