@@ -233,7 +233,7 @@ static ROWS: &[Row] = &[
     ("usage of nobody", Usage("0,,,1,1,,\n"), USAGE, 1, "prophet: FILE:2: column owner: is empty"),
     ("usage in milliseconds", Usage("0,a,,1,1,,\n1502093123000,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: expected seconds, but this looks like milliseconds (divide by 1000), got \"1502093123000\""),
     ("usage at a date among seconds", Usage("0,a,,1,1,,\n2017-10-01T00:00:00Z,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: expected seconds, because line 2 has them, got \"2017-10-01T00:00:00Z\""),
-    ("usage that is not sorted", Usage("600,a,,1,1,,\n299,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: an earlier row of the same owner and container has a later time: sort the rows by time, got \"a\""),
+    ("usage that is not sorted", Usage("600,a,,1,1,,\n299,a,,1,1,,\n"), USAGE, 1, "prophet: FILE:3: column time: an earlier row of the same owner and container has a later time: sort the rows by time, got \"299\""),
     ("negative usage", Usage("0,a,,-1,1,,\n"), USAGE, 1, "prophet: FILE:2: column cpu_millis: expected a number from 0, got \"-1\""),
     ("usage of a quantity", Usage("0,a,,1,4Gi,,\n"), USAGE, 1, "prophet: FILE:2: column memory_bytes: expected a number, got \"4Gi\""),
     ("more usage than any machine has", Usage("0,a,,1e9,1,,\n"), USAGE, 1, "prophet: FILE:2: column cpu_millis: expected at most 33980468, got \"1e9\""),

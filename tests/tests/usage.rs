@@ -12,7 +12,7 @@ use tests::{prophet, run};
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `usage.csv`, usage of the job 1 and of another one; `bad.yaml`, which
 /// is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 120] = [
+const ROWS: [(&str, i32, &str); 127] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -24,10 +24,10 @@ const ROWS: [(&str, i32, &str); 120] = [
     ("run --stuck-after 59s", 2, "'--stuck-after <TIME>': expected 1m to 1h"),
     ("run --stuck-after 61m", 2, "'--stuck-after <TIME>': expected 1m to 1h"),
     ("run --stuck-after soon", 2, "expected a duration such as 90s"),
-    ("health ftp://127.0.0.1:1/", 2, "expected an address such as http://127.0.0.1:8080/readyz"),
+    ("health ftp://127.0.0.1:1/", 2, "expected http://HOST:PORT/PATH or https://HOST:PORT/PATH"),
     ("health https://127.0.0.1:1/readyz", 1, "https://127.0.0.1:1/readyz: failed to connect: "),
     ("health", 2, "<ADDRESS>"),
-    ("health localhost", 2, "expected an address such as http://127.0.0.1:8080/readyz"),
+    ("health localhost", 2, "expected http://HOST:PORT/PATH or https://HOST:PORT/PATH"),
     ("health http://127.0.0.1:1/readyz", 1, "http://127.0.0.1:1/readyz: failed to connect: "),
     ("health http://127.0.0.1:1/readyz --wait soon", 2, "expected a duration such as 90s"),
     // Options of simulate.
@@ -210,7 +210,14 @@ const ROWS: [(&str, i32, &str); 120] = [
         "give the jobs that the usage belongs to: --trace FILE, or --data",
     ),
     ("rightsize --usage usage.csv --prometheus http://a:1", 2, "cannot be used with"),
-    ("rightsize --prometheus localhost", 2, "expected an address such as http://127.0.0.1:8080"),
+    ("rightsize --prometheus http://localhost", 2, "expected http://HOST:PORT/PATH"),
+    ("rightsize --prometheus http://a:1 --lookback 1s", 2, "expected a time of at least 1m"),
+    ("rightsize --usage usage.csv --trace log.csv --lookback 3d", 2, "cannot be used with"),
+    ("rightsize --data history --lookback 3d", 2, "--prometheus <ADDRESS>"),
+    ("rightsize --usage - --trace -", 2, "--usage and --trace cannot both be standard input"),
+    ("simulate --trace log.csv --data-policy a.b", 2, "cannot be used with"),
+    ("trace describe log.csv --data-policy a.b", 2, "cannot be used with"),
+    ("history --data history --output csv --per day", 2, "--per day is for tables"),
     (
         "rightsize --prometheus https://127.0.0.1:1 --trace log.csv",
         1,

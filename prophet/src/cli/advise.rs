@@ -12,6 +12,7 @@ use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::advice::{InstanceSeries, SeriesAdvice, advise};
 use crate::catalog::{CatalogFile, families, family};
+use crate::trace::Job;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,8 +30,9 @@ without launch latency. Dollars, waiting and hidden pods are those of prophet si
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The families of AWS instance types to choose from, each a series
-    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "g4dn",
+    /// The families of AWS instance types to choose from, each a series [default: g4dn; m5 for jobs
+    /// without accelerators]
+    #[arg(long, value_name = "A,B", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(families()))]
     series: Vec<String>,
     /// Also write advice.json, a picture of each series, and the chosen types as catalog.yaml here
@@ -48,25 +50,22 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
         ));
     }
     args.log.other_types = args.log.data.is_some();
-    let mut series: Vec<InstanceSeries> = Vec::new();
-    for name in &args.series {
-        if series.iter().all(|known| known.name != *name) {
-            series.push(InstanceSeries { name: name.clone(), types: family(name) });
-        }
-    }
-    let all: Vec<_> = series.iter().flat_map(|one| one.types.clone()).collect();
-    let settings = args.log.settings(|settings| {
-        settings.catalog = Some(CatalogFile { instance_types: all.clone() });
-    })?;
+    let settings = args.log.settings(|_| ())?;
     let staged = output::stage(args.out.as_deref())?;
-    let loaded = args.log.replay(settings, |_, _| ())?;
+    let mut series: Vec<InstanceSeries> = Vec::new();
+    let loaded = args.log.replay(settings, |settings, trace| {
+        series = series_for(&args.series, &trace.jobs);
+        let types = series.iter().flat_map(|one| one.types.clone()).collect();
+        settings.catalog = Some(CatalogFile { instance_types: types });
+    })?;
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, window, .. } = loaded;
     let advice =
         progress::of_runs(|progress| advise(&trace.jobs, &series, &settings, window, progress))?;
     let names: Vec<&str> = advice.iter().flat_map(SeriesAdvice::chosen).collect();
+    let all = series.iter().flat_map(|one| &one.types);
     let chosen: Vec<_> =
-        all.iter().filter(|entry| names.contains(&entry.name.as_str())).cloned().collect();
+        all.filter(|entry| names.contains(&entry.name.as_str())).cloned().collect();
     let document = json!({
         "trace": trace.source,
         "window": {"from": window.0, "until": window.1},
@@ -101,4 +100,21 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
             output::print(&text)
         }
     }
+}
+
+/// The series of these families, each once. Without a family, those that suit the jobs.
+fn series_for(families: &[String], jobs: &[Job]) -> Vec<InstanceSeries> {
+    let accelerated = || jobs.iter().any(|job| job.work.unit.accelerators > 0);
+    let of_jobs = || if accelerated() { "g4dn" } else { "m5" };
+    let mut names: Vec<&str> = families.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names.push(of_jobs());
+    }
+    let mut series: Vec<InstanceSeries> = Vec::new();
+    for name in names {
+        if series.iter().all(|known| known.name != name) {
+            series.push(InstanceSeries { name: name.into(), types: family(name) });
+        }
+    }
+    series
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 
-use super::output;
+use super::{output, usage as wrong_usage};
 use crate::record::store::{
     BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
 };
@@ -32,9 +32,9 @@ pub(super) struct Args {
     command: Option<Command>,
     #[command(flatten)]
     range: Option<Range>,
-    /// The time that a row of the table covers
-    #[arg(long, default_value = "day")]
-    per: Per,
+    /// The time that a row of the table covers [default: day]
+    #[arg(long)]
+    per: Option<Per>,
     /// How to print the result: a table, a JSON line per tick, or a CSV row per tick and bucket
     #[arg(long, default_value = "table")]
     output: ExportFormat,
@@ -94,6 +94,12 @@ enum ExportFormat {
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let Args { command, range, per, output } = args;
+    if per == Some(Per::Day) && output != ExportFormat::Table {
+        return Err(wrong_usage::conflict(
+            "--per day is for tables: JSON has a line per tick, and CSV a row per tick and bucket",
+        ));
+    }
+    let per = per.unwrap_or(Per::Day);
     match (command, range) {
         (Some(Command::Export(export)), _) => runtime.block_on(write_export(&export)),
         (None, Some(range)) => runtime.block_on(print_list(&range, per, output)),

@@ -35,7 +35,7 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected an address such as http://127.0.0.1:8080/readyz".to_owned();
+        let expected = || "expected http://HOST:PORT/PATH or https://HOST:PORT/PATH".to_owned();
         let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (name, port) = host.rsplit_once(':').ok_or_else(expected)?;

@@ -36,7 +36,7 @@ pub(super) struct LogArgs {
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient"])]
     pub(super) data: Option<String>,
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
-    #[arg(long, value_name = "POLICY", requires = "data")]
+    #[arg(long, value_name = "POLICY", requires = "data", conflicts_with = "trace")]
     data_policy: Option<String>,
     /// The history, once it is read
     #[cfg(feature = "kubernetes")]
@@ -192,6 +192,11 @@ impl LogArgs {
             settings.lstm = Some(path.display().to_string());
         }
         Ok(())
+    }
+
+    /// The file of the job log.
+    pub(super) fn trace(&self) -> Option<&Path> {
+        self.trace.as_deref()
     }
 
     /// Fails if the model in `file` cannot be run, so that the error comes before the long runs.

@@ -77,7 +77,8 @@ pub(super) struct Args {
     prometheus: Option<Address>,
     /// How much of its past is read
     #[cfg(feature = "kubernetes")]
-    #[arg(long, value_name = "TIME", default_value = "7d", requires = "prometheus")]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lookback,
+          requires = "prometheus", conflicts_with = "usage")]
     lookback: Span,
     #[command(flatten)]
     log: LogArgs,
@@ -101,6 +102,13 @@ pub(super) struct Args {
     /// How to print the result
     #[arg(long, default_value = "table")]
     output: OutputFormat,
+}
+
+/// A shorter time has no value, because there is one for each minute.
+#[cfg(feature = "kubernetes")]
+fn lookback(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if span.as_seconds() < 60 { Err("expected a time of at least 1m".into()) } else { Ok(span) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -140,6 +148,9 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
             "--sweep reads the usage several times: give a file or a history",
         ));
     }
+    if [args.usage.as_deref(), args.log.trace()].into_iter().all(is_standard_input) {
+        return Err(wrong_usage::conflict("--usage and --trace cannot both be standard input"));
+    }
     let settings = args.log.settings(|settings| settings.policies = vec![NamedPolicy::DEFAULT])?;
     if settings.trace.is_none() && settings.data.is_none() {
         return Err(wrong_usage::conflict(
@@ -158,6 +169,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
         eprintln!("note: {source}: {notes}");
     }
     check_owners(&recorded, &loaded.trace.jobs, &jobs, &source)?;
+    warn_few_samples(&recorded);
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, window, catalog, .. } = loaded;
     let advice = progress::of_runs(|progress| {
@@ -219,6 +231,11 @@ fn read(
     Ok((book.finish(), notes))
 }
 
+/// Whether a file is standard input, which can be read once.
+fn is_standard_input(file: Option<&Path>) -> bool {
+    file == Some(Path::new("/dev/stdin"))
+}
+
 /// Where usage is read from.
 enum Source<'a> {
     File(&'a Path),
@@ -259,7 +276,7 @@ impl Source<'_> {
     /// Whether a second read gives the same rows.
     fn can_be_read_again(&self) -> bool {
         match self {
-            Self::File(path) => *path != Path::new("/dev/stdin"),
+            Self::File(path) => !is_standard_input(Some(path)),
             #[cfg(feature = "kubernetes")]
             Self::Prometheus(..) => false,
             #[cfg(feature = "kubernetes")]
@@ -294,9 +311,14 @@ impl Source<'_> {
             #[cfg(feature = "kubernetes")]
             Self::History(log, place) => {
                 let notes = usage_rows(log.recorded_usage(), window, take)?;
+                let hardly = notes.hardly_measured;
+                anyhow::ensure!(
+                    notes.rows > 0 || hardly == 0,
+                    "{place}: each of the {hardly} pods with usage was measured for less than half of its time"
+                );
                 anyhow::ensure!(
                     notes.rows > 0,
-                    "{place}: no pod has usage ({notes}): give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
+                    "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
                 );
                 Ok(notes)
             }
@@ -319,7 +341,7 @@ impl fmt::Display for Source<'_> {
 /// The column of a row that a fault is about, and its value.
 fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
     let (column, value) = match fault {
-        UsageFault::Order => ("time", row.key.to_string()),
+        UsageFault::Order => ("time", row.time.to_string()),
         UsageFault::TooManyContainers(_) => ("owner", row.key.to_string()),
         UsageFault::TooManyPods => ("pod", row.pod.to_string()),
         UsageFault::NoRequests => ("container", row.key.to_string()),
@@ -350,6 +372,17 @@ fn check_owners(
         None => {}
     }
     Ok(())
+}
+
+/// Prints a note about containers without a recommendation.
+fn warn_few_samples(recorded: &RecordedUsage) {
+    let all = recorded.containers.len();
+    let few = recorded.containers.iter().filter(|container| container.has_few_samples()).count();
+    if few > 0 {
+        eprintln!(
+            "note: {few} of {all} containers have less than an hour of usage, so they keep their requests"
+        );
+    }
 }
 
 /// The weights that the sweep varies: of an overrun, of a change of the limit and of the model, and

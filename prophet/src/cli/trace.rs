@@ -48,7 +48,7 @@ pub(super) struct DescribeArgs {
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "lenient", "catalog"])]
     data: Option<String>,
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
-    #[arg(long, value_name = "POLICY", requires = "data")]
+    #[arg(long, value_name = "POLICY", requires = "data", conflicts_with = "trace")]
     data_policy: Option<String>,
     /// Skip bad lines, and report their number
     #[arg(long)]

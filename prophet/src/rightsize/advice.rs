@@ -202,8 +202,10 @@ impl SizedCluster {
     ) -> Self {
         let settings =
             SimulationSettings { policies: vec![NamedPolicy::DEFAULT], ..settings.clone() };
-        let compared = compare(workload, catalog, &settings, window, false, progress);
-        let policies = compared.policies.into_iter().map(|result| PolicyFigures {
+        let compared = || compare(workload, catalog, &settings, window, false, progress).policies;
+        // Without a job, each policy would be simulated until the end of the window.
+        let runs = if workload.jobs_within(window) == 0 { Vec::new() } else { compared() };
+        let policies = runs.into_iter().map(|result| PolicyFigures {
             policy: result.named_policy.to_string(),
             figures: result.figures,
         });

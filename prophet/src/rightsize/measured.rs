@@ -2,7 +2,8 @@
 //!
 //! The history has what a pod used in total. The request of a pod does not change while it runs, so
 //! each five minutes of the run have the whole histogram of CPU and the peak of memory. Pods of one
-//! owner with different requests, such as those of a leader and of workers, are separate containers.
+//! owner with different requests, such as those of a leader and of workers, are separate
+//! containers.
 
 use std::collections::BTreeMap;
 

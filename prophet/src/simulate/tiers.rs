@@ -32,13 +32,15 @@ impl TierFigures {
                 |job: &&JobRecord| tiers.of(job.priority).map(|tier| tier.name.as_str()) == name;
             let jobs = || log.jobs.iter().filter(belongs);
             let seconds = |job: &JobRecord| job.wait_seconds(log.window.1) as f64;
+            // The sum of no numbers would be -0.0.
+            let total = |of: &dyn Fn(&JobRecord) -> f64| jobs().fold(0.0, |sum, job| sum + of(job));
             Self {
                 tier: name.map(str::to_owned),
                 jobs: jobs().count() as f64,
-                pending_minutes: jobs().map(|job| seconds(job) / 60.0).sum(),
-                pods: jobs().map(|job| job.pods as f64).sum(),
-                pods_hidden: jobs().map(|job| job.pods_hidden as f64).sum(),
-                pending_pod_hours: jobs().map(|job| seconds(job) / 3_600.0 * job.pods as f64).sum(),
+                pending_minutes: total(&|job| seconds(job) / 60.0),
+                pods: total(&|job| job.pods as f64),
+                pods_hidden: total(&|job| job.pods_hidden as f64),
+                pending_pod_hours: total(&|job| seconds(job) / 3_600.0 * job.pods as f64),
             }
         };
         let figures = names.map(of_name).filter(|of| of.tier.is_some() || of.jobs > 0.0);

@@ -100,6 +100,11 @@ impl ContainerUsage {
         self.open.as_ref().map_or(0, OpenSample::pods)
     }
 
+    /// Whether there are too few samples for a recommendation.
+    pub fn has_few_samples(&self) -> bool {
+        self.samples < SAMPLES_MIN
+    }
+
     /// Adds a row, which is not earlier than the open sample, and completes the sample before it.
     /// `class` and `tolerance` are used where the row has none.
     pub(super) fn add(
@@ -144,7 +149,7 @@ impl ContainerUsage {
 
     fn learn(&mut self, sample: &UsageSample) {
         let [cpu, memory] = self.window_statistics();
-        let enough = self.samples >= SAMPLES_MIN;
+        let enough = !self.has_few_samples();
         if !sample.cpu.is_empty() {
             let limit = self.cpu.learn(sample.number, &sample.cpu, cpu);
             self.recommended.cpu_millis = enough.then_some(limit);
