@@ -155,6 +155,8 @@ fn the_table_has_containers_limits_and_the_cluster() {
         "footprint, cores 10.0 2.1",
         "slack of CPU, % 83.3 20.7",
         "job-days with an OOM, % 0.0 0.0",
+        "recommendations by age of workload 1st hour to 6 hours to a day to a week later",
+        "slack of memory, % 89.7 33.8 14.4 14.4 -",
         "288 of 288 jobs right-sized requested right-sized",
         "occupied nodes, mean 3.33 0.83",
         "requested of their CPU, % 75.0 59.0",

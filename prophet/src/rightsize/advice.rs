@@ -12,7 +12,7 @@ use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
 use crate::trace::Job;
 use crate::usage::{
-    ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
+    AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
 };
 
 /// What right-sized requests would change.
@@ -26,6 +26,8 @@ pub struct RightSizing {
     pub requested: LimitFigures,
     /// The figures under the recommendations. Each sample ran under the one before it.
     pub recommended: LimitFigures,
+    /// The figures under the recommendations, by the age of the workloads.
+    pub recommended_by_age: Vec<AgeFigures>,
     /// The number of jobs of the log.
     pub jobs: usize,
     /// The number of those whose requests change.
@@ -145,6 +147,7 @@ pub fn right_size(
         usage_days: usage.days,
         requested,
         recommended,
+        recommended_by_age: usage.figures_by_age(),
         jobs: jobs.len(),
         jobs_right_sized,
         cluster_requested,

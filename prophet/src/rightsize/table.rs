@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{ContainerAdvice, RightSizing};
-use crate::usage::LimitFigures;
+use crate::usage::{AgeFigures, LimitFigures};
 
 /// The width of the names of containers. Longer ones lose their start, because the ends differ.
 const NAME: usize = 26;
@@ -30,6 +30,7 @@ impl RightSizing {
     pub fn table(&self, most: usize) -> String {
         let mut text = self.containers_table(most);
         text += &self.figures_table();
+        text += &self.ages_table();
         text += &self.cluster_table();
         text += &self.answer();
         text
@@ -77,6 +78,26 @@ impl RightSizing {
         line("job-days with an OOM, %", 1, &|figures| 100.0 * figures.oom_day_share);
         line("OOMs per pod and day", 3, &|figures| figures.ooms_per_pod_day);
         line("changes of limits per job-day", 1, &|figures| figures.changes_per_day);
+        text
+    }
+
+    fn ages_table(&self) -> String {
+        let ages = &self.recommended_by_age;
+        let mut text = format!("\n{:34}", "recommendations by age of workload");
+        for AgeFigures { age, .. } in ages {
+            let _ = write!(text, " {age:>10}");
+        }
+        text.push('\n');
+        let mut line = |name: &str, digits: usize, of: fn(&AgeFigures) -> f64| {
+            let _ = write!(text, "  {name:32}");
+            for figures in ages {
+                let _ = write!(text, " {:>10}", figure(of(figures), digits));
+            }
+            text.push('\n');
+        };
+        line("slack of CPU, %", 1, |figures| 100.0 * figures.slack_cpu);
+        line("slack of memory, %", 1, |figures| 100.0 * figures.slack_memory);
+        line("OOMs per pod and day", 3, |figures| figures.ooms_per_pod_day);
         text
     }
 

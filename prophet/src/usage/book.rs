@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::ages::{AgeFigures, AgeSums};
 use super::container::ContainerUsage;
 use super::figures::{LimitFigures, LimitSums};
 use super::model_set::ModelWeights;
@@ -163,6 +164,13 @@ impl RecordedUsage {
         }
         all.map(|sums| sums.figures(self.days))
     }
+
+    /// The figures of all containers under the recommendations, by their age, the youngest first.
+    pub fn figures_by_age(&self) -> Vec<AgeFigures> {
+        let mut all = AgeSums::default();
+        self.containers.iter().for_each(|container| all.add_sums(container.sums_by_age()));
+        all.figures()
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +226,12 @@ mod tests {
         near(recommended.slack_cpu, 1.0 - 13.0 * 500.0 / (12.0 * 2_000.0 + 590.0));
         near(recommended.changes_per_day, 2.0);
         near(recommended.oom_day_share, 1.0);
+        // The first hour ran under the request.
+        let [hour, day, later] = [0, 1, 2].map(|at| usage.figures_by_age()[at]);
+        near(hour.slack_cpu, 0.75);
+        near(day.slack_cpu, 1.0 - 500.0 / 590.0);
+        near(day.ooms_per_pod_day, 288.0);
+        assert!(later.slack_cpu.is_nan() && later.age == "to a day");
     }
 
     #[test]

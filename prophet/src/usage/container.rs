@@ -1,5 +1,6 @@
 //! One container: its open sample, its recommenders, and the figures of its limits.
 
+use super::ages::AgeSums;
 use super::figures::{LimitFigures, LimitSums, Limits, memory_bytes};
 use super::learned::LearnedRecommender;
 use super::model_set::ModelWeights;
@@ -48,6 +49,7 @@ pub struct ContainerUsage {
     recommended: Limits,
     under_request: LimitSums,
     under_recommendation: LimitSums,
+    by_age: AgeSums,
 }
 
 /// The recommender of one resource.
@@ -87,6 +89,7 @@ impl ContainerUsage {
             recommended: Limits::default(),
             under_request: LimitSums::default(),
             under_recommendation: LimitSums::default(),
+            by_age: AgeSums::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl ContainerUsage {
             memory_bytes: self.recommended.memory_bytes.or(requested.memory_bytes),
         };
         self.under_recommendation.add(&sample, recommended);
+        self.by_age.add(&sample, recommended);
         self.samples += 1;
         self.pods_max = self.pods_max.max(sample.pods);
         self.cpu_millis_max = self.cpu_millis_max.max(sample.cpu_mean);
@@ -194,6 +198,11 @@ impl ContainerUsage {
     pub fn days(&self) -> (u64, [u64; 2]) {
         let kills = [self.under_request, self.under_recommendation].map(|sums| sums.oom_days());
         (self.under_request.job_days(), kills)
+    }
+
+    /// The sums of the figures under the recommendations, by age.
+    pub(super) fn sums_by_age(&self) -> &AgeSums {
+        &self.by_age
     }
 
     /// The sums of the figures under the request and under the recommendations.

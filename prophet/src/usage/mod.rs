@@ -17,10 +17,12 @@
 //! model_set.rs      a choice among models, each of which minimises a cost
 //! learned.rs        the recommender by models
 //! figures.rs        footprint, slack, kills and changes of a limit
+//! ages.rs           figures over the age of workloads
 //! container.rs      one container: its open sample, recommenders and figures
 //! book.rs           all containers
 //! ```
 
+mod ages;
 mod book;
 mod container;
 mod decayed;
@@ -35,6 +37,7 @@ mod sample;
 mod sliding_max;
 mod spread;
 
+pub use ages::AgeFigures;
 pub use book::{
     BookSettings, CONTAINERS_MAX, CONTAINERS_WITH_MODELS_MAX, RecordedUsage, UsageBook, UsageFault,
 };
