@@ -30,8 +30,8 @@ without launch latency. Dollars, waiting and hidden pods are those of prophet si
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The families of AWS instance types to choose from, each a series [default: g4dn; m5 for jobs
-    /// without accelerators]
+    /// The families of AWS instance types to choose from, each a series [default: g4dn, or m5 if no
+    /// job has accelerators]
     #[arg(long, value_name = "A,B", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(families()))]
     series: Vec<String>,
@@ -117,4 +117,31 @@ fn series_for(families: &[String], jobs: &[Job]) -> Vec<InstanceSeries> {
         }
     }
     series
+}
+
+#[cfg(test)]
+mod tests {
+    use embedder::Resources;
+
+    use super::*;
+    use crate::trace::{Admits, Work};
+
+    #[test]
+    fn the_series_suit_the_jobs_unless_they_are_given() {
+        let job = |accelerators| {
+            let unit = Resources { accelerators, ..Resources::default() };
+            let accelerator_kind = embedder::AcceleratorKind::default();
+            let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
+            Job { name: "a".into(), user: "".into(), submit: 0, runtime: 1, priority: 0, work }
+        };
+        let check = |families: &[&str], jobs: &[Job], expected: &[&str]| {
+            let families: Vec<String> = families.iter().map(|name| (*name).to_owned()).collect();
+            let series = series_for(&families, jobs);
+            let names: Vec<&str> = series.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(names, expected);
+        };
+        check(&[], &[job(0), job(0)], &["m5"]);
+        check(&[], &[job(0), job(1)], &["g4dn"]);
+        check(&["c5", "m5", "c5"], &[job(1)], &["c5", "m5"]);
+    }
 }

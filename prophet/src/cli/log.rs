@@ -18,10 +18,12 @@ use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
 #[cfg(feature = "kubernetes")]
-use crate::simulate::{MeasuredRun, Recorded, RecordedWaiting, recorded};
+use crate::simulate::{Recorded, RecordedWaiting, recorded};
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{Admits, Job, SchedulingDelay, Trace};
+#[cfg(feature = "kubernetes")]
+use crate::usage::MeasuredRun;
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {

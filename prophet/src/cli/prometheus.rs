@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::http_get::{Address, GetLimits, get};
 use crate::rightsize::recurring;
-use crate::usage::{ContainerKey, ContainerRequest, UsageRow};
+use crate::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 /// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
 const CHUNK_SECONDS: i64 = 3_600;
@@ -137,7 +137,7 @@ fn chunk(server: &Address, start: i64, end: i64) -> anyhow::Result<Vec<UsageRow>
             cpu: cpu.map(|millis| (millis, 1.0)).into_iter().collect(),
             memory_bytes,
             request,
-            of_whole_pod: false,
+            request_of: RequestOf::Container,
             class: None,
             oom_tolerance: None,
             pod: place.1.into(),

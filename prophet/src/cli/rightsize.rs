@@ -19,6 +19,8 @@ use crate::simulate::NamedPolicy;
 #[cfg(feature = "kubernetes")]
 use crate::span::Span;
 use crate::trace::{Job, TraceFault, UsageNotes, read_usage};
+#[cfg(feature = "kubernetes")]
+use crate::usage::MeasuredRun;
 use crate::usage::{
     BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
     UsageBook, UsageFault, UsageRow, WorkloadClass,
@@ -104,7 +106,8 @@ pub(super) struct Args {
     output: OutputFormat,
 }
 
-/// A shorter time has no value, because there is one for each minute.
+/// Parses the time that is read of a Prometheus. It is at least a minute, because a query has one
+/// value for each minute.
 #[cfg(feature = "kubernetes")]
 fn lookback(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
@@ -140,10 +143,8 @@ enum RecommenderArg {
 }
 
 pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
-    args.log.with_usage = args.usage.is_none();
-    let args = &args;
-    let source = args.source()?;
-    if args.sweep && !source.can_be_read_again() {
+    let named = args.source()?;
+    if args.sweep && named.as_ref().is_some_and(|source| !source.can_be_read_again()) {
         return Err(wrong_usage::conflict(
             "--sweep reads the usage several times: give a file or a history",
         ));
@@ -151,6 +152,8 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     if [args.usage.as_deref(), args.log.trace()].into_iter().all(is_standard_input) {
         return Err(wrong_usage::conflict("--usage and --trace cannot both be standard input"));
     }
+    args.log.with_usage = named.is_none();
+    let args = &args;
     let settings = args.log.settings(|settings| settings.policies = vec![NamedPolicy::DEFAULT])?;
     if settings.trace.is_none() && settings.data.is_none() {
         return Err(wrong_usage::conflict(
@@ -158,33 +161,26 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
         ));
     }
     let loaded = args.log.replay(settings, |_, _| ())?;
-    let lenient = loaded.settings.lenient;
-    let jobs = source.owners(&loaded.trace.jobs);
+    let LoadedLog { settings, trace, window, catalog, .. } = &loaded;
+    let source = args.source()?.map_or_else(|| args.history(*window), Ok)?;
+    let owners = args.owners(&source, &trace.jobs);
+    let lenient = settings.lenient;
     if args.sweep {
-        return sweep(args, &source, &jobs, loaded.window, lenient);
+        return sweep(args, &source, &owners, lenient);
     }
     let models = (args.recommender == RecommenderArg::Models).then_some(USAGE_WEIGHTS);
-    let (recorded, notes) = read(args, &source, &jobs, models, loaded.window, lenient)?;
+    let (recorded, notes) = read(args, &source, &owners, models, lenient)?;
     if notes != (UsageNotes { rows: notes.rows, ..UsageNotes::default() }) {
         eprintln!("note: {source}: {notes}");
     }
-    check_owners(&recorded, &loaded.trace.jobs, &jobs, &source)?;
+    check_owners(&recorded, &trace.jobs, &owners, &source)?;
     warn_few_samples(&recorded);
     warn_untrained(&loaded);
-    let LoadedLog { settings, trace, window, catalog, .. } = loaded;
     let advice = progress::of_runs(|progress| {
-        right_size(
-            &trace.jobs,
-            &source.owners(&trace.jobs),
-            &recorded,
-            &catalog,
-            &settings,
-            window,
-            progress,
-        )
+        right_size(&trace.jobs, &owners, &recorded, catalog, settings, *window, progress)
     });
     for unplaceable in &advice.unplaceable {
-        eprintln!("note: right-sized: {}", unplaceable.sentence(&catalog));
+        eprintln!("note: right-sized: {}", unplaceable.sentence(catalog));
     }
     match args.output {
         OutputFormat::Json => output::print_json(&json!({
@@ -208,7 +204,6 @@ fn read(
     source: &Source<'_>,
     owners: &JobsByOwner<'_>,
     models: Option<ModelWeights>,
-    window: (i64, i64),
     lenient: bool,
 ) -> anyhow::Result<(RecordedUsage, UsageNotes)> {
     let settings = BookSettings {
@@ -226,7 +221,7 @@ fn read(
     };
     let mut book = UsageBook::new(settings, |owner| owners.request(owner));
     let mut take = |row: UsageRow| book.add(&row).map_err(|fault| in_row(&fault, &row));
-    let reading = || source.read(window, lenient, &mut take);
+    let reading = || source.read(lenient, &mut take);
     let notes = progress::during(&format!("reading {source}"), reading)?;
     Ok((book.finish(), notes))
 }
@@ -242,33 +237,64 @@ enum Source<'a> {
     /// A server, and the times from which and until which it is read, in Unix seconds.
     #[cfg(feature = "kubernetes")]
     Prometheus(&'a Address, i64, i64),
-    /// The history that has the jobs, and its place.
+    /// The measured pods of the history that has the jobs, and its place.
     #[cfg(feature = "kubernetes")]
-    History(&'a LogArgs, &'a str),
+    History(Vec<&'a MeasuredRun>, &'a str),
 }
 
 impl Args {
+    /// The source that is named. `None` for the history that has the jobs.
     #[cfg(feature = "kubernetes")]
-    fn source(&self) -> anyhow::Result<Source<'_>> {
+    fn source(&self) -> anyhow::Result<Option<Source<'_>>> {
         if let Some(server) = &self.prometheus {
             prometheus::check(server)?;
             let now = crate::clock::now().timestamp();
-            return Ok(Source::Prometheus(server, now - self.lookback.as_seconds(), now));
+            return Ok(Some(Source::Prometheus(server, now - self.lookback.as_seconds(), now)));
         }
-        if let (None, Some(place)) = (&self.usage, &self.log.data) {
-            return Ok(Source::History(&self.log, place));
-        }
-        self.file()
+        Ok(self.usage.as_deref().map(Source::File))
+    }
+
+    /// The source that is named.
+    #[cfg(not(feature = "kubernetes"))]
+    #[expect(clippy::unnecessary_wraps, reason = "other builds check the source")]
+    fn source(&self) -> anyhow::Result<Option<Source<'_>>> {
+        Ok(self.usage.as_deref().map(Source::File))
+    }
+
+    /// The usage of the history, of pods that were created in the window `[from, until)`.
+    #[cfg(feature = "kubernetes")]
+    fn history(&self, (from, until): (i64, i64)) -> anyhow::Result<Source<'_>> {
+        let place = self.log.data.as_deref().unwrap_or_default();
+        let all = self.log.recorded_usage();
+        anyhow::ensure!(
+            !all.is_empty(),
+            "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
+        );
+        let within = |run: &&MeasuredRun| (from..until).contains(&run.submitted);
+        Ok(Source::History(all.iter().filter(within).collect(), place))
     }
 
     #[cfg(not(feature = "kubernetes"))]
-    fn source(&self) -> anyhow::Result<Source<'_>> {
-        self.file()
+    #[expect(clippy::unused_self, reason = "the other builds use it")]
+    fn history(&self, _: (i64, i64)) -> anyhow::Result<Source<'_>> {
+        Err(wrong_usage::conflict("give --usage FILE"))
     }
 
-    fn file(&self) -> anyhow::Result<Source<'_>> {
-        let missing = || wrong_usage::conflict("give --usage FILE");
-        self.usage.as_deref().map(Source::File).ok_or_else(missing)
+    /// The jobs by the owners that the source has.
+    #[cfg(feature = "kubernetes")]
+    fn owners<'a>(&self, source: &Source<'_>, jobs: &'a [Job]) -> JobsByOwner<'a> {
+        match source {
+            Source::History(..) => JobsByOwner::of_history(jobs),
+            Source::Prometheus(..) if self.log.data.is_some() => JobsByOwner::of_history(jobs),
+            Source::Prometheus(..) | Source::File(_) => JobsByOwner::new(jobs),
+        }
+    }
+
+    /// The jobs by the owners that the source has.
+    #[cfg(not(feature = "kubernetes"))]
+    #[expect(clippy::unused_self, reason = "the other builds use it")]
+    fn owners<'a>(&self, _: &Source<'_>, jobs: &'a [Job]) -> JobsByOwner<'a> {
+        JobsByOwner::new(jobs)
     }
 }
 
@@ -284,19 +310,8 @@ impl Source<'_> {
         }
     }
 
-    /// The jobs of the owners of this usage.
-    fn owners<'a>(&self, jobs: &'a [Job]) -> JobsByOwner<'a> {
-        match self {
-            #[cfg(feature = "kubernetes")]
-            Self::History(..) => JobsByOwner::of_history(jobs),
-            _ => JobsByOwner::new(jobs),
-        }
-    }
-
-    /// Reads the usage. That of a history is limited to runs that begin within the window.
     fn read(
         &self,
-        window: (i64, i64),
         lenient: bool,
         take: &mut dyn FnMut(UsageRow) -> Result<(), TraceFault>,
     ) -> anyhow::Result<UsageNotes> {
@@ -309,16 +324,11 @@ impl Source<'_> {
                 Ok(UsageNotes { rows, ..UsageNotes::default() })
             }
             #[cfg(feature = "kubernetes")]
-            Self::History(log, place) => {
-                let notes = usage_rows(log.recorded_usage(), window, take)?;
-                let hardly = notes.hardly_measured;
-                anyhow::ensure!(
-                    notes.rows > 0 || hardly == 0,
-                    "{place}: each of the {hardly} pods with usage was measured for less than half of its time"
-                );
+            Self::History(runs, place) => {
+                let notes = usage_rows(runs, take)?;
                 anyhow::ensure!(
                     notes.rows > 0,
-                    "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
+                    "{place}: no pod that was created in this time has usage ({notes})"
                 );
                 Ok(notes)
             }
@@ -398,11 +408,10 @@ fn sweep(
     args: &Args,
     source: &Source<'_>,
     owners: &JobsByOwner<'_>,
-    window: (i64, i64),
     lenient: bool,
 ) -> anyhow::Result<()> {
-    let (by_window, _) = read(args, source, owners, None, window, lenient)?;
-    let [requested, of_window] = by_window.figures();
+    let (window, _) = read(args, source, owners, None, lenient)?;
+    let [requested, of_window] = window.figures();
     let mut rows = vec![(None, "requested", requested), (None, "window", of_window)];
     for overrun in OVERRUNS {
         for limit_change in LIMIT_CHANGES {
@@ -415,7 +424,7 @@ fn sweep(
                         model_change,
                         cost_decay,
                     };
-                    let (recorded, _) = read(args, source, owners, Some(weights), window, lenient)?;
+                    let (recorded, _) = read(args, source, owners, Some(weights), lenient)?;
                     rows.push((Some(weights), "models", recorded.figures()[1]));
                 }
             }

@@ -51,6 +51,7 @@ impl Finished {
     ) {
         let by_type = by_type(offers);
         let before = self.pods.len();
+        let mut without_usage = 0;
         for pod in around.finished.iter().filter(|pod| workloads.select(&pod.class)) {
             let facts = index.nodes().by_name(&pod.node).and_then(|slot| slot.facts.as_ref());
             let bucket = facts.and_then(|facts| place(facts, offers, &by_type));
@@ -61,8 +62,13 @@ impl Finished {
             let shape = shape_key(&view.shape(&pod.class, offers, workloads), &offers.catalog);
             let with_name = around.config.record_names;
             let record = record(pod, shape, bucket, with_name, now);
-            let usage = record.usage.filter(|_| self.pods.len() < WITH_USAGE_MAX);
+            let has_room = self.pods.len() < WITH_USAGE_MAX;
+            without_usage += usize::from(record.usage.is_some() && !has_room);
+            let usage = record.usage.filter(|_| has_room);
             self.pods.push(FinishedPods { usage, ..record });
+        }
+        if without_usage > 0 {
+            tracing::warn!(without_usage, "usage of finished pods is not recorded: too many wait");
         }
         let mut new = self.pods.split_off(before);
         new.sort_by(|a, b| {

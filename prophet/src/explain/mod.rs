@@ -109,7 +109,8 @@ impl Explain {
     pub(crate) fn measured(&self, pods: usize) {
         #[cfg(feature = "serve")]
         self.metrics.measured(pods);
-        tracing::trace!(pods, "usage measured");
+        #[cfg(not(feature = "serve"))]
+        let _ = pods;
     }
 
     /// Records the time that the response to a change took.

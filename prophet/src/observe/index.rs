@@ -225,7 +225,8 @@ impl Index {
             self.remove(key);
         } else {
             if !self.measured.is_empty() {
-                // The measurements under this name are those of a pod that is gone.
+                // A pod that was not known before begins anew, because the measurements may be
+                // those of an earlier pod of this name.
                 drop(self.measured.take(&name(pod)));
             }
             if class.role == Role::Workload && self.listed {
@@ -322,9 +323,12 @@ impl Index {
         }
     }
 
-    /// Records what pods use at the moment `now`; an empty list if that is not known.
-    pub fn measure(&mut self, pods: Vec<Measurement>, now: DateTime<Utc>) {
-        self.measured.add(pods, now);
+    /// Records what pods use at the moment; `None` if the metrics API cannot be read.
+    pub fn measure(&mut self, pods: Option<Vec<Measurement>>) {
+        match pods {
+            Some(pods) => self.measured.add(pods),
+            None => self.measured.no_list(),
+        }
     }
 
     /// Returns the number of pods in the last list of what pods use.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::announced::Key;
 use super::objects::{PodMetrics, time};
@@ -13,9 +13,9 @@ use crate::usage::{PodMeasurements, PodUsage};
 /// its CPU varies by orders of magnitude. Further pods are not measured.
 const PODS_MAX: usize = 100_000;
 
-/// How long a pod is kept after its last measurement. A running pod is measured every minute, so a
-/// pod without one for an hour is gone, and its end was not observed.
-const KEPT: TimeDelta = TimeDelta::hours(1);
+/// The number of lists in a row, one a minute, after which a pod that is in none of them is
+/// forgotten. A running pod is in each list, so such a pod is gone, and its end was not observed.
+const MISSED_MAX: u32 = 60;
 
 /// What a pod used at one moment, all of its containers together.
 #[derive(Clone, Debug)]
@@ -58,15 +58,16 @@ struct Measured {
     so_far: PodMeasurements,
     /// The time of the last measurement, by the clock of the node.
     taken: Option<DateTime<Utc>>,
-    /// The time at which it was read, by our clock. Clocks of nodes differ.
-    read: DateTime<Utc>,
+    /// The number of lists since the last one that has the pod. Times of measurements do not show
+    /// how old they are, because the clocks of nodes differ.
+    missed: u32,
 }
 
 impl MeasuredPods {
-    /// Adds a list that was read at `now`. A measurement that the list before it had, too, counts
-    /// once.
-    pub(super) fn add(&mut self, list: Vec<Measurement>, now: DateTime<Utc>) {
+    /// Adds a list. A measurement that the list before it had, too, counts once.
+    pub(super) fn add(&mut self, list: Vec<Measurement>) {
         self.listed = list.len();
+        self.pods.values_mut().for_each(|pod| pod.missed += 1);
         for Measurement { pod, taken, cpu_millis, memory_bytes } in list {
             if self.pods.len() >= PODS_MAX && !self.pods.contains_key(&pod) {
                 continue;
@@ -76,9 +77,14 @@ impl MeasuredPods {
                 known.so_far.add(cpu_millis, memory_bytes);
                 known.taken = Some(taken);
             }
-            known.read = now;
+            known.missed = 0;
         }
-        self.pods.retain(|_, pod| now - pod.read < KEPT);
+        self.pods.retain(|_, pod| pod.missed < MISSED_MAX);
+    }
+
+    /// Notes that there is no list, because the metrics API cannot be read.
+    pub(super) fn no_list(&mut self) {
+        self.listed = 0;
     }
 
     /// The number of pods in the last list.
@@ -118,15 +124,11 @@ mod tests {
         Key { namespace: "batch".into(), name: name.into() }
     }
 
-    fn at(minute: i64) -> DateTime<Utc> {
-        DateTime::UNIX_EPOCH + TimeDelta::minutes(minute)
-    }
-
     #[test]
     fn the_containers_of_a_pod_add_up_and_a_measurement_counts_once() {
         let mut pods = MeasuredPods::default();
         for (minute, cpu) in [(1, "9"), (1, "9"), (2, "41234567n"), (3, "41m")] {
-            pods.add(vec![pod("a", minute, cpu)], at(0));
+            pods.add(vec![pod("a", minute, cpu)]);
         }
         let usage = pods.take(&key("a")).unwrap();
         assert_eq!(usage.memory_bytes, (1 << 20) + (1 << 10));
@@ -135,14 +137,19 @@ mod tests {
         assert_eq!(pods.take(&key("a")), None);
     }
 
-    /// The clock of the node of `b` is days ahead.
+    /// The clocks of the nodes differ by a day. The metrics API fails in between.
     #[test]
-    fn a_pod_that_is_no_longer_measured_is_forgotten_after_an_hour() {
+    fn a_pod_that_is_in_no_list_for_an_hour_is_forgotten() {
         let mut pods = MeasuredPods::default();
-        pods.add(vec![pod("a", 0, "1"), pod("b", 1_439, "1")], at(0));
-        pods.add(vec![pod("a", 1, "1")], at(59));
+        pods.add(vec![pod("a", 0, "1"), pod("b", 1_439, "1")]);
+        (0..100).for_each(|_| pods.no_list());
+        assert_eq!((pods.pods.len(), pods.listed()), (2, 0));
+        for minute in 1..60 {
+            pods.add(vec![pod("a", minute, "1")]);
+        }
         assert_eq!((pods.pods.len(), pods.listed()), (2, 1));
-        pods.add(vec![], at(60));
-        assert_eq!((pods.pods.keys().collect::<Vec<_>>(), pods.listed()), (vec![&key("a")], 0));
+        pods.add(vec![pod("a", 60, "1")]);
+        assert_eq!(pods.pods.keys().collect::<Vec<_>>(), [&key("a")]);
+        assert_eq!(pods.take(&key("a")).unwrap().measurements(), 61);
     }
 }

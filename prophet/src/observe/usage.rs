@@ -9,7 +9,6 @@ use kube::api::{Api, ListParams};
 use super::follow::Shared;
 use super::measured::Measurement;
 use super::objects::PodMetrics;
-use crate::clock;
 
 /// How often usage is read: metrics-server measures it once a minute or more often.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -24,13 +23,14 @@ pub(super) async fn follow_usage(client: Client, shared: Arc<Shared>) {
             Ok(list) => {
                 // The world is locked for a short time only, so the list is read before.
                 let pods = list.items.iter().filter_map(Measurement::of).collect();
-                shared.world().index.measure(pods, clock::now());
+                shared.world().index.measure(Some(pods));
+                tracing::trace!(pods = list.items.len(), "usage measured");
                 if failing.take().is_some() {
                     tracing::info!("usage is measured again");
                 }
             }
             Err(error) => {
-                shared.world().index.measure(Vec::new(), clock::now());
+                shared.world().index.measure(None);
                 let error = error.to_string();
                 if failing.as_ref() != Some(&error) {
                     tracing::warn!(error, "usage not measured: the metrics API cannot be read");

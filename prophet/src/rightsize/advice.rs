@@ -1,6 +1,8 @@
 //! The advice: containers with their requests and recommendations, and the cluster before and
 //! after.
 
+use std::collections::BTreeSet;
+
 use embedder::Catalog;
 use serde::Serialize;
 
@@ -32,6 +34,9 @@ pub struct RightSizing {
     pub jobs: usize,
     /// The number of those whose requests change.
     pub jobs_right_sized: usize,
+    /// The number of jobs that fit an instance type only as requested, or only right-sized. The
+    /// dollars of both clusters can be compared if there is none.
+    pub jobs_that_fit_once: usize,
     /// The cluster with the requests of the log.
     pub cluster_requested: SizedCluster,
     /// The cluster with the last recommendations as requests of all jobs.
@@ -127,8 +132,10 @@ pub fn right_size(
         let sized = SizedCluster::new(jobs, &workload, catalog, settings, window, used, &progress);
         (sized, workload)
     };
-    let (cluster_requested, _) = cluster(jobs, "as requested");
+    let (cluster_requested, before) = cluster(jobs, "as requested");
     let (cluster_right_sized, workload) = cluster(&sized, "right-sized");
+    let [fit_before, fit_after] =
+        [&before, &workload].map(|workload| jobs_within(workload, window));
     let mut containers: Vec<ContainerAdvice> =
         usage.containers.iter().map(|container| ContainerAdvice::new(container, owners)).collect();
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -150,10 +157,17 @@ pub fn right_size(
         recommended_by_age: usage.figures_by_age(),
         jobs: jobs.len(),
         jobs_right_sized,
+        jobs_that_fit_once: fit_before.symmetric_difference(&fit_after).count(),
         cluster_requested,
         cluster_right_sized,
         unplaceable: workload.unplaceable,
     }
+}
+
+/// The indices of the jobs that are submitted in a window and fit an instance type.
+fn jobs_within(workload: &Workload, (from, until): (i64, i64)) -> BTreeSet<usize> {
+    let within = workload.jobs.iter().filter(|job| (from..until).contains(&job.submit));
+    within.map(|job| job.index).collect()
 }
 
 impl ContainerAdvice {

@@ -5,40 +5,37 @@
 //! owner with different requests, such as those of a leader and of workers, are separate
 //! containers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::Resources;
 
 use super::owners::recurring;
-use crate::simulate::MeasuredRun;
 use crate::trace::UsageNotes;
-use crate::usage::{ContainerKey, ContainerRequest, SAMPLE_SECONDS, UsageRow};
+use crate::usage::{
+    ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow,
+};
 
 /// The longest run that is read, in seconds: a year. A longer one is an error in the history, which
 /// keeps 180 days by default.
 const RUN_SECONDS_MAX: i64 = 366 * 86_400;
 
-/// Hands the rows of the runs that begin within the window `[from, until)` to `take`, in the order
-/// of time. Pods that were measured in less than half of the minutes of their run are left out,
-/// because their peaks may be missing.
+/// Hands the rows of runs to `take`, in the order of time. Pods that were measured in less than
+/// half of the minutes of their run are left out, because their peaks may be missing.
 ///
 /// # Errors
 /// The first error of `take`.
 pub fn usage_rows<E>(
-    runs: &[MeasuredRun],
-    (from, until): (i64, i64),
+    runs: &[&MeasuredRun],
     take: &mut dyn FnMut(UsageRow) -> Result<(), E>,
 ) -> Result<UsageNotes, E> {
-    let within = runs.iter().filter(|run| (from..until).contains(&run.started));
-    let (mut waiting, sparse): (Vec<_>, Vec<_>) = within.partition(|run| is_known(run));
+    let (mut waiting, sparse): (Vec<&MeasuredRun>, Vec<_>) =
+        runs.iter().partition(|run| is_known(run));
     let hardly_measured = sparse.iter().fold(0, |sum: u64, run| sum.saturating_add(run.pods));
     let mut notes = UsageNotes { hardly_measured, ..UsageNotes::default() };
-    let mut requests: BTreeMap<&str, Vec<Resources>> = BTreeMap::new();
+    let mut requests: BTreeMap<&str, BTreeSet<ContainerRequest>> = BTreeMap::new();
     for run in &waiting {
-        let known = requests.entry(recurring(&run.name)).or_default();
-        if !known.contains(&run.unit) {
-            known.push(run.unit);
-        }
+        let request = ContainerRequest::of(run.unit);
+        requests.entry(recurring(&run.name)).or_default().insert(request);
     }
     let differ =
         |run: &MeasuredRun| requests.get(recurring(&run.name)).is_some_and(|all| all.len() > 1);
@@ -82,7 +79,11 @@ fn row(run: &MeasuredRun, requests_differ: bool) -> UsageRow {
     let samples = (sample(run.last_second()) - sample(run.started) + 1) as f64;
     let cpu = run.usage.cpu_millis.iter();
     let Resources { cpu_millis, memory_bytes, .. } = run.unit;
-    let named = || format!("{cpu_millis}m,{}Mi", memory_bytes.div_ceil(1 << 20));
+    let memory = || match (memory_bytes >> 20, memory_bytes % (1 << 20)) {
+        (mib, 0) => format!("{mib}Mi"),
+        _ => memory_bytes.to_string(),
+    };
+    let named = || format!("{cpu_millis}m,{}", memory());
     UsageRow {
         time: 0,
         key: ContainerKey {
@@ -93,7 +94,7 @@ fn row(run: &MeasuredRun, requests_differ: bool) -> UsageRow {
         cpu: cpu.map(|(millis, count)| (*millis, *count as f64 / samples)).collect(),
         memory_bytes: Some(run.usage.memory_bytes),
         request: ContainerRequest::of(run.unit),
-        of_whole_pod: true,
+        request_of: RequestOf::PodsWithThisRequest,
         class: None,
         oom_tolerance: None,
     }
@@ -108,7 +109,8 @@ mod tests {
         let cpu_millis = vec![(500, measurements)];
         let usage = PodUsage { cpu_millis, memory_bytes: 9, ..PodUsage::default() };
         let unit = Resources { cpu_millis: 2_000, ..Resources::default() };
-        MeasuredRun { name: name.into(), pods, unit, started, ended, usage }
+        let submitted = started;
+        MeasuredRun { name: name.into(), pods, unit, submitted, started, ended, usage }
     }
 
     /// The rows as (time, container, number of measurements), and the pods that are left out.
@@ -119,7 +121,7 @@ mod tests {
             rows.push((row.time, row.key.to_string(), row.cpu[0].1));
             Ok::<(), ()>(())
         };
-        let notes = usage_rows(runs, (0, 100_000), &mut take).unwrap();
+        let notes = usage_rows(&runs.iter().collect::<Vec<_>>(), &mut take).unwrap();
         assert_eq!(notes.rows, rows.len() as u64);
         (rows, notes.hardly_measured)
     }
@@ -151,11 +153,6 @@ mod tests {
         assert_eq!((found.len(), left_out), (12, 3));
     }
 
-    #[test]
-    fn runs_outside_of_the_window_are_no_usage() {
-        assert_eq!(rows(&[run("a", 1, -1, 60, 9), run("a", 1, 100_000, 100_060, 9)]), (vec![], 0));
-    }
-
     /// A run of seven thousand years would have more samples than could be read.
     #[test]
     fn a_run_of_years_is_left_out() {
@@ -167,9 +164,12 @@ mod tests {
         let head = run("ray", 1, 0, 60, 1);
         let unit = Resources { cpu_millis: 8_000, memory_bytes: 3 << 20, ..head.unit };
         let worker = MeasuredRun { unit, ..head.clone() };
-        let mut names: Vec<String> =
-            rows(&[head, worker]).0.into_iter().map(|(_, name, _)| name).collect();
+        // A few bytes less are another request.
+        let unit = Resources { memory_bytes: (3 << 20) - 7, ..unit };
+        let other = MeasuredRun { unit, ..head.clone() };
+        let found = rows(&[head, worker, other]).0;
+        let mut names: Vec<String> = found.into_iter().map(|(_, name, _)| name).collect();
         names.sort();
-        assert_eq!(names, ["ray/2000m,0Mi", "ray/8000m,3Mi"]);
+        assert_eq!(names, ["ray/2000m,0Mi", "ray/8000m,3145721", "ray/8000m,3Mi"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The jobs of a log, by owner.
 
 use crate::trace::Job;
-use crate::usage::{ContainerRequest, ContainerUsage};
+use crate::usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 /// The jobs of a log in the order of their names, and in that of their stems.
 ///
@@ -55,7 +55,7 @@ impl<'a> JobsByOwner<'a> {
     /// The indices of the jobs that have a container.
     pub(super) fn of_container(&self, container: &ContainerUsage) -> impl Iterator<Item = usize> {
         let has = |at: &usize| {
-            !container.only_this_request
+            container.request_of != RequestOf::PodsWithThisRequest
                 || ContainerRequest::of(self.jobs[*at].work.unit) == container.request
         };
         self.of(&container.key.owner).filter(has)

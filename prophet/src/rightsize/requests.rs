@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use embedder::Resources;
-
 use super::owners::JobsByOwner;
 use crate::trace::Job;
-use crate::usage::{ContainerRequest, ContainerUsage};
+use crate::usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 /// The jobs with right-sized requests, and the number of jobs that have recommendations.
 ///
@@ -17,27 +15,16 @@ pub(super) fn right_sized(
     owners: &JobsByOwner<'_>,
     containers: &[ContainerUsage],
 ) -> (Vec<Job>, usize) {
-    let mut by_owner: BTreeMap<&str, Vec<&ContainerUsage>> = BTreeMap::new();
+    let mut by_pod: BTreeMap<(&str, Option<ContainerRequest>), Vec<&ContainerUsage>> =
+        BTreeMap::new();
     for container in containers {
-        by_owner.entry(&container.key.owner).or_default().push(container);
+        let only = container.request_of == RequestOf::PodsWithThisRequest;
+        let pod = (&*container.key.owner, only.then_some(container.request));
+        by_pod.entry(pod).or_default().push(container);
     }
     let mut sized = jobs.to_vec();
     let mut touched = vec![false; jobs.len()];
-    for (owner, containers) in by_owner {
-        let (whole, parts): (Vec<_>, Vec<_>) =
-            containers.into_iter().partition(|container| container.only_this_request);
-        for container in whole {
-            let ContainerRequest { cpu_millis, memory_bytes } = container.recommended();
-            let (cpu, memory) = (cpu_millis.map(Change::To), memory_bytes.map(Change::To));
-            if cpu.is_none() && memory.is_none() {
-                continue;
-            }
-            for at in owners.of_container(container) {
-                sized[at].work.unit = Change::of_unit(cpu, memory, jobs[at].work.unit);
-                touched[at] = true;
-            }
-        }
-        let containers = parts;
+    for containers in by_pod.into_values() {
         let cpu = Change::of(&containers, |container| {
             (container.request.cpu_millis, container.recommended().cpu_millis)
         });
@@ -47,9 +34,10 @@ pub(super) fn right_sized(
         if cpu.is_none() && memory.is_none() {
             continue;
         }
-        for at in owners.of(owner) {
+        for at in containers.first().into_iter().flat_map(|first| owners.of_container(first)) {
             let unit = &mut sized[at].work.unit;
-            *unit = Change::of_unit(cpu, memory, *unit);
+            unit.cpu_millis = Change::apply(cpu, unit.cpu_millis);
+            unit.memory_bytes = Change::apply(memory, unit.memory_bytes);
             touched[at] = true;
         }
     }
@@ -73,7 +61,7 @@ impl Change {
         resource: impl Fn(&ContainerUsage) -> (Option<u64>, Option<u64>),
     ) -> Option<Self> {
         if let [only] = containers
-            && only.is_whole_pod
+            && only.request_of != RequestOf::Container
         {
             return resource(only).1.map(Self::To);
         }
@@ -82,15 +70,6 @@ impl Change {
         known
             .reduce(|one, other| (one.0.saturating_add(other.0), one.1.saturating_add(other.1)))
             .map(|(from, to)| Self::Of { from, to })
-    }
-
-    /// The requests of a pod after the changes of CPU and of memory.
-    fn of_unit(cpu: Option<Self>, memory: Option<Self>, unit: Resources) -> Resources {
-        Resources {
-            cpu_millis: Self::apply(cpu, unit.cpu_millis),
-            memory_bytes: Self::apply(memory, unit.memory_bytes),
-            ..unit
-        }
     }
 
     /// The request of a pod after a change.
@@ -139,7 +118,7 @@ mod tests {
                 cpu: vec![(100, 1.0)],
                 memory_bytes: Some(50 * MIB),
                 request,
-                of_whole_pod: false,
+                request_of: RequestOf::Container,
                 class: None,
                 oom_tolerance: None,
             };

@@ -147,16 +147,10 @@ impl RightSizing {
     }
 
     fn answer(&self) -> String {
-        let left_out = [&self.cluster_requested, &self.cluster_right_sized]
-            .map(|cluster| cluster.jobs_left_out);
-        if let more @ 1.. = left_out[1].saturating_sub(left_out[0]) {
-            let (jobs, fit, they, are) = if more == 1 {
-                ("job", "fits", "it", "is")
-            } else {
-                ("jobs", "fit", "they", "are")
-            };
+        if self.jobs_that_fit_once > 0 {
             return format!(
-                "\n{more} more {jobs} {fit} no instance type once {they} {are} right-sized, so the dollars cannot be compared: give larger types with --instance-type or --catalog.\n"
+                "\n{} of the jobs fit an instance type only as requested or only right-sized, so the dollars cannot be compared: give larger types with --instance-type or --catalog.\n",
+                self.jobs_that_fit_once
             );
         }
         let (before, after) =

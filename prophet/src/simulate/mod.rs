@@ -75,9 +75,7 @@ pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 pub use observed::{Moment, NodeCounts, simulate_observed};
 #[cfg(feature = "kubernetes")]
-pub use recorded::{
-    MeasuredRun, Recorded, RecordedError, RecordedWaiting, recorded, recorded_since,
-};
+pub use recorded::{Recorded, RecordedError, RecordedWaiting, recorded, recorded_since};
 pub use report::{write_report, write_table};
 pub(crate) use settings::REPLAYS_MAX;
 pub use settings::{

@@ -16,7 +16,7 @@ use crate::record::store::{
 };
 use crate::span::Span;
 use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
-use crate::usage::PodUsage;
+use crate::usage::MeasuredRun;
 
 /// What a history has of a cluster.
 #[derive(Debug)]
@@ -51,42 +51,6 @@ pub struct RecordedWaiting {
     pub hidden: u64,
     /// The sum of the times that all pods waited, in seconds.
     pub seconds: u64,
-}
-
-/// Pods that ran at the same time and used the same.
-#[derive(Clone, Debug)]
-pub struct MeasuredRun {
-    /// NAMESPACE/NAME of the object that controls the pods, or its UID if names are not recorded.
-    pub name: Box<str>,
-    /// The number of pods.
-    pub pods: u64,
-    /// What each of the pods requests.
-    pub unit: Resources,
-    /// When the pods were bound to nodes, in Unix seconds.
-    pub started: i64,
-    /// When the pods ended, in Unix seconds.
-    pub ended: i64,
-    /// What each of the pods used.
-    pub usage: PodUsage,
-}
-
-impl MeasuredRun {
-    /// The run of measured pods. Their requests are set once all shapes are known.
-    fn of(pods: &FinishedPods) -> Option<Self> {
-        Some(Self {
-            name: pods.name.as_deref().unwrap_or(&pods.job).into(),
-            pods: pods.pods,
-            unit: Resources::default(),
-            started: pods.started.timestamp(),
-            ended: pods.ended.timestamp(),
-            usage: pods.usage.clone()?,
-        })
-    }
-
-    /// The last second in which the pods ran. A run has at least one.
-    pub fn last_second(&self) -> i64 {
-        self.ended.saturating_sub(1).max(self.started)
-    }
 }
 
 /// Why a history cannot be replayed.
@@ -188,7 +152,7 @@ async fn read(
                 return Err(RecordedError::TooManyPods(pods_max));
             }
             let shape = shapes.number(&pods.shape, line.time);
-            usage.extend(MeasuredRun::of(pods).filter(|_| with_usage).map(|run| (shape, run)));
+            usage.extend(measured_run(pods).filter(|_| with_usage).map(|run| (shape, run)));
             ran.push(Ran::new(pods, shape));
         }
     }
@@ -228,6 +192,19 @@ impl Recorded {
         settings.launch_latency = self.launch_latency.unwrap_or(settings.launch_latency);
         settings.gang = GangMode::PodByPod;
     }
+}
+
+/// The run of pods that were measured. Their requests are set once all shapes are known.
+fn measured_run(pods: &FinishedPods) -> Option<MeasuredRun> {
+    Some(MeasuredRun {
+        name: pods.name.as_deref().unwrap_or(&pods.job).into(),
+        pods: pods.pods,
+        unit: Resources::default(),
+        submitted: pods.submitted.timestamp(),
+        started: pods.started.timestamp(),
+        ended: pods.ended.timestamp(),
+        usage: pods.usage.clone()?,
+    })
 }
 
 /// What a replay needs of finished pods.

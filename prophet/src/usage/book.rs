@@ -6,7 +6,9 @@ use super::ages::{AgeFigures, AgeSums};
 use super::container::ContainerUsage;
 use super::figures::{LimitFigures, LimitSums};
 use super::model_set::ModelWeights;
-use super::row::{ContainerKey, ContainerRequest, OomTolerance, UsageRow, WorkloadClass};
+use super::row::{
+    ContainerKey, ContainerRequest, OomTolerance, RequestOf, UsageRow, WorkloadClass,
+};
 use super::sample::SAMPLE_SECONDS;
 
 /// The most containers with a moving window. Each takes up to 10 kB, so this many take up to half a
@@ -124,10 +126,9 @@ impl<'a> UsageBook<'a> {
         let mut container = ContainerUsage::new(row.key.clone(), self.settings.models);
         if lacks_requests {
             container.request = (self.of_pods)(&row.key.owner);
-            container.is_whole_pod = true;
-        }
-        if row.of_whole_pod {
-            (container.is_whole_pod, container.only_this_request) = (true, true);
+            container.request_of = RequestOf::Pod;
+        } else {
+            container.request_of = row.request_of;
         }
         self.containers.push(container);
         self.places.insert(row.key.clone(), at);
@@ -187,7 +188,7 @@ mod tests {
             cpu: vec![(cpu, 1.0)],
             memory_bytes: Some(mib * MIB),
             request: ContainerRequest::default(),
-            of_whole_pod: false,
+            request_of: RequestOf::Container,
             class: None,
             oom_tolerance: None,
         }

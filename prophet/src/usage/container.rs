@@ -8,7 +8,9 @@ use super::moving_window::{
     CPU_HALF_LIFE_SECONDS, CPU_KNEE, MEMORY_HALF_LIFE_SECONDS, MEMORY_KNEE, Statistic,
     WindowRecommender,
 };
-use super::row::{ContainerKey, ContainerRequest, OomTolerance, UsageRow, WorkloadClass};
+use super::row::{
+    ContainerKey, ContainerRequest, OomTolerance, RequestOf, UsageRow, WorkloadClass,
+};
 use super::sample::{OpenSample, SAMPLE_SECONDS, UsageSample};
 
 /// The fewest samples from which a limit is recommended: an hour of them, the time that a
@@ -26,10 +28,8 @@ pub struct ContainerUsage {
     pub key: ContainerKey,
     /// The last known request.
     pub request: ContainerRequest,
-    /// Whether the request is that of the whole pod, because it has no other container.
-    pub is_whole_pod: bool,
-    /// Whether it is that of the pods with exactly this request, and not of all pods of the owner.
-    pub only_this_request: bool,
+    /// What the request is of.
+    pub request_of: RequestOf,
     /// The class.
     pub class: WorkloadClass,
     /// The tolerance, if it is given.
@@ -75,8 +75,7 @@ impl ContainerUsage {
         Self {
             key,
             request: ContainerRequest::default(),
-            is_whole_pod: false,
-            only_this_request: false,
+            request_of: RequestOf::default(),
             class: WorkloadClass::default(),
             given_tolerance: None,
             samples: 0,

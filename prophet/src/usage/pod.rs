@@ -1,5 +1,6 @@
 //! What one pod used from its start to its end.
 
+use embedder::Resources;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,6 +25,32 @@ impl PodUsage {
     /// The number of measurements.
     pub fn measurements(&self) -> u64 {
         self.cpu_millis.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count))
+    }
+}
+
+/// Pods that ran at the same time and used the same.
+#[derive(Clone, Debug)]
+pub struct MeasuredRun {
+    /// NAMESPACE/NAME of the object that controls the pods, or its UID if names are not recorded.
+    pub name: Box<str>,
+    /// The number of pods.
+    pub pods: u64,
+    /// What each of the pods requests.
+    pub unit: Resources,
+    /// When the pods were created, in Unix seconds.
+    pub submitted: i64,
+    /// When the pods were bound to nodes, in Unix seconds.
+    pub started: i64,
+    /// When the pods ended, in Unix seconds.
+    pub ended: i64,
+    /// What each of the pods used.
+    pub usage: PodUsage,
+}
+
+impl MeasuredRun {
+    /// The last second in which the pods ran. A run has at least one.
+    pub fn last_second(&self) -> i64 {
+        self.ended.saturating_sub(1).max(self.started)
     }
 }
 

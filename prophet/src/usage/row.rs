@@ -22,7 +22,7 @@ impl fmt::Display for ContainerKey {
 }
 
 /// What a container requests. `None` is unknown, and 0 is no request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerRequest {
     /// CPU in thousandths of a core.
     pub cpu_millis: Option<u64>,
@@ -36,6 +36,18 @@ impl ContainerRequest {
         let Resources { cpu_millis, memory_bytes, .. } = unit;
         Self { cpu_millis: Some(cpu_millis), memory_bytes: Some(memory_bytes) }
     }
+}
+
+/// What the request of a container is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestOf {
+    /// Of the container, which may be one of several.
+    #[default]
+    Container,
+    /// Of the whole pod, which has no other container.
+    Pod,
+    /// Of the whole pod. Pods of the owner with another request are another container.
+    PodsWithThisRequest,
 }
 
 /// A class of workloads, which decides how the CPU of a container is recommended.
@@ -107,9 +119,8 @@ pub struct UsageRow {
     pub memory_bytes: Option<u64>,
     /// The requests of the container, if the measurement has them.
     pub request: ContainerRequest,
-    /// Whether the row is that of a whole pod with exactly this request. Pods of the same owner
-    /// with another request are another container, then.
-    pub of_whole_pod: bool,
+    /// What the request is of.
+    pub request_of: RequestOf,
     /// The class, if the measurement has it.
     pub class: Option<WorkloadClass>,
     /// The tolerance, if the measurement has it.

@@ -94,6 +94,39 @@ fn pods_that_end_on_a_node_are_kept_once() {
     assert_eq!(index.take_finished(), []);
 }
 
+/// The second pod has the name of the first one, whose end was not observed.
+#[test]
+fn a_finished_pod_has_its_usage_and_not_that_of_an_earlier_pod_of_its_name() {
+    let measurement = |minute: u32| {
+        let metrics = json!({
+            "metadata": {"name": "a", "namespace": "jobs"},
+            "timestamp": format!("2026-08-01T00:{minute:02}:00Z"),
+            "containers": [{"usage": {"cpu": "50m", "memory": "1Ki"}}],
+        });
+        Measurement::of(&serde_json::from_value(metrics).unwrap())
+    };
+    let pod = |uid: &str| {
+        let mut pod = pod("a", &[], Some(110));
+        pod.metadata.uid = Some(uid.into());
+        pod
+    };
+    let mut index = listed();
+    let mut usage_of = |uid: &str, minutes: std::ops::Range<u32>, is_last: bool| {
+        index.apply_pod(&pod(uid));
+        for minute in minutes {
+            index.measure(Some(vec![measurement(minute).unwrap()]));
+        }
+        if is_last {
+            index.delete_pod(&pod(uid));
+        }
+        let usage = index.take_finished().into_iter().map(|pod| pod.usage);
+        usage.map(|usage| usage.map(|usage| usage.cpu_millis)).collect::<Vec<_>>()
+    };
+    assert_eq!(usage_of("one", 0..5, false), []);
+    assert_eq!(usage_of("two", 0..0, true), [None]);
+    assert_eq!(usage_of("three", 7..9, true), [Some(vec![(50, 2)])]);
+}
+
 /// Pods of a class that arrive and are gone before the next turn.
 #[test]
 fn classes_of_pods_that_are_gone_are_forgotten() {

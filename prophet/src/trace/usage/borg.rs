@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::reader::{UsageNotes, UsageReader};
 use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, TIME_MAX, amount, integer};
 use crate::trace::reader::{TraceFault, json_problem};
-use crate::usage::{ContainerKey, ContainerRequest, UsageRow};
+use crate::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 /// The values of a distribution: the minimum, then the ends of ten parts.
 const PARTS: usize = 11;
@@ -101,7 +101,7 @@ impl UsageReader for Borg {
             cpu: cpu(&row)?,
             memory_bytes: peak,
             request: ContainerRequest::default(),
-            of_whole_pod: false,
+            request_of: RequestOf::Container,
             class: None,
             oom_tolerance: None,
         }))

@@ -7,7 +7,7 @@ use crate::trace::columns::Columns;
 use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
 use crate::trace::times::SameClock;
 use crate::usage::{
-    ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, UsageRow,
+    ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, RequestOf, UsageRow,
     WorkloadClass,
 };
 
@@ -89,7 +89,7 @@ impl UsageReader for Table {
                 cpu_millis: amount("cpu_request_millis", AMOUNT_MAX)?,
                 memory_bytes: amount("memory_request_bytes", AMOUNT_MAX)?,
             },
-            of_whole_pod: false,
+            request_of: RequestOf::Container,
             class: get("class")?.map(class).transpose()?,
             oom_tolerance: get("oom_tolerance")?.map(oom_tolerance).transpose()?,
         }))
