@@ -724,3 +724,66 @@ fn spot_instances_are_compared_with_instances_on_demand() {
         assert!(out.lines().any(|line| line.starts_with(row)), "{row} is not in\n{out}");
     }
 }
+
+/// A machine of half the largest size and all of its memory. In two hours, a production job
+/// requests all of its processors for one, and a free job half of them for both.
+#[test]
+fn describe_has_the_shares_of_borgs_machines_by_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: &[String]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        path.display().to_string()
+    };
+    let event = |seconds: u64, kind: &str, collection: u64, priority: u64, shares: [f64; 2]| {
+        serde_json::json!({
+            "time": seconds * 1_000_000, "type": kind, "collection_id": collection,
+            "instance_index": 0, "priority": priority,
+            "resource_request": {"cpus": shares[0], "memory": shares[1]},
+        })
+        .to_string()
+    };
+    let log = write(
+        "instance_events.json",
+        &[
+            event(0, "SUBMIT", 1, 200, [0.5, 0.25]),
+            event(0, "SUBMIT", 2, 50, [0.25, 0.5]),
+            event(3_600, "FINISH", 1, 200, [0.0; 2]),
+            event(7_200, "SUBMIT", 3, 200, [0.5, 0.25]),
+            event(7_300, "FINISH", 2, 50, [0.0; 2]),
+            event(7_300, "FINISH", 3, 200, [0.0; 2]),
+        ],
+    );
+    let machines = write(
+        "machine_events.json",
+        &[r#"{"time": 0, "machine_id": 1, "type": 1, "capacity": {"cpus": 0.5, "memory": 1.0}}"#
+            .into()],
+    );
+    let sample = |at: u64| {
+        serde_json::json!({
+            "start_time": at * 300_000_000, "end_time": (at + 1) * 300_000_000,
+            "collection_id": 1, "instance_index": 0,
+            "average_usage": {"cpus": 0.1, "memory": 0.2}, "maximum_usage": {"memory": 0.25},
+        })
+        .to_string()
+    };
+    let usage = write("instance_usage.json", &(0..12).map(sample).collect::<Vec<_>>());
+    let describe = ["trace", "describe", &log, "--machines", &machines];
+    let with_usage = [&describe[..], &["--usage", &usage]].concat();
+    let (code, out, error) = run(&with_usage);
+    assert_eq!(code, 0, "{error}");
+    for row in [
+        "machines 1.0 on average, 48.0 cores, 384.0 GiB",
+        "production 50.0 10.0 12.5 12.5",
+        "free 50.0 0.0 50.0 0.0",
+        "all 100.0 10.0 62.5 12.5",
+    ] {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.lines().any(|line| words(line) == row), "{row} is not in\n{out}");
+    }
+    let (code, out, error) = run(&[&describe[..], &["--output", "json"]].concat());
+    assert_eq!(code, 0, "{error}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let all = document["allocation"]["tiers"].as_array().unwrap().last().unwrap();
+    assert_eq!((&all["cpu_requested"], &all["cpu_used"]), (&1.0.into(), &serde_json::Value::Null));
+}

@@ -349,7 +349,7 @@ impl fmt::Display for Source<'_> {
 }
 
 /// The column of a row that a fault is about, and its value.
-fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
+pub(super) fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
     let (column, value) = match fault {
         UsageFault::Order => ("time", row.time.to_string()),
         UsageFault::TooManyContainers(_) => ("owner", row.key.to_string()),

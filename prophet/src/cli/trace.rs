@@ -11,18 +11,21 @@ use embedder::Catalog;
 use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
+use super::rightsize::in_row;
 use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
+use crate::rightsize::JobsByOwner;
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{
-    Consumption, Description, InterArrival, JOBS_MAX, LogTier, Percentiles, Recipe, TierDelays,
-    Trace, describe,
+    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, LogTier, Machines,
+    Percentiles, Recipe, TierDelays, Trace, UsageNotes, Used, describe, read_usage,
 };
+use crate::usage::{BookSettings, UsageBook, UsageRow};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -39,6 +42,7 @@ pub(super) enum Command {
   prophet trace describe jobs.swf.gz --tick 5m
   prophet trace describe jobs.csv.gz --out description/
   prophet trace describe --data /var/lib/prophet
+  prophet trace describe instance_events.json.gz --machines machine_events.json.gz --usage instance_usage.json.gz
   zcat part-*.csv.gz | prophet trace describe - --output json")]
 pub(super) struct DescribeArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
@@ -50,6 +54,14 @@ pub(super) struct DescribeArgs {
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
     #[arg(long, value_name = "POLICY", requires = "data", conflicts_with = "trace")]
     data_policy: Option<String>,
+    /// The machines of the cluster, as Borg 2019 machine events: prints the shares of them that
+    /// jobs request
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    machines: Option<PathBuf>,
+    /// What containers used, as Borg 2019 instance usage or a usage table: prints the shares of the
+    /// machines that jobs use
+    #[arg(long, value_name = "FILE", requires = "machines", conflicts_with = "data")]
+    usage: Option<PathBuf>,
     /// Skip bad lines, and report their number
     #[arg(long)]
     lenient: bool,
@@ -246,11 +258,12 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     };
     check_span(&trace, None, args.tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
+    let allocation = allocation(args, &trace)?;
     let description = progress::during("replaying the log", || {
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
         let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
         let demand: Vec<_> = buckets.zip(series.buckets).collect();
-        describe(&trace, &demand, &delays, args.tick.as_seconds())
+        describe(&trace, &demand, &delays, allocation, args.tick.as_seconds())
     });
     if let Some(staged) = staged {
         staged
@@ -271,6 +284,30 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     }
 }
 
+/// The shares of the machines that jobs request and use, if there is a file of machines.
+fn allocation(args: &DescribeArgs, trace: &Trace) -> anyhow::Result<Option<Allocation>> {
+    let Some(path) = &args.machines else { return Ok(None) };
+    let machines = Machines::read(path)?;
+    let mut used = Vec::new();
+    if let Some(path) = &args.usage {
+        let owners = JobsByOwner::new(&trace.jobs);
+        let mut book = UsageBook::new(BookSettings::default(), |owner| owners.request(owner));
+        let mut take = |row: UsageRow| book.add(&row).map_err(|fault| in_row(&fault, &row));
+        let notes = read_usage(path, args.lenient, &mut take)?;
+        if notes != (UsageNotes { rows: notes.rows, ..UsageNotes::default() }) {
+            eprintln!("note: {}: {notes}", path.display());
+        }
+        for container in book.finish().containers {
+            let Some(job) = owners.of(&container.key.owner).next() else { continue };
+            let [core_seconds, byte_seconds] = container.used();
+            let gib_seconds = byte_seconds / 1_073_741_824.0;
+            used.push(Used { priority: trace.jobs[job].priority, core_seconds, gib_seconds });
+        }
+        anyhow::ensure!(!used.is_empty(), "{}: no job of the log has usage", path.display());
+    }
+    Ok(Some(Allocation::of(trace, &machines, &used)))
+}
+
 fn table(description: &Description, tick: Span) -> String {
     let Description {
         trace,
@@ -286,6 +323,7 @@ fn table(description: &Description, tick: Span) -> String {
         inter_arrival,
         tiers,
         scheduling_delays,
+        allocation,
         first_submit: _,
         accelerators_rounded_up: _,
     } = description;
@@ -351,6 +389,27 @@ fn table(description: &Description, tick: Span) -> String {
         );
     }
     text += &tiers_tables(tiers, scheduling_delays);
+    text += &allocation.as_ref().map_or_else(String::new, allocation_table);
+    text
+}
+
+/// The shares of the machines that are requested and used.
+fn allocation_table(Allocation { machines, tiers }: &Allocation) -> String {
+    let Capacity { machines, cores, gib } = machines;
+    let mut text =
+        format!("\n{:<22}{machines:.1} on average, {cores:.1} cores, {gib:.1} GiB\n", "machines");
+    let _ = writeln!(
+        text,
+        "{:<22} {:>10} {:>10} {:>10} {:>10}",
+        "% of the machines", "CPU req.", "CPU used", "mem. req.", "mem. used"
+    );
+    for one in tiers {
+        let shares = [one.cpu_requested, one.cpu_used, one.memory_requested, one.memory_used];
+        let percent = |share: f64| format!("{:.1}", 100.0 * share);
+        let [a, b, c, d] =
+            shares.map(|share| if share.is_nan() { "-".into() } else { percent(share) });
+        let _ = writeln!(text, "{:<22} {a:>10} {b:>10} {c:>10} {d:>10}", one.tier);
+    }
     text
 }
 

@@ -27,7 +27,7 @@ pub(super) const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
 /// greater time is an error in the log.
 pub(super) const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
 /// The time of events after the end of the trace.
-const AFTER: i64 = i64::MAX;
+pub(super) const AFTER: i64 = i64::MAX;
 
 #[derive(Deserialize)]
 struct Event {

@@ -3,14 +3,14 @@
 //!
 //! They are those of "Borg: the Next Generation", as far as a log of jobs has them.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use super::allocation::Allocation;
 use super::detect::Format;
 use super::job::Job;
 use super::read::Trace;
 use super::tail::{Consumption, Percentiles, ccdf, consumption, correlation};
+use super::tiers::by_tier;
 
 /// The statistics of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,6 +48,9 @@ pub struct Description {
     /// whose delays depend on their machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scheduling_delays: Vec<TierDelays>,
+    /// The shares of the machines that jobs request and use, if the machines are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
 }
 
 /// The times between two submissions, in seconds.
@@ -137,12 +140,14 @@ pub struct Autocorrelation {
 /// Computes the statistics of a log.
 ///
 /// `offered` is the offered demand per bucket (name, steps of (second, instances)). `delays` are
-/// those of the pods, if they are known. `tick_seconds` is the distance of the ticks at which
+/// those of the pods, if they are known, and `allocation` has the shares of the machines, likewise.
+/// `tick_seconds` is the distance of the ticks at which
 /// demand is sampled, above 0.
 pub fn describe(
     trace: &Trace,
     offered: &[(String, Vec<(i64, u64)>)],
     delays: &[SchedulingDelay],
+    allocation: Option<Allocation>,
     tick_seconds: i64,
 ) -> Description {
     let jobs = &trace.jobs;
@@ -187,6 +192,7 @@ pub fn describe(
         inter_arrival: InterArrival::of(jobs),
         tiers: tiers(trace, size, (first, last)),
         scheduling_delays: scheduling_delays(trace.format, delays),
+        allocation,
     }
 }
 
@@ -263,44 +269,11 @@ impl InterArrival {
     }
 }
 
-/// The most tiers that are listed. The jobs of all others are one tier.
-const TIERS_MAX: usize = 7;
-
 /// The longest log whose hours are counted: ten years.
 const HOURS_MAX: usize = 10 * 366 * 24;
 
 /// The most points of a line of usage.
 const USAGE_POINTS: i64 = 300;
-
-/// The tier of a job. Borg's tiers are ranges of priorities; elsewhere each priority is a tier.
-fn tier(format: Format, priority: i32) -> String {
-    if format != Format::Borg {
-        return format!("priority {priority}");
-    }
-    match priority {
-        ..=99 => "free",
-        100..=115 => "best-effort batch",
-        116..=119 => "mid",
-        120..=359 => "production",
-        360.. => "monitoring",
-    }
-    .into()
-}
-
-/// Groups values by the tier of their priorities, the largest tier first.
-fn by_tier<T>(format: Format, values: impl Iterator<Item = (i32, T)>) -> Vec<(String, Vec<T>)> {
-    let mut by_tier: BTreeMap<String, Vec<T>> = BTreeMap::new();
-    for (priority, value) in values {
-        by_tier.entry(tier(format, priority)).or_default().push(value);
-    }
-    let mut all: Vec<(String, Vec<T>)> = by_tier.into_iter().collect();
-    all.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
-    if all.len() > TIERS_MAX {
-        let rest = all.split_off(TIERS_MAX - 1).into_iter().flat_map(|(_, values)| values);
-        all.push(("other priorities".into(), rest.collect()));
-    }
-    all
-}
 
 fn scheduling_delays(format: Format, delays: &[SchedulingDelay]) -> Vec<TierDelays> {
     let of_pods = |delay: &SchedulingDelay| {
@@ -350,18 +323,6 @@ fn tiers(trace: &Trace, size: impl Fn(&Job) -> f64, (first, last): (i64, i64)) -
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tiers_of_borg_are_ranges_of_priorities() {
-        let check = |priority, expected: &str| assert_eq!(tier(Format::Borg, priority), expected);
-        check(0, "free");
-        check(99, "free");
-        check(100, "best-effort batch");
-        check(116, "mid");
-        check(120, "production");
-        check(360, "monitoring");
-        assert_eq!(tier(Format::Table, 120), "priority 120");
-    }
 
     #[test]
     fn a_daily_wave_has_a_high_autocorrelation_after_a_day_and_a_low_one_after_half_a_day() {

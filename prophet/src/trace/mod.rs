@@ -13,12 +13,16 @@
 //! columns.rs    the columns of a CSV file by name; fields.rs: fields of a line
 //! times.rs      times of tables: seconds or dates
 //! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
+//! machines.rs   the capacity of a cluster, from Borg's machine_events
 //! usage/        readers of what containers use: a table, and Borg's instance_usage
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
+//! tiers.rs      the tiers of a log, by priority
+//! allocation.rs the shares of the machines that jobs request and use
 //! ```
 
 mod alibaba;
+mod allocation;
 mod borg;
 mod columns;
 mod describe;
@@ -27,6 +31,7 @@ mod fields;
 mod generate;
 mod job;
 mod lines;
+mod machines;
 mod openb;
 mod philly;
 mod read;
@@ -34,13 +39,16 @@ mod reader;
 mod swf;
 mod table;
 mod tail;
+mod tiers;
 mod times;
 mod usage;
 
+pub use allocation::{Allocation, TierAllocation, Used};
 pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDelays, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
+pub use machines::{Capacity, Machines};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;
