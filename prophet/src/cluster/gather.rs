@@ -284,6 +284,11 @@ impl View {
             }
             let pods: Vec<_> = index.announced_pods(announcement).collect();
             if state != WaitingState::Pending {
+                let of_unknown = announcement.pods.iter().filter(|pods| index.lacks_flavor(pods));
+                for pods in of_unknown.filter(|pods| workloads.select(&pods.class)) {
+                    let held_back = seen.held_back.entry(HeldBack::UnknownFlavor).or_default();
+                    *held_back = held_back.saturating_add(pods.count);
+                }
                 for (class, count) in &pods {
                     if let Some(reason) = workloads.missed(class) {
                         let held_back = seen.held_back.entry(reason).or_default();

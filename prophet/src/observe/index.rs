@@ -577,11 +577,13 @@ impl Index {
     }
 
     /// The pods that an object announces, with their priority and the constraints of their flavors.
+    /// Pods of a flavor that is not known are left out: their nodes are not known. When the
+    /// controller starts, it may list the workloads of Kueue before the flavors.
     pub fn announced_pods<'a>(
         &'a self,
         announcement: &'a Announcement,
     ) -> impl Iterator<Item = (Cow<'a, PodClass>, u64)> {
-        announcement.pods.iter().map(|pods| {
+        announcement.pods.iter().filter(|pods| !self.lacks_flavor(pods)).map(|pods| {
             let AnnouncedPods { class, count, priority_class, flavors } = pods;
             let mut class = Cow::Borrowed(class);
             let named = priority_class.as_ref().and_then(|name| self.priority(name));
@@ -592,6 +594,11 @@ impl Index {
             flavors.for_each(|flavor| class.to_mut().constraints.add_flavor(flavor));
             (class, *count)
         })
+    }
+
+    /// Whether a flavor that Kueue has assigned to the pods is not known.
+    pub fn lacks_flavor(&self, pods: &AnnouncedPods) -> bool {
+        pods.flavors.iter().any(|name| !self.flavors.contains_key(&unbound(name)))
     }
 
     /// Returns the priority of a PriorityClass.

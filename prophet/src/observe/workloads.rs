@@ -90,11 +90,13 @@ pub enum HeldBack {
     CannotPreempt,
     /// Other pods, or their volumes, may forbid the node of a placeholder.
     OwnConstraints,
+    /// The flavor that Kueue has assigned to them is not known.
+    UnknownFlavor,
 }
 
 impl HeldBack {
     /// All reasons, in their order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::UnknownGate,
         Self::AdmissionCheck,
         Self::NoQuota,
@@ -102,6 +104,7 @@ impl HeldBack {
         Self::PartOfGang,
         Self::CannotPreempt,
         Self::OwnConstraints,
+        Self::UnknownFlavor,
     ];
 
     /// The spelling of the reason in metrics, events, status and messages.
@@ -114,6 +117,7 @@ impl HeldBack {
             Self::PartOfGang => "part_of_gang",
             Self::CannotPreempt => "cannot_preempt",
             Self::OwnConstraints => "own_constraints",
+            Self::UnknownFlavor => "unknown_flavor",
         }
     }
 
@@ -131,6 +135,9 @@ impl HeldBack {
             Self::PartOfGang => "Their PodGroup has fewer pods than must start together.",
             Self::CannotPreempt => {
                 "Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not preempt placeholders."
+            }
+            Self::UnknownFlavor => {
+                "Kueue has assigned a ResourceFlavor to them that the controller has not read."
             }
             Self::OwnConstraints => {
                 "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."

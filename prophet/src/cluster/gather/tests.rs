@@ -379,26 +379,34 @@ fn the_assigned_flavor_of_a_workload_decides_its_bucket() {
         ..SpotFor::default()
     };
     let workloads = Workloads { priority_max: i32::MAX, spot_for, ..Workloads::default() };
-    let capacity = |flavors: Value| {
+    let seen = |flavors: Value| {
         let mut index = Index::default();
         let flavor = json!({
             "nodeLabels": {"karpenter.sh/capacity-type": "spot"},
             "tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}],
         });
-        let key = Key { namespace: String::new(), name: "spot".into() };
-        index.flavors().insert(key, serde_json::from_value(flavor).unwrap());
+        for (name, flavor) in [("spot", flavor), ("default", json!({}))] {
+            let key = Key { namespace: String::new(), name: name.into() };
+            index.flavors().insert(key, serde_json::from_value(flavor).unwrap());
+        }
         index.announce("workloads", Key::default(), Some(workload(&flavors)));
         let none = |_: BucketId, _: usize| false;
         let window = (0, &[][..]);
-        let seen =
-            View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
-        assert_eq!(seen.cluster.announced[0].count, 2);
+        View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window)
+    };
+    let capacity = |flavors: Value| {
+        let seen = seen(flavors);
+        assert_eq!((seen.cluster.announced[0].count, seen.held_back.len()), (2, 0));
         let fitting = offers.catalog.buckets_for(&seen.cluster.announced[0].shape).unwrap();
         let fitting = (0..offers.catalog.len()).filter(|id| fitting.contains(*id));
         fitting.map(|id| offers.catalog.buckets()[id].capacity_type).collect::<Vec<_>>()
     };
     assert_eq!(capacity(json!({"cpu": "default"})), [CapacityType::OnDemand]);
     assert_eq!(capacity(json!({"cpu": "spot"})), [CapacityType::Spot]);
+    // The nodes of a flavor that is not listed yet are not known.
+    let early = seen(json!({"cpu": "spot", "memory": "later"}));
+    assert_eq!(early.cluster.announced, []);
+    assert_eq!(early.held_back, [(HeldBack::UnknownFlavor, 2)].into());
 }
 
 /// A Job of four pods with this spec, of the kind that its label gives.
