@@ -163,7 +163,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     let loaded = args.log.replay(settings, |_, _| ())?;
     let LoadedLog { settings, trace, window, catalog, .. } = &loaded;
     let source = args.source()?.map_or_else(|| args.history(*window), Ok)?;
-    let owners = args.owners(&source, &trace.jobs);
+    let owners = source.owners(&trace.jobs, settings.data.is_some());
     let lenient = settings.lenient;
     if args.sweep {
         return sweep(args, &source, &owners, lenient);
@@ -279,26 +279,16 @@ impl Args {
     fn history(&self, _: (i64, i64)) -> anyhow::Result<Source<'_>> {
         Err(wrong_usage::conflict("give --usage FILE"))
     }
-
-    /// The jobs by the owners that the source has.
-    #[cfg(feature = "kubernetes")]
-    fn owners<'a>(&self, source: &Source<'_>, jobs: &'a [Job]) -> JobsByOwner<'a> {
-        match source {
-            Source::History(..) => JobsByOwner::of_history(jobs),
-            Source::Prometheus(..) if self.log.data.is_some() => JobsByOwner::of_history(jobs),
-            Source::Prometheus(..) | Source::File(_) => JobsByOwner::new(jobs),
-        }
-    }
-
-    /// The jobs by the owners that the source has.
-    #[cfg(not(feature = "kubernetes"))]
-    #[expect(clippy::unused_self, reason = "the other builds use it")]
-    fn owners<'a>(&self, _: &Source<'_>, jobs: &'a [Job]) -> JobsByOwner<'a> {
-        JobsByOwner::new(jobs)
-    }
 }
 
 impl Source<'_> {
+    /// The jobs by the owners that this usage has. Those of a table have the names that its author
+    /// gave them.
+    fn owners<'a>(&self, jobs: &'a [Job], of_history: bool) -> JobsByOwner<'a> {
+        let of_table = matches!(self, Self::File(_));
+        if of_history && !of_table { JobsByOwner::of_history(jobs) } else { JobsByOwner::new(jobs) }
+    }
+
     /// Whether a second read gives the same rows.
     fn can_be_read_again(&self) -> bool {
         match self {
@@ -349,7 +339,7 @@ impl fmt::Display for Source<'_> {
 }
 
 /// The column of a row that a fault is about, and its value.
-pub(super) fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
+fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
     let (column, value) = match fault {
         UsageFault::Order => ("time", row.time.to_string()),
         UsageFault::TooManyContainers(_) => ("owner", row.key.to_string()),

@@ -1,6 +1,7 @@
 //! `prophet trace`: describes a job log, converts it into recorded ticks, or generates a synthetic
 //! one.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,21 +12,18 @@ use embedder::Catalog;
 use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
-use super::rightsize::in_row;
 use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
 use crate::forecast::onnx::{RoomNodes, arrivals, room};
 use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
-use crate::rightsize::JobsByOwner;
 use crate::span::Span;
 use crate::trace;
 use crate::trace::{
-    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, LogTier, Machines,
-    Percentiles, Recipe, TierDelays, Trace, UsageNotes, Used, describe, read_usage,
+    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
+    Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
-use crate::usage::{BookSettings, UsageBook, UsageRow};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -58,11 +56,11 @@ pub(super) struct DescribeArgs {
     /// jobs request
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     machines: Option<PathBuf>,
-    /// What containers used, as Borg 2019 instance usage or a usage table: prints the shares of the
-    /// machines that jobs use
+    /// What jobs used, as Borg 2019 instance usage: prints the shares of the machines that jobs use
+    /// on average
     #[arg(long, value_name = "FILE", requires = "machines", conflicts_with = "data")]
     usage: Option<PathBuf>,
-    /// Skip bad lines, and report their number
+    /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
     /// The instance types on offer, as YAML [default: types that suit the log]
@@ -288,23 +286,14 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
 fn allocation(args: &DescribeArgs, trace: &Trace) -> anyhow::Result<Option<Allocation>> {
     let Some(path) = &args.machines else { return Ok(None) };
     let machines = Machines::read(path)?;
-    let mut used = Vec::new();
-    if let Some(path) = &args.usage {
-        let owners = JobsByOwner::new(&trace.jobs);
-        let mut book = UsageBook::new(BookSettings::default(), |owner| owners.request(owner));
-        let mut take = |row: UsageRow| book.add(&row).map_err(|fault| in_row(&fault, &row));
-        let notes = read_usage(path, args.lenient, &mut take)?;
-        if notes != (UsageNotes { rows: notes.rows, ..UsageNotes::default() }) {
-            eprintln!("note: {}: {notes}", path.display());
-        }
-        for container in book.finish().containers {
-            let Some(job) = owners.of(&container.key.owner).next() else { continue };
-            let [core_seconds, byte_seconds] = container.used();
-            let gib_seconds = byte_seconds / 1_073_741_824.0;
-            used.push(Used { priority: trace.jobs[job].priority, core_seconds, gib_seconds });
-        }
-        anyhow::ensure!(!used.is_empty(), "{}: no job of the log has usage", path.display());
-    }
+    let Some(path) = &args.usage else {
+        return Ok(Some(Allocation::of(trace, &machines, &BTreeMap::new())));
+    };
+    // The name of a task is its collection and its index.
+    let collection = |job: &Job| Some((job.name.split_once('/')?.0.parse().ok()?, job.priority));
+    let priorities: HashMap<i64, i32> = trace.jobs.iter().filter_map(collection).collect();
+    let priority = |collection| priorities.get(&collection).copied();
+    let used = read_used(path, Allocation::window(trace), &priority)?;
     Ok(Some(Allocation::of(trace, &machines, &used)))
 }
 

@@ -10,7 +10,7 @@ use crate::usage::{ContainerRequest, ContainerUsage, RequestOf};
 /// instance to the collection.
 pub struct JobsByOwner<'a> {
     jobs: &'a [Job],
-    /// The owner of a job by its name, where names have no stems.
+    /// The owner of a job by its name.
     owner: fn(&str) -> &str,
     /// Indices of jobs, by owner.
     by_name: Vec<u32>,
@@ -25,21 +25,22 @@ fn stem(name: &str) -> Option<&str> {
 impl<'a> JobsByOwner<'a> {
     /// Sorts jobs, which are in the order of their submission.
     pub fn new(jobs: &'a [Job]) -> Self {
-        let name = |at: &u32| &*jobs[*at as usize].name;
-        let mut by_stem: Vec<u32> = indices(jobs).filter(|at| stem(name(at)).is_some()).collect();
-        by_stem.sort_by_key(|at| stem(name(at)));
-        Self { by_stem, ..Self::by_name(jobs, |name| name) }
+        Self::by(jobs, |name| name)
     }
 
     /// Sorts the jobs of a history, in which an owner is a name without a number at its end.
     pub fn of_history(jobs: &'a [Job]) -> Self {
-        Self::by_name(jobs, recurring)
+        Self::by(jobs, recurring)
     }
 
-    fn by_name(jobs: &'a [Job], owner: fn(&str) -> &str) -> Self {
-        let mut by_name: Vec<u32> = indices(jobs).collect();
-        by_name.sort_by_key(|at| owner(&jobs[*at as usize].name));
-        Self { jobs, owner, by_name, by_stem: Vec::new() }
+    fn by(jobs: &'a [Job], owner: fn(&str) -> &str) -> Self {
+        let name = |at: &u32| &*jobs[*at as usize].name;
+        let all = 0..u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        let mut by_name: Vec<u32> = all.clone().collect();
+        by_name.sort_by_key(|at| owner(name(at)));
+        let mut by_stem: Vec<u32> = all.filter(|at| stem(name(at)).is_some()).collect();
+        by_stem.sort_by_key(|at| stem(name(at)));
+        Self { jobs, owner, by_name, by_stem }
     }
 
     /// The indices of the jobs of an owner in the order of submission: those with its name, or, if
@@ -66,10 +67,6 @@ impl<'a> JobsByOwner<'a> {
         let last = self.of(owner).last();
         last.map(|at| ContainerRequest::of(self.jobs[at].work.unit)).unwrap_or_default()
     }
-}
-
-fn indices(jobs: &[Job]) -> std::ops::Range<u32> {
-    0..u32::try_from(jobs.len()).unwrap_or(u32::MAX)
 }
 
 /// The part of a sorted list that compares as equal.
@@ -130,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_owner_of_a_history_has_the_jobs_whose_name_differs_in_a_number() {
-        let names = ["ns/train-1", "ns/train-eval", "ns/train", "ns/train-2"];
+        let names = ["ns/train-1", "ns/train-eval", "ns/train", "ns/train-2", "ns/load-x2c4z"];
         let jobs: Vec<Job> = names.iter().zip(0..).map(|(name, at)| job(name, at, 1)).collect();
         let owners = JobsByOwner::of_history(&jobs);
         let check = |owner: &str, expected: &[usize]| {
@@ -138,7 +135,8 @@ mod tests {
         };
         check("ns/train", &[0, 2, 3]);
         check("ns/train-eval", &[1]);
-        check("ns", &[]);
+        // Prometheus has the pod of no controller without its suffix.
+        check("ns/load", &[4]);
     }
 
     #[test]

@@ -1,30 +1,23 @@
 //! The shares of the machines of a cluster that jobs request and use, by tier (Tirmazi et al.,
 //! "Borg: the Next Generation", section 4).
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::job::Job;
 use super::machines::{Capacity, Machines};
 use super::read::Trace;
 use super::tiers::by_tier;
-
-/// What the jobs of one priority used.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Used {
-    /// The priority.
-    pub priority: i32,
-    /// CPU, in core-seconds.
-    pub core_seconds: f64,
-    /// Memory, in GiB-seconds.
-    pub gib_seconds: f64,
-}
+use super::used::Used;
 
 /// The shares of the machines, from the first submission to the last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Allocation {
     /// The mean capacity of the machines.
     pub machines: Capacity,
-    /// The shares of each tier, the one with the most jobs first, and then of all tiers.
+    /// The shares of each tier, the one with the most jobs first, then those of jobs that have
+    /// usage and are not in the log, and then those of all jobs.
     pub tiers: Vec<TierAllocation>,
 }
 
@@ -32,7 +25,7 @@ pub struct Allocation {
 /// possible, because Borg allocates more than its machines have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TierAllocation {
-    /// The name of the tier, or `all`.
+    /// The name of the tier, `not in the log` or `all`.
     pub tier: String,
     /// The share of CPU that is requested.
     pub cpu_requested: f64,
@@ -44,26 +37,24 @@ pub struct TierAllocation {
     pub memory_used: f64,
 }
 
-/// What the jobs of a tier request and use, in core-seconds and GiB-seconds.
+/// What the jobs of a tier request and use: core-seconds and GiB-seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     requested: [f64; 2],
     used: [f64; 2],
 }
 
-/// A job, or what jobs used.
-enum Part<'a> {
-    Job(&'a Job),
-    Used(&'a Used),
-}
-
 impl Allocation {
-    /// The shares that the jobs of a log request, and those that they use if `used` is not empty. A
-    /// job runs from its submission.
-    pub fn of(trace: &Trace, machines: &Machines, used: &[Used]) -> Self {
-        let jobs = &trace.jobs;
-        let from = jobs.first().map_or(0, |job| job.submit);
-        let until = jobs.last().map_or(0, |job| job.submit);
+    /// The seconds `[from, until)` to which the shares belong.
+    pub fn window(trace: &Trace) -> (i64, i64) {
+        let submit = |job: Option<&Job>| job.map_or(0, |job| job.submit);
+        (submit(trace.jobs.first()), submit(trace.jobs.last()))
+    }
+
+    /// The shares that the jobs of a log request, and those that they use by priority, if `used` is
+    /// not empty. A job runs from its submission. What has no priority is not in the log.
+    pub fn of(trace: &Trace, machines: &Machines, used: &BTreeMap<Option<i32>, Used>) -> Self {
+        let (from, until) = Self::window(trace);
         let machines = machines.mean(from, until);
         let length = until.saturating_sub(from) as f64;
         let of_machines = |tier: String, sums: Sums| {
@@ -75,17 +66,27 @@ impl Allocation {
             let [cpu_used, memory_used] = if used.is_empty() { unknown } else { share(sums.used) };
             TierAllocation { tier, cpu_requested, memory_requested, cpu_used, memory_used }
         };
-        let jobs = jobs.iter().map(|job| (job.priority, Part::Job(job)));
-        let parts = jobs.chain(used.iter().map(|used| (used.priority, Part::Used(used))));
-        let mut all = Sums::default();
-        let mut tiers = Vec::new();
-        for (tier, parts) in by_tier(trace.format, parts) {
-            let sums = parts.iter().fold(Sums::default(), |sums, part| sums.plus(part, until));
-            for at in 0..2 {
-                all.requested[at] += sums.requested[at];
-                all.used[at] += sums.used[at];
+        let (mut tiers, mut all) = (Vec::new(), Sums::default());
+        let jobs = trace.jobs.iter().map(|job| (job.priority, job));
+        for (tier, jobs) in by_tier(trace.format, jobs) {
+            let mut sums = Sums::default();
+            let mut priorities: Vec<i32> = jobs.iter().map(|job| job.priority).collect();
+            priorities.sort_unstable();
+            priorities.dedup();
+            for job in &jobs {
+                sums.add_job(job, until);
             }
+            for used in priorities.iter().filter_map(|priority| used.get(&Some(*priority))) {
+                sums.add_used(used);
+            }
+            all.add(&sums);
             tiers.push(of_machines(tier, sums));
+        }
+        if let Some(used) = used.get(&None) {
+            let mut sums = Sums::default();
+            sums.add_used(used);
+            all.add(&sums);
+            tiers.push(of_machines("not in the log".into(), sums));
         }
         tiers.push(of_machines("all".into(), all));
         Self { machines, tiers }
@@ -93,21 +94,24 @@ impl Allocation {
 }
 
 impl Sums {
-    /// The sums with one more part. A job counts until a second of the log.
-    fn plus(mut self, part: &Part<'_>, until: i64) -> Self {
-        match part {
-            Part::Job(job) => {
-                let end = job.submit.saturating_add(job.runtime).min(until);
-                let seconds = end.saturating_sub(job.submit).max(0) as f64 * job.work.units as f64;
-                let unit = job.work.unit;
-                self.requested[0] += seconds * unit.cpu_millis as f64 / 1_000.0;
-                self.requested[1] += seconds * unit.memory_bytes as f64 / 1_073_741_824.0;
-            }
-            Part::Used(used) => {
-                self.used[0] += used.core_seconds;
-                self.used[1] += used.gib_seconds;
-            }
+    /// Adds what a job requests until a second of the log.
+    fn add_job(&mut self, job: &Job, until: i64) {
+        let end = job.submit.saturating_add(job.runtime).min(until);
+        let seconds = end.saturating_sub(job.submit).max(0) as f64 * job.work.units as f64;
+        let unit = job.work.unit;
+        self.requested[0] += seconds * unit.cpu_millis as f64 / 1_000.0;
+        self.requested[1] += seconds * unit.memory_bytes as f64 / 1_073_741_824.0;
+    }
+
+    fn add_used(&mut self, used: &Used) {
+        self.used[0] += used.core_seconds;
+        self.used[1] += used.gib_seconds;
+    }
+
+    fn add(&mut self, other: &Self) {
+        for at in 0..2 {
+            self.requested[at] += other.requested[at];
+            self.used[at] += other.used[at];
         }
-        self
     }
 }

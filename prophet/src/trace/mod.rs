@@ -14,6 +14,7 @@
 //! times.rs      times of tables: seconds or dates
 //! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
 //! machines.rs   the capacity of a cluster, from Borg's machine_events
+//! used.rs       what jobs used on average, from Borg's instance_usage
 //! usage/        readers of what containers use: a table, and Borg's instance_usage
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
@@ -42,8 +43,9 @@ mod tail;
 mod tiers;
 mod times;
 mod usage;
+mod used;
 
-pub use allocation::{Allocation, TierAllocation, Used};
+pub use allocation::{Allocation, TierAllocation};
 pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDelays, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};
@@ -54,3 +56,4 @@ pub use reader::{Notes, TraceFault};
 pub use table::write as write_table;
 pub use tail::{Consumption, Percentiles, Tail};
 pub use usage::{UsageNotes, read_usage};
+pub use used::{Used, read_used};

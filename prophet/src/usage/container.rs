@@ -193,14 +193,6 @@ impl ContainerUsage {
         [self.under_request, self.under_recommendation].map(|sums| sums.figures(days))
     }
 
-    /// What the pods used of the resources that they request: CPU in core-seconds, and memory in
-    /// byte-seconds by the peak of each five minutes.
-    pub fn used(&self) -> [f64; 2] {
-        let [cpu_millis, bytes] = self.under_request.used();
-        let seconds = SAMPLE_SECONDS as f64;
-        [cpu_millis / 1_000.0 * seconds, bytes * seconds]
-    }
-
     /// The days with a sample, and those with a kill under the request and the recommendations.
     pub fn days(&self) -> (u64, [u64; 2]) {
         let kills = [self.under_request, self.under_recommendation].map(|sums| sums.oom_days());

@@ -140,12 +140,6 @@ impl LimitSums {
         }
     }
 
-    /// What was used by pods that had a limit: CPU in thousandths of a core, and memory in bytes,
-    /// summed over samples.
-    pub(super) fn used(&self) -> [f64; 2] {
-        [self.cpu.used, self.memory.used]
-    }
-
     /// The job-days of one container.
     pub(super) fn job_days(&self) -> u64 {
         self.job_days
