@@ -450,26 +450,6 @@ pub struct CronJob {
 }
 resource!(CronJob, "CronJob", "batch", "v1", "cronjobs");
 
-/// The usage of a pod at one moment.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PodMetrics {
-    #[serde(deserialize_with = "named")]
-    pub metadata: ObjectMeta,
-    /// The time of the measurement.
-    pub timestamp: Option<Time>,
-    pub containers: Vec<ContainerMetrics>,
-}
-resource!(PodMetrics, "PodMetrics", "metrics.k8s.io", "v1beta1", "pods");
-
-/// The usage of a container.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ContainerMetrics {
-    /// The quantities, by the name of the resource.
-    pub usage: BTreeMap<String, String>,
-}
-
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobSpec {
@@ -583,6 +563,26 @@ pub struct PodSetAssignment {
 pub(super) struct ResourceFlavor {
     #[serde(default)]
     pub spec: FlavorSpec,
+}
+
+/// The usage of a pod at one moment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodMetrics {
+    #[serde(deserialize_with = "named")]
+    pub metadata: ObjectMeta,
+    /// The time of the measurement.
+    pub timestamp: Option<Time>,
+    pub containers: Vec<ContainerMetrics>,
+}
+resource!(PodMetrics, "PodMetrics", "metrics.k8s.io", "v1beta1", "pods");
+
+/// The usage of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerMetrics {
+    /// The quantities, by the name of the resource.
+    pub usage: BTreeMap<String, String>,
 }
 
 /// What Kueue adds to the pods of a flavor.

@@ -122,20 +122,18 @@ pub fn right_size(
 ) -> RightSizing {
     let (sized, jobs_right_sized) = right_sized(jobs, owners, &usage.containers);
     let [requested, recommended] = usage.figures();
-    let used = Amounts::requested(&Workload::new(jobs, catalog), window).used(&requested);
-    let cluster = |jobs: &[Job], name: &str| {
-        let workload = Workload::new(jobs, catalog);
+    let (before, after) = (Workload::new(jobs, catalog), Workload::new(&sized, catalog));
+    let used = Amounts::requested(&before, window).used(&requested);
+    let cluster = |jobs: &[Job], workload: &Workload, name: &str| {
         let named = |policy: &str, share: f64| {
             (progress.advanced)(&format!("{policy} {name}"), share);
         };
         let progress = Progress { advanced: &named, ..*progress };
-        let sized = SizedCluster::new(jobs, &workload, catalog, settings, window, used, &progress);
-        (sized, workload)
+        SizedCluster::new(jobs, workload, catalog, settings, window, used, &progress)
     };
-    let (cluster_requested, before) = cluster(jobs, "as requested");
-    let (cluster_right_sized, workload) = cluster(&sized, "right-sized");
-    let [fit_before, fit_after] =
-        [&before, &workload].map(|workload| jobs_within(workload, window));
+    let cluster_requested = cluster(jobs, &before, "as requested");
+    let cluster_right_sized = cluster(&sized, &after, "right-sized");
+    let [fit_before, fit_after] = [&before, &after].map(|workload| jobs_within(workload, window));
     let mut containers: Vec<ContainerAdvice> =
         usage.containers.iter().map(|container| ContainerAdvice::new(container, owners)).collect();
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -160,7 +158,7 @@ pub fn right_size(
         jobs_that_fit_once: fit_before.symmetric_difference(&fit_after).count(),
         cluster_requested,
         cluster_right_sized,
-        unplaceable: workload.unplaceable,
+        unplaceable: after.unplaceable,
     }
 }
 

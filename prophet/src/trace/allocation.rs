@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::job::Job;
-use super::machines::{Capacity, Machines};
+use super::machines::{Capacity, GIB, Machines};
 use super::read::Trace;
 use super::tiers::by_tier;
 use super::used::Used;
@@ -100,7 +100,7 @@ impl Sums {
         let seconds = end.saturating_sub(job.submit).max(0) as f64 * job.work.units as f64;
         let unit = job.work.unit;
         self.requested[0] += seconds * unit.cpu_millis as f64 / 1_000.0;
-        self.requested[1] += seconds * unit.memory_bytes as f64 / 1_073_741_824.0;
+        self.requested[1] += seconds * unit.memory_bytes as f64 / GIB;
     }
 
     fn add_used(&mut self, used: &Used) {

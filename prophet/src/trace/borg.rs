@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use embedder::{AcceleratorKind, Resources};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::job::{Admits, Job, Work};
@@ -25,7 +26,7 @@ pub(super) const CPU_MILLIS: f64 = 96_000.0;
 pub(super) const MEMORY_BYTES: f64 = 384.0 * 1_073_741_824.0;
 /// The greatest valid time, in microseconds: a thousand years. The trace covers a month, so a
 /// greater time is an error in the log.
-pub(super) const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
+const TIME_MAX: i64 = 1_000 * 366 * 86_400 * 1_000_000;
 /// The time of events after the end of the trace.
 pub(super) const AFTER: i64 = i64::MAX;
 
@@ -66,10 +67,7 @@ impl Reader for Borg {
         if line.trim().is_empty() {
             return Ok(Row::Blank);
         }
-        let event: Event = serde_json::from_str(line).map_err(|error| {
-            let problem = format!("expected a JSON object ({})", json_problem(&error));
-            TraceFault::new("", problem, line)
-        })?;
+        let event: Event = parsed(line)?;
         let Some(index) = integer("instance_index", &event.instance_index)? else {
             // A row of collection_events has no request.
             return Ok(Row::NotAJob);
@@ -77,21 +75,12 @@ impl Reader for Borg {
         if integer("alloc_collection_id", &event.alloc_collection_id)?.is_some_and(|id| id != 0) {
             return Ok(Row::NotAJob);
         }
-        let required = |column, value: Option<i64>| {
-            value.ok_or_else(|| TraceFault::new(column, "is missing", line))
-        };
-        let time = required("time", integer("time", &event.time)?)?;
-        let id = required("collection_id", integer("collection_id", &event.collection_id)?)?;
+        let time = required("time", &event.time, line)?;
+        let id = required("collection_id", &event.collection_id, line)?;
         if time == AFTER {
             return Ok(Row::Blank);
         }
-        if !(0..=TIME_MAX).contains(&time) {
-            return Err(TraceFault::new(
-                "time",
-                "expected microseconds from the start of the trace",
-                &time.to_string(),
-            ));
-        }
+        check_time("time", time)?;
         self.last = self.last.max(time);
         let key = (id, index);
         match kind(&event.kind)? {
@@ -179,6 +168,28 @@ fn kind(value: &Value) -> Result<Kind, TraceFault> {
             &value.to_string(),
         )),
     }
+}
+
+/// Parses a line of the trace, a JSON object.
+pub(super) fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, TraceFault> {
+    serde_json::from_str(line).map_err(|error| {
+        let problem = format!("expected a JSON object ({})", json_problem(&error));
+        TraceFault::new("", problem, line)
+    })
+}
+
+/// Parses an integer that a line must have.
+pub(super) fn required(column: &'static str, value: &Value, line: &str) -> Result<i64, TraceFault> {
+    integer(column, value)?.ok_or_else(|| TraceFault::new(column, "is missing", line))
+}
+
+/// Checks a time, in microseconds.
+pub(super) fn check_time(column: &'static str, time: i64) -> Result<(), TraceFault> {
+    if (0..=TIME_MAX).contains(&time) {
+        return Ok(());
+    }
+    let problem = "expected microseconds from the start of the trace";
+    Err(TraceFault::new(column, problem, &time.to_string()))
 }
 
 /// Parses an integer. The trace writes 64-bit integers as numbers or as strings.

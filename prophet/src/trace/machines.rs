@@ -11,10 +11,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::borg::{AFTER, CPU_MILLIS, MEMORY_BYTES, TIME_MAX, amount, integer};
+use super::borg::{AFTER, CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
 use super::lines::Lines;
 use super::read::TraceError;
-use super::reader::{TraceFault, json_problem};
+use super::reader::TraceFault;
 
 /// The most machines that are up at the same time. Each takes about a hundred bytes.
 const MACHINES_MAX: usize = 1_000_000;
@@ -80,26 +80,18 @@ impl Machines {
     }
 
     fn event(&mut self, line: &str, up: &mut Up) -> Result<(), TraceFault> {
-        let event: Event = serde_json::from_str(line).map_err(|error| {
-            let problem = format!("expected a JSON object ({})", json_problem(&error));
-            TraceFault::new("", problem, line)
-        })?;
-        let required = |column, value: &Value| {
-            integer(column, value)?.ok_or_else(|| TraceFault::new(column, "is missing", line))
-        };
-        let time = required("time", &event.time)?;
+        let event: Event = parsed(line)?;
+        let time = required("time", &event.time, line)?;
         if time == AFTER {
             return Ok(());
         }
-        let fault = |problem| Err(TraceFault::new("time", problem, &time.to_string()));
-        if !(0..=TIME_MAX).contains(&time) {
-            return fault("expected microseconds from the start of the trace");
-        }
+        check_time("time", time)?;
         let second = time / 1_000_000;
         if self.steps.last().is_some_and(|(before, _)| second < *before) {
-            return fault("an earlier line has a later time: sort the lines by time");
+            let problem = "an earlier line has a later time: sort the lines by time";
+            return Err(TraceFault::new("time", problem, &time.to_string()));
         }
-        let id = required("machine_id", &event.machine_id)?;
+        let id = required("machine_id", &event.machine_id, line)?;
         up.remove(id);
         if !is_removal(&event.kind)? {
             let Event { capacity, .. } = &event;
@@ -136,7 +128,8 @@ impl Machines {
     }
 }
 
-const GIB: f64 = 1_073_741_824.0;
+/// The bytes of a GiB.
+pub(super) const GIB: f64 = 1_073_741_824.0;
 
 impl Capacity {
     /// The sum of both, the other one multiplied by a factor.

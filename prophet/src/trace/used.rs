@@ -12,10 +12,11 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::borg::{CPU_MILLIS, MEMORY_BYTES, TIME_MAX, amount, integer};
+use super::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, parsed, required};
 use super::lines::Lines;
+use super::machines::GIB;
 use super::read::TraceError;
-use super::reader::{TraceFault, json_problem};
+use super::reader::TraceFault;
 
 /// What the jobs of one priority used within a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -69,32 +70,21 @@ pub fn read_used(
 
 /// The collection of a row, and what it used within a time.
 fn row(line: &str, (from, until): (i64, i64)) -> Result<(i64, Used), TraceFault> {
-    let row: Measured = serde_json::from_str(line).map_err(|error| {
-        let problem = format!("expected a JSON object ({})", json_problem(&error));
-        TraceFault::new("", problem, line)
-    })?;
-    let required = |column, value: &Value| {
-        integer(column, value)?.ok_or_else(|| TraceFault::new(column, "is missing", line))
-    };
-    let [start, end] = [("start_time", &row.start_time), ("end_time", &row.end_time)]
-        .map(|(column, value)| Ok((column, required(column, value)?)));
-    let (start, end) = (start?, end?);
-    for (column, time) in [start, end] {
-        if !(0..=TIME_MAX).contains(&time) {
-            let problem = "expected microseconds from the start of the trace";
-            return Err(TraceFault::new(column, problem, &time.to_string()));
-        }
-    }
-    let collection = required("collection_id", &row.collection_id)?;
+    let row: Measured = parsed(line)?;
+    let start = required("start_time", &row.start_time, line)?;
+    check_time("start_time", start)?;
+    let end = required("end_time", &row.end_time, line)?;
+    check_time("end_time", end)?;
+    let collection = required("collection_id", &row.collection_id, line)?;
     let micros = |seconds: i64| seconds.saturating_mul(1_000_000);
-    let within = end.1.min(micros(until)).saturating_sub(start.1.max(micros(from))).max(0);
+    let within = end.min(micros(until)).saturating_sub(start.max(micros(from))).max(0);
     let seconds = within as f64 / 1e6;
     let average = |name| row.average_usage.get(name);
     let cpu_millis = amount("average_usage.cpus", average("cpus"), CPU_MILLIS)?;
     let bytes = amount("average_usage.memory", average("memory"), MEMORY_BYTES)?;
     let used = Used {
         core_seconds: seconds * cpu_millis as f64 / 1_000.0,
-        gib_seconds: seconds * bytes as f64 / 1_073_741_824.0,
+        gib_seconds: seconds * bytes as f64 / GIB,
     };
     Ok((collection, used))
 }

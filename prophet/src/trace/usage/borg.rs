@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reader::{UsageNotes, UsageReader};
-use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, TIME_MAX, amount, integer};
+use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
 use crate::trace::reader::{TraceFault, json_problem};
 use crate::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
@@ -70,24 +70,15 @@ impl UsageReader for Borg {
         if line.trim().is_empty() {
             return Ok(None);
         }
-        let row: Measured = serde_json::from_str(line).map_err(|error| {
-            let problem = format!("expected a JSON object ({})", json_problem(&error));
-            TraceFault::new("", problem, line)
-        })?;
+        let row: Measured = parsed(line)?;
         if integer("alloc_collection_id", &row.alloc_collection_id)?.is_some_and(|id| id != 0) {
             notes.in_allocs += 1;
             return Ok(None);
         }
-        let required = |column, value: &Value| {
-            integer(column, value)?.ok_or_else(|| TraceFault::new(column, "is missing", line))
-        };
-        let time = required("start_time", &row.start_time)?;
-        if !(0..=TIME_MAX).contains(&time) {
-            let problem = "expected microseconds from the start of the trace";
-            return Err(TraceFault::new("start_time", problem, &time.to_string()));
-        }
-        let owner = required("collection_id", &row.collection_id)?;
-        let pod = required("instance_index", &row.instance_index)?;
+        let time = required("start_time", &row.start_time, line)?;
+        check_time("start_time", time)?;
+        let owner = required("collection_id", &row.collection_id, line)?;
+        let pod = required("instance_index", &row.instance_index, line)?;
         let peak = row.maximum_usage.get("memory").filter(|peak| !peak.is_null());
         let (column, peak) = match peak {
             Some(_) => ("maximum_usage.memory", peak),
