@@ -11,6 +11,8 @@ use crate::rollout::{Measured, Rollout, Step};
 /// The present step of a policy's rollout.
 #[derive(Default)]
 pub(super) struct Rolling {
+    /// The UID of the policy. A policy that was deleted and created again has another one.
+    uid: Option<String>,
     step: Option<Step>,
     /// Whether a later step than that of the policy's status may be known.
     is_ahead: bool,
@@ -30,8 +32,11 @@ impl Rolling {
         leads: bool,
         now: DateTime<Utc>,
     ) -> Option<u8> {
+        if self.uid != policy.metadata.uid {
+            *self = Self { uid: policy.metadata.uid.clone(), ..Self::default() };
+        }
         let Some(rollout) = rollout(settings) else {
-            *self = Self { is_ahead: leads, ..Self::default() };
+            *self = Self { uid: self.uid.take(), is_ahead: leads, ..Self::default() };
             return None;
         };
         let recalled = policy.status.as_ref().and_then(|status| {
@@ -141,6 +146,20 @@ mod tests {
         acts.metadata.generation = Some(3);
         percent(&mut rolling, &acts, true, 30);
         assert_eq!(phase(&rolling), RolloutPhase::Progressing);
+    }
+
+    /// The controller may not see the deletion, if it and the creation are within one turn.
+    #[test]
+    fn a_policy_that_was_deleted_and_created_again_begins_anew() {
+        let (mut rolling, mut acts) = (Rolling::default(), policy("Act"));
+        let mut with_uid = |uid: &str, minute| {
+            acts.metadata.uid = Some(uid.to_owned());
+            percent(&mut rolling, &acts, true, minute);
+            rolling.status().unwrap().since
+        };
+        assert_eq!(with_uid("first", 0), "1970-01-01T00:00:00Z");
+        assert_eq!(with_uid("first", 10), "1970-01-01T00:00:00Z");
+        assert_eq!(with_uid("second", 20), "1970-01-01T00:20:00Z");
     }
 
     #[test]
