@@ -99,7 +99,7 @@ fn quantiles(quantiles: &[f64]) -> String {
     if least < most {
         format!("{least:.3} to {most:.3} (by the price of the instance type)")
     } else {
-        format!("{most}")
+        format!("{most:.3}")
     }
 }
 
@@ -131,6 +131,13 @@ mod tests {
     use super::*;
     use crate::backtest::answer::JudgedForecast;
     use crate::backtest::tally::Tally;
+
+    /// A wait ratio of 9 is the quantile 9 / (9 + 1), which is no short number in binary.
+    #[test]
+    fn quantiles_have_three_digits() {
+        assert_eq!(quantiles(&[1.0 - 0.1 - 1e-16]), "0.900");
+        assert_eq!(quantiles(&[0.5, 0.75]), "0.500 to 0.750 (by the price of the instance type)");
+    }
 
     #[track_caller]
     fn check(name: &str, days: usize, objective: Objective, expected: Option<&str>) {
