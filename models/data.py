@@ -166,9 +166,9 @@ class Batch:
     """A batch of examples. Counts are in nodes; NaN is a missing value."""
 
     target: Floats
-    """[examples, WINDOW]: the maximum of demand in each five minutes."""
+    """[examples, window]: the maximum of demand in each five minutes."""
     time: Ints
-    """[examples, WINDOW]: Unix seconds."""
+    """[examples, window]: Unix seconds."""
     state: Floats
     """[examples, len(STATE)]."""
     need: Floats
@@ -180,10 +180,12 @@ class Batch:
 class Corpus:
     """Concatenated series, with the precomputed sums that examples are cut from."""
 
-    def __init__(self, series: Sequence[Series], lead: int) -> None:
-        """`lead` is the lead time in ticks: a need covers the `lead` ticks after a moment."""
-        self.series, self.lead = list(series), lead
-        gap = WINDOW * STRIDE
+    def __init__(self, series: Sequence[Series], lead: int, window: int = WINDOW) -> None:
+        """`lead` is the lead time in ticks: a need covers the `lead` ticks after a moment. `window`
+        is the length of an input in ticks of the model.
+        """
+        self.series, self.lead, self.window = list(series), lead, window
+        gap = window * STRIDE
         parts = [_Part.of(one, gap, lead) for one in series]
         lengths = [len(part.demand) for part in parts]
         offsets = np.concatenate([[0], np.cumsum(lengths)])[:-1]
@@ -217,7 +219,7 @@ class Corpus:
         begin = self.begin[at]
         if ages is not None:
             begin = np.maximum(begin, at - ages)
-        back = np.arange(WINDOW - 1, -1, -1) * STRIDE
+        back = np.arange(self.window - 1, -1, -1) * STRIDE
         index = at[:, None] - back
         target = np.where(index >= begin[:, None], self.maxima[index], np.nan)
         ahead = self.maxima[at[:, None] + STRIDE * np.arange(1, HORIZON + 1)]

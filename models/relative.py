@@ -111,18 +111,22 @@ class RelativeTransformer(Transformer):
         """Returns demand of the next ticks, [batch, buckets, horizon, 1], in nodes."""
         buckets = target.shape[2]
         seen, time = Seen.of(target), by_row(time, buckets)
-        memory = self.encode(seen.window(), time)
+        memory = self.remember(self.encode(seen.window(), time))
         points = torch.zeros_like(seen.last)
         for _ in range(self.config.horizon):
             change = self.decode(seen.from_last(points), memory, time)[:, -1]
             points = torch.cat([points, points[:, -1:] + change], dim=1)
         return seen.nodes(points[:, 1:], buckets)
 
+    def inputs(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        """Returns the inputs of the encoder, [rows, window, CHANNELS], and their times."""
+        return Seen.of(examples.target).window(), by_row(examples.time, examples.target.shape[2])
+
     def loss(self, examples: Examples) -> Tensor:
         """Returns the mean squared error of the changes; the decoder's input is the actual points."""
         seen, time = Seen.of(examples.target), by_row(examples.time, examples.target.shape[2])
         before, changes = seen.ahead(examples, self.config.horizon)
-        memory = self.encode(seen.window(), time)
+        memory = self.remember(self.encode(seen.window(), time))
         return nn.functional.mse_loss(self.decode(seen.from_last(before), memory, time)[..., 0], changes)
 
 

@@ -2,8 +2,9 @@
 `python models/train.py --ticks target/models/ticks --out target/models/quantile`.
 
 The ticks are the CSV files of `prophet trace ticks`, or a recorded history (`--history`). Runs with
-the same ticks and seed on the same machine give the same weights. Under `torchrun`, each process
-takes an equal share of every batch.
+the same ticks and seed on the same machine give the same weights. A run that was interrupted goes
+on from the last check if it is started again with the same options. Under `torchrun`, each process
+takes an equal share of every batch, and an interrupted run begins anew.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import torch
 
 import networks
 import plots
+from checkpoint import Checkpoint
 from data import DAY, Corpus, Ints, Series, read_history, read_ticks, without_last
 from distributed import Processes
 from networks import Examples, Network
@@ -59,16 +61,16 @@ class TrainConfig:
 class Sampler:
     """Draws examples: each log with the same probability, and each bucket of a log too.
 
-    With `joint`, an example has all buckets of one cluster at the same time. Of each batch, this
-    process has its share; all processes draw the same batches.
+    For a joint network, an example has all buckets of one cluster at the same time. Of each batch,
+    this process has its share; all processes draw the same batches.
     """
 
     def __init__(
-        self, series: list[Series], config: TrainConfig, joint: bool, device: str, processes: Processes | None = None
+        self, series: list[Series], config: TrainConfig, network: Network, device: str, processes: Processes | None = None
     ) -> None:
-        self.config, self.joint, self.device = config, joint, device
+        self.config, self.joint, self.device = config, network.joint, device
         self.processes = processes or Processes()
-        corpora = [Corpus(series, lead) for lead in config.leads] if series else []
+        corpora = [Corpus(series, lead, network.config.window) for lead in config.leads] if series else []
         # No need is known within a lead time that is shorter than the ticks of the history. The
         # controller has no such lead time, either.
         self.corpora = [corpus for corpus in corpora if any(map(len, corpus.positions))]
@@ -109,21 +111,35 @@ class Curve:
     validate: list[float]
 
 
-def fit(network: Network, training: Sampler, validation: list[Examples], config: TrainConfig) -> Curve:
+def fit(
+    network: Network,
+    training: Sampler,
+    validation: list[Examples],
+    config: TrainConfig,
+    checkpoint: Path | None = None,
+) -> Curve:
     """Trains until the checks do not improve, and keeps the best weights.
 
-    The first check is of the untrained network.
+    The first check is of the untrained network. After each check, the file `checkpoint` gets the
+    state of the training. If it exists at the beginning, the training goes on from there.
     """
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
+    parts = {"network": network, "optimizer": optimizer, "schedule": schedule}
+    kept = Checkpoint(path=checkpoint, settings=asdict(config), parts=parts, draws=random_state)
+    curve, best, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
+    if progress := kept.restore(training.device):
+        curve, best = Curve(**progress["curve"]), progress["best"]
+        best_loss, since_best, first = progress["best_loss"], progress["since_best"], progress["step"]
+        print(f"going on after step {first - 1}", flush=True)
     processes, loss_of = training.processes, training.processes.loss(network)
-    curve, best, best_loss, since_best = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0
     recent: list[float] = []
-    for step in range(config.steps_max + 1):
+    for step in range(first, config.steps_max + 1):
         network.train()
         loss = loss_of(training.draw(random_state, config.batch, int(random_state.choice(config.buckets))))
         recent.append(loss.item())
-        if step % config.check_every == 0:
+        is_check = step % config.check_every == 0
+        if is_check:
             network.eval()
             with torch.no_grad():
                 checked = processes.mean([network.loss(examples).item() for examples in validation], training.device)
@@ -144,6 +160,9 @@ def fit(network: Network, training: Sampler, validation: list[Examples], config:
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             schedule.step()
+        if is_check:
+            judged = {"curve": asdict(curve), "best": best, "best_loss": best_loss, "since_best": since_best}
+            kept.save(judged | {"step": step + 1})
     network.load_state_dict(best)
     return curve
 
@@ -220,8 +239,8 @@ def main() -> None:
     check_every = min(arguments.check_every, arguments.steps)
     config = TrainConfig(seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=check_every, batch=arguments.batch)
 
-    training = Sampler(trained_on, config, network.joint, device, processes)
-    validating = Sampler(parts(series, "validate", splits, shares), config, network.joint, device)
+    training = Sampler(trained_on, config, network, device, processes)
+    validating = Sampler(parts(series, "validate", splits, shares), config, network, device)
     validating_state = np.random.default_rng(0)
     rows = max(config.batch, VALIDATION_ROWS_MIN)
     validation = [validating.draw(validating_state, rows, 1) for _ in range(config.validation_batches)]
@@ -229,7 +248,10 @@ def main() -> None:
     torch.manual_seed(arguments.seed + processes.rank)
     if processes.rank == 0:
         print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs; {processes.count} processes")
-    curve = fit(network, training, validation[processes.rank :: processes.count], config)
+    # Several processes may have no common disk.
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    checkpoint = arguments.out / "checkpoint.pt" if processes.count == 1 else None
+    curve = fit(network, training, validation[processes.rank :: processes.count], config, checkpoint)
     if processes.rank == 0:
         write(network, curve, validation, arguments.out, asdict(config) | {"logs": sorted({one.log for one in series})})
     processes.end()
@@ -237,11 +259,11 @@ def main() -> None:
 
 def write(network: Network, curve: Curve, validation: list[Examples], out: Path, training: dict[str, Any]) -> None:
     """Writes the weights, the settings, the curve and the plots into a folder."""
-    out.mkdir(parents=True, exist_ok=True)
     network.save(out, training=training)
     (out / "curve.json").write_text(json.dumps(asdict(curve)) + "\n")
     plots.learning_curve(curve.steps, curve.train, curve.validate, out / "learning.png")
     plots.calibration(*network.calibration(validation), out / "calibration.png")
+    (out / "checkpoint.pt").unlink(missing_ok=True)
     print(f"wrote {out}")
 
 

@@ -22,7 +22,7 @@ network = Quantile(QuantileConfig(dropout=0.0))
 one = series(6_000)
 # Demand of some minutes is unknown, so that the processes have different numbers of examples.
 gaps = np.where(np.arange(len(one)) % 97 < 9, np.nan, one.columns["demand_max"]).astype(np.float32)
-sampler = Sampler([replace(one, columns=one.columns | {"demand_max": gaps})], TrainConfig(), network.joint, "cpu", processes)
+sampler = Sampler([replace(one, columns=one.columns | {"demand_max": gaps})], TrainConfig(), network, "cpu", processes)
 examples = sampler.draw(np.random.default_rng(5), 32, 2)
 # The module must live until the gradients are exchanged.
 loss_of = processes.loss(network)

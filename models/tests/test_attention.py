@@ -1,18 +1,26 @@
 """Tests of the map of attention."""
 
 import numpy as np
+import pytest
 import torch
 
 from attention import attention, by_hour
 from data import DAY
 from relative import RelativeTransformer, RelativeTransformerConfig
 from tests.test_data import series
+from transformer import Transformer, TransformerConfig
+
+SMALL = {"layers": 1, "width": 8, "window": 288}
+NETWORKS = {
+    "transformer": lambda: Transformer(TransformerConfig(buckets=("one",), maxima=(9.0,), **SMALL)),
+    "relative-transformer": lambda: RelativeTransformer(RelativeTransformerConfig(**SMALL)),
+}
 
 
-def test_each_tick_attends_to_the_whole_window_with_a_weight_of_one() -> None:
+@pytest.mark.parametrize("network", NETWORKS)
+def test_each_tick_attends_to_the_whole_window_with_a_weight_of_one(network: str) -> None:
     torch.manual_seed(1)
-    network = RelativeTransformer(RelativeTransformerConfig(layers=1, width=8))
-    weights = attention(network, [series(12 * DAY)])
+    weights = attention(NETWORKS[network](), [series(12 * DAY)])
     assert weights.shape == (288, 288)
     np.testing.assert_allclose(weights.sum(1), 1.0, rtol=1e-5)
     assert weights.std() > 0.0

@@ -106,7 +106,7 @@ def test_the_decoder_does_not_use_later_points() -> None:
     network = NETWORKS["transformer"]().eval()
     examples = made_up(2, 3, network.config.window)
     scaled_target = torch.nan_to_num(examples.target / network.maxima)
-    memory = network.encode(scaled_target, examples.time)
+    memory = network.remember(network.encode(scaled_target, examples.time))
     points = torch.rand(2, 4, 3)
     later = points.clone()
     later[:, 2:] += 1.0

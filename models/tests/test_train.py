@@ -12,6 +12,7 @@ import networks
 import train
 from data import COLUMNS, DAY, Series
 from tests.test_data import series
+from transformer import Transformer, TransformerConfig
 
 
 @pytest.mark.parametrize("name", networks.NAMES)
@@ -22,10 +23,42 @@ def test_training_writes_weights_configuration_and_plots(name: str, tmp_path: Pa
     out = tmp_path / "out"
     argv = ["--ticks", str(tmp_path), "--network", name, "--out", str(out), "--steps", "4", "--check-every", "2", "--batch", "4"]
     monkeypatch.setattr(sys, "argv", ["train.py", *argv])
+    monkeypatch.setattr(train, "VALIDATION_ROWS_MIN", 4)
     train.main()
     assert {path.name for path in out.iterdir()} >= {"weights.pt", "config.json", "curve.json", "learning.png", "calibration.png"}
     assert json.loads((out / "config.json").read_text())["training"]["logs"] == ["log"]
     assert networks.load(out).name == name
+
+
+def test_an_interrupted_training_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path) -> None:
+    config = train.TrainConfig(steps_max=4, check_every=2, batch=4)
+
+    def curve(checkpoint: Path, steps: int | None = None) -> train.Curve:
+        torch.manual_seed(1)
+        one = [series(4_000)]
+        network = Transformer(TransformerConfig(buckets=("a",), maxima=(9.0,), window=48, layers=1, width=8))
+        sampler = train.Sampler(one, config, network, "cpu")
+        drawn = 0
+
+        def draw(random_state: np.random.Generator, batch: int, buckets: int) -> networks.Examples:
+            nonlocal drawn
+            drawn += 1
+            if steps is not None and drawn > steps:
+                raise KeyboardInterrupt
+            return train.Sampler.draw(sampler, random_state, batch, buckets)
+
+        validation = [sampler.draw(np.random.default_rng(0), 4, 1)]
+        sampler.draw = draw  # type: ignore[method-assign]
+        return train.fit(network, sampler, validation, config, checkpoint)
+
+    whole = curve(tmp_path / "whole.pt")
+    with pytest.raises(KeyboardInterrupt):
+        curve(tmp_path / "parts.pt", 4)
+    assert curve(tmp_path / "parts.pt") == whole
+    assert whole.steps == [0, 2, 4]
+    config = train.TrainConfig(steps_max=5, check_every=2, batch=4)
+    with pytest.raises(SystemExit, match="a training with other settings"):
+        curve(tmp_path / "parts.pt")
 
 
 def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:
@@ -33,9 +66,9 @@ def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:
     at_ticks = np.arange(len(one)) % 5 == 0
     columns = {name: np.where(at_ticks, values, np.nan).astype(np.float32) for name, values in one.columns.items()}
     slow = Series(log="own", bucket="a", start=one.start, columns=columns)
-    sampler = train.Sampler([slow], train.TrainConfig(), False, "cpu")
+    sampler = train.Sampler([slow], train.TrainConfig(), networks.new("quantile", []), "cpu")
     assert [corpus.lead for corpus in sampler.corpora] == [6, 11]
     examples = sampler.draw(np.random.default_rng(1), 8, 1)
     assert bool(torch.isfinite(examples.need).all())
     with pytest.raises(SystemExit, match="too few ticks"):
-        train.Sampler([slow.part(0, 20, 0)], train.TrainConfig(), False, "cpu")
+        train.Sampler([slow.part(0, 20, 0)], train.TrainConfig(), networks.new("quantile", []), "cpu")
