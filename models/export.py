@@ -37,6 +37,7 @@ def export(network: Network, training: dict[str, Any], revision: str, weights: b
         # Drop the source location of each node: it makes up half the size of a small file.
         del node.metadata_props[:]
         node.doc_string = ""
+    share_equal_weights(model.graph)
     spec = json.dumps(as_json(spec_of(network, training, revision)), separators=(",", ":"), allow_nan=False)
     model.metadata_props.add(key=KEY, value=spec)
     if weights:
@@ -70,6 +71,28 @@ def graph(network: Network) -> onnx.ModelProto:
         )
     assert program is not None
     return program.model_proto
+
+
+def share_equal_weights(graph: onnx.GraphProto) -> None:
+    """Keeps one of several equal weights.
+
+    The exporter transposes a weight once for each step of a loop that it unrolls.
+    """
+    first: dict[bytes, str] = {}
+    kept, renamed = [], {}
+    for weight in graph.initializer:
+        content = onnx.TensorProto()
+        content.CopyFrom(weight)
+        content.ClearField("name")
+        name = first.setdefault(content.SerializeToString(deterministic=True), weight.name)
+        if name == weight.name:
+            kept.append(weight)
+        renamed[weight.name] = name
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    for node in graph.node:
+        for at, name in enumerate(node.input):
+            node.input[at] = renamed.get(name, name)
 
 
 def revision() -> str:

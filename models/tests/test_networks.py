@@ -86,6 +86,8 @@ def test_the_file_keeps_the_contract(exported) -> None:
     assert [(one.domain, one.version) for one in model.opset_import if one.domain in ("", "ai.onnx")] == [("", OPSET)]
     assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
     assert not [weight.name for weight in model.graph.initializer if weight.external_data]
+    matrices = [weight.raw_data for weight in model.graph.initializer if len(weight.dims) == 2]
+    assert len(matrices) == len(set(matrices)), "equal weights are stored once"
     assert [prop.key for prop in model.metadata_props] == ["prophet.spec"]
 
 

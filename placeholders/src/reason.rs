@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Reason {
     /// The target is the quantile of the new nodes needed within the launch latency.
     Forecast,
+    /// The target is the value of the policy's expression.
+    Expression,
     /// The target comes from a rule of thumb, because there is too little history for a forecast.
     TooLittleHistory,
     /// The target shrinks from the placeholders that stood, because the observed cluster is out of
@@ -60,8 +62,9 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in their order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Forecast,
+        Self::Expression,
         Self::TooLittleHistory,
         Self::Outdated,
         Self::Announced,
@@ -87,6 +90,7 @@ impl Reason {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Forecast => "forecast",
+            Self::Expression => "expression",
             Self::TooLittleHistory => "too_little_history",
             Self::Outdated => "outdated",
             Self::Announced => "announced",
@@ -112,6 +116,7 @@ impl Reason {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Forecast => "The forecast of the new nodes that jobs need within the lead time.",
+            Self::Expression => "The value of the policy's expression.",
             Self::TooLittleHistory => {
                 "A rule of thumb, because there is too little history for a forecast."
             }

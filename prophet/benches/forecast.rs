@@ -81,6 +81,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         method,
         ladder: Ladder::default(),
         ladder_first: false,
+        expression: None,
         leads: vec![LEAD; catalog.len()],
         objective: Objective::default(),
         tiers: Tiers::default(),

@@ -164,6 +164,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
         method,
         ladder,
         ladder_first: false,
+        expression: None,
         leads,
         objective,
         tiers,

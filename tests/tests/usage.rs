@@ -12,7 +12,7 @@ use tests::{prophet, run};
 /// The runs are in a folder with these files: `log.csv`, a job log of 2024-01-01 to 2024-01-03;
 /// `pods.csv`, pods that fit; `usage.csv`, usage of the job 1 and of another one; `bad.yaml`, which
 /// is no settings file; and an empty folder `folder`.
-const ROWS: [(&str, i32, &str); 127] = [
+const ROWS: [(&str, i32, &str); 130] = [
     // Commands.
     ("", 2, "Usage: prophet <COMMAND>"),
     ("simulat", 2, "tip: a similar subcommand exists: 'simulate'"),
@@ -49,6 +49,13 @@ const ROWS: [(&str, i32, &str); 127] = [
     ("simulate --wait-cost -3", 2, "tip: no negative value is possible here"),
     ("simulate --replays -1", 2, "tip: no negative value is possible here"),
     ("simulate --tick -5m", 2, "tip: no negative value is possible here"),
+    ("simulate --expression demnd", 2, "unknown variable \"demnd\": did you mean demand?"),
+    (
+        "simulate --policies expression",
+        2,
+        "expression: the policy expression needs one, such as \"forecast + 1\"",
+    ),
+    ("simulate --policies expression:3", 2, "expected expression without a parameter"),
     ("simulate --tick 60", 2, "'--tick <TIME>': 60 has no unit: give 60s, 60m"),
     ("rightsize --trace log.csv", 2, "--trace <FILE> <--usage <FILE>|--prometheus <ADDRESS>>"),
     (

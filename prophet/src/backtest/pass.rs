@@ -161,14 +161,14 @@ impl Pass {
             NamedForecaster::Policy(NamedPolicy::Oracle) => used
                 .map(|&id| JudgedForecast::certain(moments.actual(at, Horizon::Ticks(ticks), id)))
                 .collect(),
-            // A constant and the ladder forecast headroom, not demand. The demand forecast of the
-            // ensemble is computed in `blended.rs`.
+            // A constant, a rule and the ladder forecast headroom, not demand. The demand forecast
+            // of the ensemble is computed in `blended.rs`.
             NamedForecaster::Policy(
                 NamedPolicy::Constant(_)
                 | NamedPolicy::ByHour(_)
                 | NamedPolicy::Burst { .. }
                 | NamedPolicy::Ladder
-                | NamedPolicy::Forecast(Method::Ensemble, None),
+                | NamedPolicy::Forecast(Method::Ensemble | Method::Expression, None),
             ) => Vec::new(),
             NamedForecaster::Policy(_)
             | NamedForecaster::Paper(_)

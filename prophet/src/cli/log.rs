@@ -10,7 +10,7 @@ use placeholders::Objective;
 
 use super::{input, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
-use crate::forecast::{Method, onnx};
+use crate::forecast::{Expression, Method, onnx};
 #[cfg(feature = "kubernetes")]
 use crate::record::store::Place;
 use crate::replay::Workload;
@@ -393,7 +393,9 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
         settings.policies.iter().any(|p| matches!(p, NamedPolicy::Forecast(m, _) if *m == method))
     };
     let named = library.is_some() || settings.model.is_some();
-    if !named && !has(Method::Onnx) && !has(Method::Ensemble) {
+    let reads_forecast = settings.expression.as_ref().is_some_and(Expression::reads_forecast);
+    let ensemble = has(Method::Ensemble) || (has(Method::Expression) && reads_forecast);
+    if !named && !has(Method::Onnx) && !ensemble {
         return Ok(());
     }
     let source = settings.model_source();
@@ -409,7 +411,7 @@ fn check_network(settings: &SimulationSettings, library: Option<&Path>) -> anyho
     let Err(error) = usable(&source, library).and_then(fits) else {
         return Ok(());
     };
-    if named || !has(Method::Ensemble) {
+    if named || !ensemble {
         return Err(error);
     }
     eprintln!("note: the ensemble runs without a model: {error:#}");

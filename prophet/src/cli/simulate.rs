@@ -7,6 +7,7 @@ use clap::value_parser;
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
+use crate::forecast::Expression;
 use crate::replay::SchedulerKind;
 use crate::simulate::{
     GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
@@ -25,6 +26,8 @@ Examples:
   prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
   prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
+  prophet simulate --trace jobs.csv.gz --from 8d --expression 'max(forecast, newNodes(\"10m\") / 2)'
+                                                          a rule of your own, beside the other policies
   prophet simulate --trace borg.json.gz --tier production=200:4 --tier batch=100:1 --tier free=0:0
 
 Policies, and the information that each one uses:
@@ -35,6 +38,7 @@ Policies, and the information that each one uses:
   burst:T[:N]     the past T, such as burst:10m:4: half of the nodes that were newly needed, at most N
   best-constant   hindsight: the smallest constant with which jobs wait no longer than with ensemble
   ladder          present demand: a step function of nodes or cores
+  expression      what its expression reads: the present, the last day, and the forecast of ensemble
   paper[(F)]      the past; the paper's autoscaler: the counts of Algorithm 2 that F forecasts until a node is ready, minus
                   the present counts; F is transformer (the default), lstm, holt-winters, or last-value, with which the
                   policy equals reactive; the ladder until a day was recorded, and with instance types that the
@@ -69,6 +73,11 @@ pub(super) struct Args {
     /// reactive,static-max,constant:4,best-constant,ladder,ensemble,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
+    /// The expression of the policy `expression`, in CEL: the number of placeholders of an instance
+    /// type, such as `now.getHours() >= 8 ? max(forecast, 2) : forecast`, where forecast is the
+    /// number of ensemble; the policy joins those of --policies; needs a build with --features full
+    #[arg(long, value_name = "CEL", allow_hyphen_values = true)]
+    expression: Option<Expression>,
     /// The fraction of launches that fail [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = failure_share)]
     launch_failure_share: Option<f64>,
@@ -138,6 +147,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let settings = args.log.settings(|settings| {
         if !args.policies.is_empty() {
             settings.policies = args.policies;
+        }
+        if args.expression.is_some() {
+            settings.expression = args.expression;
+            if !settings.policies.contains(&NamedPolicy::EXPRESSION) {
+                settings.policies.push(NamedPolicy::EXPRESSION);
+            }
         }
         set(&mut settings.launch_failure_share, args.launch_failure_share);
         set(&mut settings.spot_for, args.spot_for);

@@ -110,6 +110,7 @@ fn simulated(settings: &PolicySettings, config: &Config) -> SimulationSettings {
         policy,
         ladder: settings.ladder.clone(),
         ladder_first: settings.ladder_first,
+        expression: settings.expression.clone(),
         tiers: settings.workloads.tiers.clone(),
         model_in_use: Some(config.model.clone()),
         tick: seconds(settings.tick_seconds),

@@ -334,6 +334,7 @@ impl PolicyController {
             method: settings.method,
             ladder: settings.ladder.clone(),
             ladder_first: settings.ladder_first,
+            expression: settings.expression.clone(),
             tiers: settings.workloads.tiers.clone(),
             objective: settings.policy.objective,
             model: config.model.clone(),

@@ -12,11 +12,11 @@ use placeholders::{
 use super::bounds::out_of_bounds;
 use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
 use crate::crd::{
-    Capacity, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec, PlaceholderKind,
-    PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector, SelectorOperator,
-    SelectorRequirement, SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
+    Capacity, ForecastSpec, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec,
+    PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
+    SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
 };
-use crate::forecast::{Ladder, Method};
+use crate::forecast::{Expression, Ladder, Method};
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::record::TICKS_MAX;
 use crate::rollout::Rollout;
@@ -42,6 +42,8 @@ pub struct PolicySettings {
     pub ladder: Ladder,
     /// Whether the policy sets the steps, so that the ensemble starts with them.
     pub ladder_first: bool,
+    /// The expression of the method `expression`.
+    pub expression: Option<Expression>,
     /// How the policy begins to act. `None` if all placeholders stand at once.
     pub rollout: Option<Rollout>,
     /// The kind, image and warming of placeholders.
@@ -186,6 +188,7 @@ impl OverprovisioningPolicySpec {
         }
         let rollout = rollout.as_ref().map(|spec| spec.rollout(tick_seconds, &mut faults));
         placeholders.faults(allowed, &mut faults);
+        let expression = forecast.expression(&mut faults);
         let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
         let workloads = workloads.workloads(allowed, spot_for, &mut faults);
         let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
@@ -210,6 +213,7 @@ impl OverprovisioningPolicySpec {
             method: forecast.method,
             ladder_first: forecast.ladder.is_some(),
             ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
+            expression,
             rollout,
             placeholders: placeholders.clone(),
         })
@@ -246,6 +250,24 @@ impl ObjectiveSpec {
                 );
                 Objective::default()
             }
+        }
+    }
+}
+
+impl ForecastSpec {
+    /// The expression of the method `expression`. `None` for other methods.
+    fn expression(&self, faults: &mut Vec<String>) -> Option<Expression> {
+        let Self { method, ladder: _, expression } = self;
+        match (method, expression) {
+            (Method::Expression, Some(text)) => {
+                let fault = |problem| faults.push(format!("spec.forecast.expression: {problem}"));
+                text.parse().map_err(fault).ok()
+            }
+            (Method::Expression, None) => {
+                faults.push("spec.forecast.expression: the method expression needs one, such as \"forecast + 1\"".into());
+                None
+            }
+            _ => None,
         }
     }
 }

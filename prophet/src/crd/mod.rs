@@ -293,15 +293,23 @@ pub struct ObjectiveSpec {
 /// How future demand is forecast.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.method) || self.method != 'expression' || has(self.expression)", "message": "the method expression needs the field expression"}
+]))]
 pub struct ForecastSpec {
     /// The forecasting method.
     pub method: Method,
     /// The steps of the method `ladder`. When absent, each bucket has 1 placeholder, 2 from 10
     /// nodes in demand on, 3 from 40, 4 from 100 and 8 from 400. The method `ensemble` starts with
     /// the steps if they are set: they hold in each bucket until 120 ticks of its demand are known,
-    /// and then the forecast decides. The method `ladder` never changes to another one. Other
-    /// methods ignore the steps.
+    /// and then the forecast decides. So does `forecast` in an `expression`. The method `ladder`
+    /// never changes to another one. Other methods ignore the steps.
     pub ladder: Option<LadderSpec>,
+    /// The expression of the method `expression`, in the syntax of CEL: the number of placeholders
+    /// of a bucket, such as `now.getHours() >= 8 ? max(forecast, 2) : forecast`. `forecast` is the
+    /// number that the method `ensemble` would hold.
+    #[schemars(length(min = 1, max = bounds::EXPRESSION_MAX))]
+    pub expression: Option<String>,
 }
 
 /// The step functions of each bucket for the method `ladder`, as in

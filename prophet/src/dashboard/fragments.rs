@@ -207,7 +207,7 @@ const EXPERTS_MAX: usize = 8;
 fn weights(bucket: &BucketView) -> String {
     let mut html = match bucket.carrier {
         None => String::from(
-            "<p>No expert carries: the policy uses no ensemble, or there is too little history.</p>",
+            "<p>No expert carries: the policy uses no ensemble, its expression changed the number, or there is too little history.</p>",
         ),
         Some(carrier) => {
             let quantile = carrier.quantile.map_or(String::new(), |q| format!(":{q}"));

@@ -89,8 +89,11 @@ fn buckets(
         let name = &offers.catalog.buckets()[id].name;
         let known = before.buckets.iter().find(|known| known.name == *name);
         let since = known.and_then(|known| known.forecast_since.clone());
-        let is_cold = outlook.reason == Reason::TooLittleHistory;
-        let since = (!is_cold).then(|| since.unwrap_or_else(|| rfc3339(now)));
+        let since = match outlook.reason {
+            Reason::TooLittleHistory => None,
+            Reason::Expression => since,
+            _ => Some(since.unwrap_or_else(|| rfc3339(now))),
+        };
         BucketStatus {
             name: name.clone(),
             demand: turn.demand.present.get(id).copied().unwrap_or(0),

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::Catalog;
-use placeholders::Objective;
+use placeholders::{Objective, Prices};
 
 use super::calibrated::Calibrated;
 use super::ensemble::Ensemble;
+use super::expression::Expression;
 use super::gangs::WithGangs;
 use super::lead::Lead;
 use super::method::Method;
 use super::methods::{
-    Arima, AutopilotMl, HoltWinters, Increments, Ladder, LadderForecaster, LastValue, MovingWindow,
-    Mstl, Paths, Scenario, Seasonal, StateForecaster,
+    Arima, AutopilotMl, ExpressionForecaster, HoltWinters, Increments, Ladder, LadderForecaster,
+    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, StateForecaster,
 };
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
@@ -31,6 +32,9 @@ pub struct ForecasterConfig {
     pub ladder: Ladder,
     /// Whether the ensemble starts with the steps of the ladder, until the history suffices.
     pub ladder_first: bool,
+    /// The expression of the method `expression`. Without it, the method holds announced demand
+    /// only.
+    pub expression: Option<Expression>,
     /// The lead time that the forecast of each bucket covers. Each distinct one costs as much as
     /// another forecaster, so there should be at most three ([`Lead::at_most_three`]).
     pub leads: Vec<Lead>,
@@ -99,18 +103,7 @@ impl ForecasterConfig {
     pub fn uncalibrated(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
         let catalog = &self.catalog;
         match self.method {
-            Method::Ensemble => {
-                let mut ensemble = Ensemble::new(catalog, lead, &self.ladder, self.objective);
-                if self.ladder_first {
-                    ensemble = ensemble.with_ladder_first();
-                }
-                let tiers = match self.objective {
-                    Objective::Quantile(_) => self.tiers.for_level(),
-                    Objective::WaitCost(_) | Objective::WaitRatio(_) => self.tiers.clone(),
-                };
-                ensemble = ensemble.with_tiers(tiers);
-                Box::new(ensemble.with_model(self.onnx(lead)).scoring_since(since))
-            }
+            Method::Ensemble => Box::new(self.ensemble(lead, since)),
             Method::Scenario => Box::new(Scenario::new(lead, false)),
             Method::ScenarioArrivals => Box::new(Scenario::new(lead, true)),
             Method::State => Box::new(StateForecaster::new(catalog.len(), lead)),
@@ -123,8 +116,28 @@ impl ForecasterConfig {
             Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len(), lead)),
             Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
+            Method::Expression => match self.expression.clone() {
+                Some(expression) => {
+                    let prices = Prices::new(self.objective, catalog);
+                    let ensemble = || Box::new(self.ensemble(lead, since)) as Box<_>;
+                    Box::new(ExpressionForecaster::new(expression, catalog, prices, ensemble))
+                }
+                None => Box::new(LastValue),
+            },
             Method::Scheduled => Box::new(LastValue),
         }
+    }
+
+    fn ensemble(&self, lead: Lead, since: DateTime<Utc>) -> Ensemble {
+        let mut ensemble = Ensemble::new(&self.catalog, lead, &self.ladder, self.objective);
+        if self.ladder_first {
+            ensemble = ensemble.with_ladder_first();
+        }
+        let tiers = match self.objective {
+            Objective::Quantile(_) => self.tiers.for_level(),
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => self.tiers.clone(),
+        };
+        ensemble.with_tiers(tiers).with_model(self.onnx(lead)).scoring_since(since)
     }
 
     fn onnx(&self, lead: Lead) -> Onnx {

@@ -44,6 +44,8 @@ pub enum Method {
     AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,
+    /// An expression in CEL: a rule of the user, which can read the forecast of the ensemble.
+    Expression,
     /// Announced demand only. This method forecasts no new nodes.
     #[serde(alias = "last-value")]
     Scheduled,
@@ -83,6 +85,7 @@ impl Method {
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
+            Self::Expression => "expression",
             Self::Scheduled => "scheduled",
         }
     }

@@ -14,6 +14,7 @@
 //! learners.rs         a forecaster with the history from which it has learnt
 //! carrier.rs          the expert whose forecast the ensemble holds
 //! methods/            one file per method
+//! expression/         expressions in CEL: their syntax and their evaluation
 //! windows/            past windows of the history: their needs, their weights, their arrivals
 //! ensemble/           experts, each a method and a quantile, weighted by their hindsight cost
 //! onnx/               trained models, from files that follow the contract of docs/models.md
@@ -35,6 +36,7 @@ mod coverage;
 mod demand_ahead;
 mod distribution;
 mod ensemble;
+mod expression;
 mod gangs;
 mod histogram;
 mod hyperparameters;
@@ -60,15 +62,17 @@ pub use config::ForecasterConfig;
 pub use demand_ahead::Ahead;
 pub use distribution::Distribution;
 pub use ensemble::Ensemble;
+pub use expression::{EXPRESSION_MAX, Expression};
 pub(crate) use gangs::WithGangs;
 pub use kept::Copied;
 pub use lead::Lead;
 pub use learners::Learners;
 pub use method::Method;
 pub use methods::{
-    Arima, AutopilotMl, Burst, ByHour, Constant, HoltWinters, Increments, Ladder, LadderForecaster,
-    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, Ses, StateForecaster, StaticMax,
+    Arima, AutopilotMl, Burst, ByHour, Constant, ExpressionForecaster, HoltWinters, Increments,
+    Ladder, LadderForecaster, LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, Ses,
+    StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;
 pub(crate) use question::each;
-pub use question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
+pub use question::{BucketOutlook, DemandForecaster, Forecaster, HEADROOM_MAX, Outlook, Present};

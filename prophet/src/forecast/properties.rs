@@ -13,7 +13,7 @@ use super::question::{DemandForecaster, Outlook, Present};
 use super::sample;
 use crate::record::{BucketTick, ShapeId, Tick};
 
-const METHODS: [Method; 14] = [
+const METHODS: [Method; 15] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
@@ -27,6 +27,7 @@ const METHODS: [Method; 14] = [
     Method::MovingWindow,
     Method::AutopilotMl,
     Method::Ladder,
+    Method::Expression,
     Method::Scheduled,
 ];
 
@@ -38,8 +39,20 @@ fn minutes() -> impl Strategy<Value = Vec<Minute>> {
     prop::collection::vec(busy, 1..40).prop_map(|some| some.into_iter().cycle().take(400).collect())
 }
 
+/// The forecaster of a method. The expression reads the past, but not the forecast of the ensemble,
+/// whose properties are those of another method.
 fn forecaster(method: Method, objective: Objective) -> Box<dyn DemandForecaster> {
-    sample::config(method, objective).demand_forecaster(DateTime::UNIX_EPOCH)
+    forecaster_of(method, objective, "demand.percentile(90, \"10m\") + newNodes(\"5m\")")
+}
+
+fn forecaster_of(
+    method: Method,
+    objective: Objective,
+    expression: &str,
+) -> Box<dyn DemandForecaster> {
+    let mut config = sample::config(method, objective);
+    config.expression = expression.parse().ok();
+    config.demand_forecaster(DateTime::UNIX_EPOCH)
 }
 
 /// All methods with costs as the objective, and one method of each kind with a calibrated quantile.
@@ -56,9 +69,17 @@ fn outlooks(
     minutes: &[Minute],
     from: usize,
 ) -> Vec<(Outlook, Vec<Ahead>)> {
+    outlooks_of(forecaster(method, objective), minutes, from)
+}
+
+fn outlooks_of(
+    forecaster: Box<dyn DemandForecaster>,
+    minutes: &[Minute],
+    from: usize,
+) -> Vec<(Outlook, Vec<Ahead>)> {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
-    let mut learners = Learners::new(forecaster(method, objective), &sample::catalog());
+    let mut learners = Learners::new(forecaster, &sample::catalog());
     let forecasts = |(minute, &(demand, above, room, pods)): (usize, &Minute)| {
         let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
         let first_seen = if minute == 0 { vec![(0, shape.clone())] } else { vec![] };
@@ -112,6 +133,18 @@ proptest! {
                 prop_assert_eq!(&outlooks(method, minutes, 0)[minutes.len() - 1], &first[0], "{:?}", method);
             }
         }
+    }
+
+    /// An expression that is the forecast holds what the ensemble holds.
+    #[cfg(feature = "kubernetes")]
+    #[test]
+    fn the_forecast_in_an_expression_is_that_of_the_ensemble(past in minutes(), prices in any::<bool>()) {
+        let objective = if prices { Objective::default() } else { Objective::Quantile(0.8) };
+        let outlooks = |method| -> Vec<Outlook> {
+            let all = outlooks_of(forecaster_of(method, objective, "forecast"), &past, 0);
+            all.into_iter().map(|(outlook, _)| outlook).collect()
+        };
+        prop_assert_eq!(outlooks(Method::Expression), outlooks(Method::Ensemble));
     }
 
     #[test]

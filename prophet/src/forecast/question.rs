@@ -14,6 +14,10 @@ use super::kept::Copied;
 use super::model_fault::ModelFault;
 use crate::record::{History, ShapeId};
 
+/// The most placeholders of a bucket that a rule without a forecast can ask for: more than the
+/// nodes of the largest clusters of Kubernetes, which have 15,000.
+pub const HEADROOM_MAX: u64 = 1 << 14;
+
 /// The forecast of all buckets of the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
@@ -31,7 +35,8 @@ pub struct BucketOutlook {
     /// the gangs larger than an instance that arrive within the lead time, the largest first. It is
     /// the distribution where there is a gang with this rank.
     pub gangs: Vec<Distribution>,
-    /// Whether the history sufficed: [`Reason::Forecast`] or [`Reason::TooLittleHistory`].
+    /// [`Reason::Forecast`], or [`Reason::TooLittleHistory`] if the history did not suffice, or
+    /// [`Reason::Expression`].
     pub reason: Reason,
     /// The expert that made this forecast. `None` where no ensemble chose among experts.
     pub carrier: Option<Carrier>,

@@ -55,6 +55,7 @@ pub(crate) fn config(method: Method, objective: Objective) -> ForecasterConfig {
         method,
         ladder: Ladder::default(),
         ladder_first: false,
+        expression: None,
         leads: vec![LEAD; catalog().len()],
         objective,
         tiers: Tiers::default(),

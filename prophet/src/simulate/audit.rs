@@ -629,6 +629,7 @@ proptest! {
         policy in prop::sample::select(vec![
             NamedPolicy::DEFAULT,
             NamedPolicy::Ends,
+            NamedPolicy::EXPRESSION,
             NamedPolicy::Forecast(Method::Ensemble, Some(0.9)),
             NamedPolicy::Forecast(Method::Onnx, Some(0.9)),
             NamedPolicy::Forecast(Method::ScenarioArrivals, Some(0.9)),
@@ -649,7 +650,8 @@ proptest! {
         let (catalog, window) = (spot_and_two_types(1), (146_400, 180_000));
         let interruptions = Interruptions { per_hour, ..Interruptions::default() };
         let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
-        let settings = SimulationSettings { interruptions, tiers, ..settings };
+        let expression = "max(forecast, newNodes(\"10m\") / 2)".parse().ok();
+        let settings = SimulationSettings { expression, interruptions, tiers, ..settings };
         let workload = Workload::new(&sorted(jobs.collect()), &catalog);
         let moved = |seed| workload.jittered(30, seed, first_decision(window));
         let replays = [1, 2, 3].map(moved);

@@ -77,6 +77,7 @@ pub(crate) fn causal_forecaster(
                 method,
                 ladder: settings.ladder.clone(),
                 ladder_first: settings.ladder_first,
+                expression: settings.expression.clone(),
                 leads: vec![settings.lead(); catalog.len()],
                 objective: named_policy.policy(&settings.policy).objective,
                 tiers: settings.tiers.clone(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::forecast::Method;
+use crate::forecast::{HEADROOM_MAX, Method};
 use crate::input::is_alike;
 use crate::span::Span;
 
@@ -110,15 +110,17 @@ impl NamedPolicy {
     /// The policy that is compared with the references.
     pub const DEFAULT: Self = Self::Forecast(Method::Ensemble, None);
 
-    /// The largest constant, in placeholders per bucket. The value is far above the number of nodes
-    /// that a cluster keeps idle.
-    pub const CONSTANT_MAX: u64 = 1 << 14;
+    /// The policy that evaluates the expression of the settings.
+    pub const EXPRESSION: Self = Self::Forecast(Method::Expression, None);
+
+    /// The largest constant, in placeholders per bucket.
+    pub const CONSTANT_MAX: u64 = HEADROOM_MAX;
 
     /// How much computing time a run takes, from 0 to 2. Only the order of the values has a
     /// meaning.
     pub(crate) fn effort(self) -> u8 {
         match self {
-            Self::Forecast(Method::Ensemble | Method::Onnx, _)
+            Self::Forecast(Method::Ensemble | Method::Expression | Method::Onnx, _)
             | Self::Ends
             | Self::Paper(PaperForecast::Transformer | PaperForecast::Lstm) => 2,
             Self::Forecast(..)
@@ -201,6 +203,7 @@ impl FromStr for NamedPolicy {
             }
             ("best-constant", None) => Some(Self::BestConstant),
             ("ladder", None) => Some(Self::Ladder),
+            ("expression", None) => Some(Self::EXPRESSION),
             (name, None) if name.starts_with("paper") => {
                 PaperForecast::parse(name).map(Self::Paper)
             }
@@ -223,7 +226,7 @@ impl FromStr for NamedPolicy {
 }
 
 /// The forms of the policies that have no parameter, or another one than a quantile.
-const FORMS: [(&str, &str); 13] = [
+const FORMS: [(&str, &str); 14] = [
     ("reactive", "reactive"),
     ("static-max", "static-max"),
     ("constant", "constant:N with a whole number N from 0 to 16384"),
@@ -231,6 +234,7 @@ const FORMS: [(&str, &str); 13] = [
     ("burst", "burst:PERIOD or burst:PERIOD:MAXIMUM, such as burst:10m:4"),
     ("best-constant", "best-constant"),
     ("ladder", "ladder"),
+    ("expression", "expression without a parameter: the expression is a setting of its own"),
     ("paper", "paper, paper(lstm), paper(holt-winters) or paper(last-value)"),
     ("rates", "rates:Q with Q between 0 and 1"),
     ("jobs", "jobs:active or jobs:others"),
@@ -324,6 +328,7 @@ mod tests {
             "rates:0.9",
             "jobs:active",
             "ends",
+            "expression",
             "oracle",
         ];
         for text in texts {

@@ -285,6 +285,7 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         ])
         .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
         Just(NamedPolicy::Forecast(Method::Ensemble, None)),
+        Just(NamedPolicy::EXPRESSION),
     ]
 }
 
@@ -304,6 +305,7 @@ fn any_settings() -> impl Strategy<Value = SimulationSettings> {
                 launch_failure_share,
                 tick: Span::seconds(tick),
                 tiers: tiers.into(),
+                expression: "max(forecast, newNodes(\"10m\") / 2)".parse().ok(),
                 seed,
                 ..SimulationSettings::default()
             };

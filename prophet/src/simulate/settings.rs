@@ -12,7 +12,7 @@ use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::catalog::CatalogFile;
 use crate::forecast::onnx::ModelSource;
-use crate::forecast::{Ladder, Lead};
+use crate::forecast::{Expression, Ladder, Lead};
 use crate::input;
 use crate::input::YamlError;
 use crate::replay::SchedulerKind;
@@ -45,6 +45,9 @@ pub struct SimulationSettings {
     pub policy: Policy,
     /// The steps of `ladder`.
     pub ladder: Ladder,
+    /// The expression of the policy `expression`, in CEL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expression: Option<Expression>,
     /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, the shipped model is
     /// used.
     pub model: Option<String>,
@@ -111,6 +114,7 @@ impl Default for SimulationSettings {
             policies: NamedPolicy::defaults(),
             policy: Policy::default(),
             ladder: Ladder::default(),
+            expression: None,
             model: None,
             transformer: None,
             lstm: None,
@@ -226,6 +230,17 @@ impl SimulationSettings {
         }
         if self.policies.is_empty() {
             fault("policies", "name at least one".into());
+        }
+        match (self.policies.contains(&NamedPolicy::EXPRESSION), &self.expression) {
+            (true, None) => {
+                let example = "forecast + 1";
+                let problem = format!("the policy expression needs one, such as {example:?}");
+                fault("expression", problem);
+            }
+            (false, Some(_)) => {
+                fault("expression", "add expression to policies, or remove this field".into());
+            }
+            _ => {}
         }
         if let Some(Err(invalid)) = self.catalog.as_ref().map(CatalogFile::catalog) {
             let (field, problem) = invalid.field_and_problem();

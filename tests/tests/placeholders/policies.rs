@@ -72,6 +72,25 @@ async fn observe_mode_writes_only_status_and_events_and_a_rollout_goes_back_by_i
     world.wait_for_placeholders([0, 0, 0]).await;
     world.patch_policy("batch", json!({"rollout": null})).await;
     world.wait_for_placeholders([2, 0, 0]).await;
+
+    // An expression replaces the ladder. One with a mistake changes nothing until it is corrected.
+    let expression = |text: &str| json!({"forecast": {"method": "expression", "expression": text}});
+    world.patch_policy("batch", expression("bucket == \"m5.xlarge\" ? demand + 1 : 0")).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    world.patch_policy("batch", expression("demnd + 2")).await;
+    let mistaken = |status: &Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            message.contains("spec.forecast.expression: ")
+                && message.contains("did you mean demand?")
+        })
+    };
+    world.wait_for_status("batch", "the mistake", mistaken).await;
+    world.patch_policy("batch", expression("demand + 2")).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let ladder = json!({"forecast": {"method": "ladder"}});
+    world.patch_policy("batch", ladder).await;
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_placeholders([0, 0, 0]).await;
     wait::until_true("no ReplicaSet", DEADLINE, async || Ok(world.sets().await?.is_empty()))
@@ -344,6 +363,7 @@ async fn an_invalid_policy_is_refused_or_reported() {
         ("{limits: {buckets: {m5.xlarge: 1e300}}}", "spec.limits.buckets.m5.xlarge"),
         ("{forecast: {ladder: {nodesToReplicas: [[0, 4294967295]]}}}", "nodesToReplicas"),
         ("{workloads: {priority: {min: 9000000000}}}", "spec.workloads.priority.min"),
+        ("{forecast: {method: expression}}", "the method expression needs the field expression"),
     ] {
         let refused = world.plane.apply_yaml(&policy("nonsense", spec)).await.unwrap_err();
         assert!(format!("{refused:#}").contains(message), "{refused:#}");

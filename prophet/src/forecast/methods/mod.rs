@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ladder.rs         a step function of running cores and nodes
+//! expression.rs     an expression of the user, in place of a forecast or upon one
 //! last_value.rs     persistence: a forecast of no new nodes
 //! increments.rs     the decayed empirical distribution of past needs
 //! seasonal.rs       past needs at this time of day
@@ -21,6 +22,7 @@ mod arima;
 mod autopilot_ml;
 mod changepoint;
 mod errors;
+mod expression;
 mod holt_winters;
 mod increments;
 mod ladder;
@@ -37,6 +39,7 @@ mod state;
 
 pub use arima::Arima;
 pub use autopilot_ml::AutopilotMl;
+pub use expression::ExpressionForecaster;
 pub use holt_winters::HoltWinters;
 pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};

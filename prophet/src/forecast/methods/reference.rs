@@ -85,11 +85,8 @@ impl Forecaster for Burst {
         let ticks: Vec<&Tick> = within.collect();
         each(now.demand.present.len(), |id| {
             let demand = |tick: &&Tick| tick.buckets.get(id).map_or(0, |bucket| bucket.demand);
-            let (mut newly, mut later) = (0_u64, now.demand.present[id]);
-            for earlier in ticks.iter().map(demand) {
-                newly = newly.saturating_add(later.saturating_sub(earlier));
-                later = earlier;
-            }
+            let present = std::iter::once(now.demand.present[id]);
+            let newly = newly_needed(present.chain(ticks.iter().map(demand)));
             newly.div_ceil(2).min(self.most)
         })
     }
@@ -100,6 +97,16 @@ impl Forecaster for Burst {
 }
 
 impl DemandForecaster for Burst {}
+
+/// Returns the sum of all rises of demand. The latest demand is the first.
+pub(super) fn newly_needed(mut demand: impl Iterator<Item = u64>) -> u64 {
+    let (mut newly, mut later) = (0_u64, demand.next().unwrap_or(0));
+    for earlier in demand {
+        newly = newly.saturating_add(later.saturating_sub(earlier));
+        later = earlier;
+    }
+    newly
+}
 
 /// A constant by hour of the day: a number of placeholders on average, more of them in hours in
 /// which more nodes were newly needed so far.
