@@ -16,14 +16,14 @@ class Checkpoint:
     path: Path | None
     """The file. Without one, nothing is written."""
     settings: dict[str, Any]
-    """The settings of the training. A file of other settings is refused."""
+    """What identifies the training. A file of another one is refused."""
     parts: dict[str, Any]
     """What has a `state_dict`: the network, the optimizer and its schedule."""
     draws: np.random.Generator
     """The generator of the examples."""
 
     def restore(self, device: str) -> dict[str, Any] | None:
-        """Restores the state of the parts and of all generators of random numbers.
+        """Restores the state of the parts, of the examples and of the dropout on a CPU.
 
         Returns the progress that was saved, or None if there is no file.
         """
@@ -31,7 +31,7 @@ class Checkpoint:
             return None
         state = torch.load(self.path, weights_only=True, map_location=device)
         if state["settings"] != self.settings:
-            raise SystemExit(f"{self.path} is of a training with other settings: remove it, or give the same options")
+            raise SystemExit(f"{self.path} is of another training: remove it, or give the same options and ticks")
         for name, part in self.parts.items():
             part.load_state_dict(state["parts"][name])
         self.draws.bit_generator.state = json.loads(state["draws"])
@@ -40,7 +40,7 @@ class Checkpoint:
         return progress
 
     def save(self, progress: dict[str, Any]) -> None:
-        """Writes the state of the parts and of all generators of random numbers, and the progress."""
+        """Writes the state of the parts, of the examples and of the dropout, and the progress."""
         if self.path is None:
             return
         state = {

@@ -32,18 +32,18 @@ KINDS: dict[str, tuple[Any, Any]] = {
 NAMES = tuple(KINDS)
 
 
-def new(name: str, series: list[Series]) -> Network:
-    """Returns an untrained network.
+def new(name: str, series: list[Series], **shape: int) -> Network:
+    """Returns an untrained network. `shape` replaces fields of its configuration.
 
     The networks of the paper are built for the buckets of the series and scaled by their maxima.
     """
     kind, config = KINDS[name]
     if not kind.joint:
-        network: Network = kind(config())
+        network: Network = kind(config(**shape))
         return network
     buckets = tuple(one.bucket for one in series)
     maxima = tuple(float(np.nanmax(one.columns["demand_max"])) for one in series)
-    network = kind(config(buckets=buckets, maxima=maxima))
+    network = kind(config(buckets=buckets, maxima=maxima, **shape))
     return network
 
 

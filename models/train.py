@@ -2,13 +2,15 @@
 `python models/train.py --ticks target/models/ticks --out target/models/quantile`.
 
 The ticks are the CSV files of `prophet trace ticks`, or a recorded history (`--history`). Runs with
-the same ticks and seed on the same machine give the same weights. A run that was interrupted goes
-on from the last check if it is started again with the same options. Under `torchrun`, each process
-takes an equal share of every batch, and an interrupted run begins anew.
+the same ticks and seed on the CPU of the same machine give the same weights. With `--checkpoint`, a run that
+was interrupted goes on from the last check. Under `torchrun`, each process takes an equal share of
+every batch.
 """
 
 import argparse
+import hashlib
 import json
+import os
 import random
 import sys
 from dataclasses import asdict, dataclass
@@ -21,15 +23,18 @@ import torch
 import networks
 import plots
 from checkpoint import Checkpoint
-from data import DAY, Corpus, Ints, Series, read_history, read_ticks, without_last
+from data import DAY, HORIZON, STRIDE, Corpus, Ints, Series, read_history, read_ticks, without_last
 from distributed import Processes
 from networks import Examples, Network
-from splits import SHARES, SHARES_HELD_OUT, known_splits, parts
+from splits import CONTEXT, SHARES, SHARES_HELD_OUT, known_splits, parts
 
 DAYS_MIN = 7
 """The shortest history in days beside the days that are held out: one of every day of the week."""
 TOO_SHORT = 3
 """The exit code for a shorter one. It is no failure, because time alone mends it."""
+
+SHAPE = ("window", "horizon")
+"""The options that are fields of the configuration of a network."""
 
 VALIDATION_ROWS_MIN = 64
 """The fewest rows of a validation batch. Fewer would choose the weights by chance."""
@@ -126,7 +131,8 @@ def fit(
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
     parts = {"network": network, "optimizer": optimizer, "schedule": schedule}
-    kept = Checkpoint(path=checkpoint, settings=asdict(config), parts=parts, draws=random_state)
+    settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": digest(network, training)}
+    kept = Checkpoint(path=checkpoint, settings=settings, parts=parts, draws=random_state)
     curve, best, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
     if progress := kept.restore(training.device):
         curve, best = Curve(**progress["curve"]), progress["best"]
@@ -167,6 +173,17 @@ def fit(
     return curve
 
 
+def digest(network: Network, training: Sampler) -> str:
+    """Returns a hash of the weights and the ticks that a training begins with."""
+    content = hashlib.sha256()
+    for value in network.state_dict().values():
+        content.update(value.cpu().numpy().tobytes())
+    for corpus in training.corpora:
+        content.update(corpus.maxima.tobytes())
+        content.update(corpus.time.tobytes())
+    return content.hexdigest()
+
+
 def read_series(arguments: argparse.Namespace) -> list[Series]:
     """Returns all series of the arguments, except those of the log that is left out."""
     if arguments.history:
@@ -201,6 +218,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder for weights, configuration and plots")
     parser.add_argument("--network", choices=networks.NAMES, default="quantile")
+    parser.add_argument("--window", type=int, metavar="N", help="the length of the input in ticks of five minutes")
+    parser.add_argument("--horizon", type=int, metavar="N", help="the number of ticks that a Transformer forecasts, up to 6")
     parser.add_argument(
         "--from",
         "--from-pretrained",
@@ -208,6 +227,12 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         metavar="PATH",
         help="start from these weights: a folder that this program wrote, or a file of `export.py --weights`",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="write the state at each check, and go on from this file if it exists; removed at the end",
     )
     parser.add_argument("--leave-out", metavar="NAME", help="the name of a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
@@ -217,6 +242,14 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.hold_out_days and not arguments.history:
         parser.error("--hold-out-days requires --history")
+    if arguments.start and any(getattr(arguments, name) is not None for name in SHAPE):
+        parser.error("--window and --horizon are those of the weights of --from")
+    if arguments.horizon and (arguments.horizon not in range(1, HORIZON + 1) or "transformer" not in arguments.network):
+        parser.error(f"--horizon is for a Transformer, from 1 to {HORIZON}")
+    if arguments.window and not 1 <= arguments.window <= CONTEXT // STRIDE:
+        parser.error(f"--window is not in 1 to {CONTEXT // STRIDE}")
+    if arguments.checkpoint and "RANK" in os.environ:
+        parser.error("--checkpoint is for one process, because several may have no common disk")
     return arguments
 
 
@@ -230,7 +263,8 @@ def main() -> None:
     shares = SHARES_HELD_OUT if arguments.hold_out_days else SHARES
     trained_on = parts(series, "train", splits, shares)
     fresh = arguments.start is None
-    network = networks.new(arguments.network, trained_on) if fresh else networks.load(arguments.start)
+    shape = {name: value for name in SHAPE if (value := getattr(arguments, name)) is not None}
+    network = networks.new(arguments.network, trained_on, **shape) if fresh else networks.load(arguments.start)
     device = processes.device()
     network.to(device)
     # Trained weights need a lower rate.
@@ -248,22 +282,21 @@ def main() -> None:
     torch.manual_seed(arguments.seed + processes.rank)
     if processes.rank == 0:
         print(f"{network.describe()}; {len(series)} series of {len(training.by_log)} logs; {processes.count} processes")
-    # Several processes may have no common disk.
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    checkpoint = arguments.out / "checkpoint.pt" if processes.count == 1 else None
-    curve = fit(network, training, validation[processes.rank :: processes.count], config, checkpoint)
+    curve = fit(network, training, validation[processes.rank :: processes.count], config, arguments.checkpoint)
     if processes.rank == 0:
         write(network, curve, validation, arguments.out, asdict(config) | {"logs": sorted({one.log for one in series})})
+    if arguments.checkpoint:
+        arguments.checkpoint.unlink(missing_ok=True)
     processes.end()
 
 
 def write(network: Network, curve: Curve, validation: list[Examples], out: Path, training: dict[str, Any]) -> None:
     """Writes the weights, the settings, the curve and the plots into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
     network.save(out, training=training)
     (out / "curve.json").write_text(json.dumps(asdict(curve)) + "\n")
     plots.learning_curve(curve.steps, curve.train, curve.validate, out / "learning.png")
     plots.calibration(*network.calibration(validation), out / "calibration.png")
-    (out / "checkpoint.pt").unlink(missing_ok=True)
     print(f"wrote {out}")
 
 

@@ -12,7 +12,6 @@ import networks
 import train
 from data import COLUMNS, DAY, Series
 from tests.test_data import series
-from transformer import Transformer, TransformerConfig
 
 
 @pytest.mark.parametrize("name", networks.NAMES)
@@ -30,13 +29,14 @@ def test_training_writes_weights_configuration_and_plots(name: str, tmp_path: Pa
     assert networks.load(out).name == name
 
 
-def test_an_interrupted_training_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", networks.NAMES)
+def test_an_interrupted_training_goes_on_as_if_it_had_not_been_interrupted(name: str, tmp_path: Path) -> None:
     config = train.TrainConfig(steps_max=4, check_every=2, batch=4)
 
-    def curve(checkpoint: Path, steps: int | None = None) -> train.Curve:
+    def trained(checkpoint: Path, steps: int | None = None) -> tuple[train.Curve, dict[str, list[float]]]:
         torch.manual_seed(1)
         one = [series(4_000)]
-        network = Transformer(TransformerConfig(buckets=("a",), maxima=(9.0,), window=48, layers=1, width=8))
+        network = networks.new(name, one, **({"window": 48, "layers": 1, "width": 8} if "transformer" in name else {}))
         sampler = train.Sampler(one, config, network, "cpu")
         drawn = 0
 
@@ -49,16 +49,17 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been_interrupted(tmp_p
 
         validation = [sampler.draw(np.random.default_rng(0), 4, 1)]
         sampler.draw = draw  # type: ignore[method-assign]
-        return train.fit(network, sampler, validation, config, checkpoint)
+        curve = train.fit(network, sampler, validation, config, checkpoint)
+        return curve, {name: weights.flatten().tolist() for name, weights in network.state_dict().items()}
 
-    whole = curve(tmp_path / "whole.pt")
+    whole = trained(tmp_path / "whole.pt")
     with pytest.raises(KeyboardInterrupt):
-        curve(tmp_path / "parts.pt", 4)
-    assert curve(tmp_path / "parts.pt") == whole
-    assert whole.steps == [0, 2, 4]
+        trained(tmp_path / "parts.pt", 4)
+    assert trained(tmp_path / "parts.pt") == whole
+    assert whole[0].steps == [0, 2, 4]
     config = train.TrainConfig(steps_max=5, check_every=2, batch=4)
-    with pytest.raises(SystemExit, match="a training with other settings"):
-        curve(tmp_path / "parts.pt")
+    with pytest.raises(SystemExit, match="is of another training"):
+        trained(tmp_path / "parts.pt")
 
 
 def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:

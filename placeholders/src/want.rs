@@ -17,8 +17,8 @@ pub struct Want {
     pub forecast_gangs: Vec<u64>,
     /// The quantile of the new nodes needed within the launch latency.
     pub headroom: u64,
-    /// The source of the quantile: [`Reason::Forecast`], [`Reason::TooLittleHistory`],
-    /// [`Reason::Outdated`], or, while spot buckets back off, [`Reason::GroupBackoff`] and
+    /// The source of the quantile: [`Reason::Forecast`], [`Reason::Expression`],
+    /// [`Reason::TooLittleHistory`], [`Reason::Outdated`], or, while spot buckets back off, [`Reason::GroupBackoff`] and
     /// [`Reason::SpotBackoff`].
     pub reason: Reason,
     /// The probability that at least n new nodes are needed, for n = 1, 2, and so on. A number of

@@ -294,7 +294,8 @@ pub struct ObjectiveSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "!has(self.method) || self.method != 'expression' || has(self.expression)", "message": "the method expression needs the field expression"}
+    {"rule": "!has(self.method) || self.method != 'expression' || has(self.expression)", "message": "the method expression needs the field expression"},
+    {"rule": "!has(self.expression) || (has(self.method) && self.method == 'expression')", "message": "the field expression needs the method expression"}
 ]))]
 pub struct ForecastSpec {
     /// The forecasting method.

@@ -112,17 +112,20 @@ pub struct BucketStatus {
     /// within the launch latency.
     pub announced: u64,
     /// The forecast of the new nodes that arrivals need within the lead time: the quantiles `p50`,
-    /// `p90` and `p99`, and `held`, the number that the objective selects before limits.
+    /// `p90` and `p99`, and `held`, the number that the objective selects before limits. All of them
+    /// are the value of an expression that differs from the forecast.
     pub outlook: BTreeMap<String, u64>,
     /// The lead time of the forecast in seconds: the launch latency of the bucket's slowest group,
     /// one tick, and one scan of the autoscaler, in whole ticks.
     pub lead_seconds: u64,
     /// The time, in RFC 3339, since which a forecast decides. Absent while there is too little
-    /// history, so that a rule of thumb or `forecast.ladder` of the policy decides.
+    /// history, so that a rule of thumb or `forecast.ladder` of the policy decides, and until an
+    /// expression has the value of the forecast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast_since: Option<String>,
     /// The ensemble's carrier: the expert whose forecast is held, with its weight and its cost in
-    /// dollars per day. Empty for methods other than the ensemble.
+    /// dollars per day. Empty for methods other than the ensemble, and where an expression changes
+    /// its number.
     pub expert: String,
     /// The target number of placeholders of the bucket.
     pub target: u64,

@@ -174,7 +174,7 @@ fn why(acting: Option<Acting>, bucket: &BucketView) -> String {
         rows.push((
             "forecast",
             format!(
-                "{middle} new nodes at the median, {high} at 90 %, {highest} at 99 %; the policy's prices select {held}"
+                "{middle} new nodes at the median, {high} at 90 %, {highest} at 99 %; the policy selects {held}"
             ),
         ));
     }

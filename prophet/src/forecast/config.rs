@@ -119,7 +119,7 @@ impl ForecasterConfig {
             Method::Expression => match self.expression.clone() {
                 Some(expression) => {
                     let prices = Prices::new(self.objective, catalog);
-                    let ensemble = || Box::new(self.ensemble(lead, since)) as Box<_>;
+                    let ensemble = || Box::new(self.ensemble(lead, since).without_feedback()) as _;
                     Box::new(ExpressionForecaster::new(expression, catalog, prices, ensemble))
                 }
                 None => Box::new(LastValue),

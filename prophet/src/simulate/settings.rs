@@ -231,16 +231,9 @@ impl SimulationSettings {
         if self.policies.is_empty() {
             fault("policies", "name at least one".into());
         }
-        match (self.policies.contains(&NamedPolicy::EXPRESSION), &self.expression) {
-            (true, None) => {
-                let example = "forecast + 1";
-                let problem = format!("the policy expression needs one, such as {example:?}");
-                fault("expression", problem);
-            }
-            (false, Some(_)) => {
-                fault("expression", "add expression to policies, or remove this field".into());
-            }
-            _ => {}
+        if self.policies.contains(&NamedPolicy::EXPRESSION) && self.expression.is_none() {
+            let example = "forecast + 1";
+            fault("expression", format!("the policy expression needs one, such as {example:?}"));
         }
         if let Some(Err(invalid)) = self.catalog.as_ref().map(CatalogFile::catalog) {
             let (field, problem) = invalid.field_and_problem();

@@ -87,9 +87,13 @@ async fn observe_mode_writes_only_status_and_events_and_a_rollout_goes_back_by_i
         })
     };
     world.wait_for_status("batch", "the mistake", mistaken).await;
+    let launched = world.launched_after_scans(1).await;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(1).await, launched, "{}", world.details());
     world.patch_policy("batch", expression("demand + 2")).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    let ladder = json!({"forecast": {"method": "ladder"}});
+    let ladder = json!({"forecast": {"method": "ladder", "expression": null}});
     world.patch_policy("batch", ladder).await;
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_placeholders([0, 0, 0]).await;
@@ -364,6 +368,10 @@ async fn an_invalid_policy_is_refused_or_reported() {
         ("{forecast: {ladder: {nodesToReplicas: [[0, 4294967295]]}}}", "nodesToReplicas"),
         ("{workloads: {priority: {min: 9000000000}}}", "spec.workloads.priority.min"),
         ("{forecast: {method: expression}}", "the method expression needs the field expression"),
+        (
+            "{forecast: {expression: forecast + 1}}",
+            "the field expression needs the method expression",
+        ),
     ] {
         let refused = world.plane.apply_yaml(&policy("nonsense", spec)).await.unwrap_err();
         assert!(format!("{refused:#}").contains(message), "{refused:#}");

@@ -99,8 +99,13 @@ fn quantiles(quantiles: &[f64]) -> String {
     if least < most {
         format!("{least:.3} to {most:.3} (by the price of the instance type)")
     } else {
-        format!("{most:.3}")
+        plain(most).to_string()
     }
+}
+
+/// A quantile without the noise of the arithmetic.
+fn plain(quantile: f64) -> f64 {
+    (quantile * 1e6).round() / 1e6
 }
 
 /// Returns the extremes of coverage for the methods that calibrate a quantile, or `None` when the
@@ -120,7 +125,8 @@ fn coverage_note(scores: &[Score], objective: Objective) -> Option<String> {
     let extremes: Vec<String> = extremes.collect();
     (!extremes.is_empty()).then(|| {
         format!(
-            "Coverage of D over any {COVERAGE_DAYS} days, in %, at the quantile {quantile} (the largest share below it, the smallest share at most equal to it): {}.",
+            "Coverage of D over any {COVERAGE_DAYS} days, in %, at the quantile {} (the largest share below it, the smallest share at most equal to it): {}.",
+            plain(quantile),
             extremes.join("; ")
         )
     })
@@ -134,8 +140,9 @@ mod tests {
 
     /// A wait ratio of 9 is the quantile 9 / (9 + 1), which is no short number in binary.
     #[test]
-    fn quantiles_have_three_digits() {
-        assert_eq!(quantiles(&[1.0 - 0.1 - 1e-16]), "0.900");
+    fn quantiles_are_printed_without_noise() {
+        assert_eq!(quantiles(&[1.0 - 0.1 - 1e-16]), "0.9");
+        assert_eq!(quantiles(&[0.9999]), "0.9999");
         assert_eq!(quantiles(&[0.5, 0.75]), "0.500 to 0.750 (by the price of the instance type)");
     }
 

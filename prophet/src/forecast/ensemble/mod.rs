@@ -65,6 +65,9 @@ pub struct Ensemble {
     /// Whether the ladder holds until the history suffices, and not the rule of thumb of the method
     /// of the cold start.
     ladder_first: bool,
+    /// Whether the placeholders are those that the ensemble holds, so that the pods that started
+    /// correct its service level.
+    decides: bool,
 }
 
 /// A method and a quantile.
@@ -116,6 +119,7 @@ impl Ensemble {
             judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
+            decides: true,
         };
         for (name, method, quantiles) in methods {
             ensemble.add(name, method, quantiles.iter().copied());
@@ -128,6 +132,14 @@ impl Ensemble {
     #[must_use]
     pub fn with_ladder_first(mut self) -> Self {
         self.ladder_first = true;
+        self
+    }
+
+    /// For an ensemble whose number is only an input of a rule. Pods then wait because of the rule,
+    /// so they do not correct the service level.
+    #[must_use]
+    pub fn without_feedback(mut self) -> Self {
+        self.decides = false;
         self
     }
 
@@ -273,7 +285,7 @@ impl Forecaster for Ensemble {
             let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
             let judge = self.judges[bucket].get_or_insert_with(fresh);
             let mut of_bucket = tick.buckets[bucket];
-            if tick.rollout_percent.is_some() {
+            if tick.rollout_percent.is_some() || !self.decides {
                 // Without its placeholders, the policy is not the reason why pods waited.
                 (of_bucket.pods_hidden, of_bucket.pods_waited) = (0, 0);
             }

@@ -75,7 +75,13 @@ fn of_syntax(errors: &ParseErrors) -> String {
         return "expected an expression of CEL".into();
     };
     let (row, column) = first.pos;
-    format!("no valid CEL at {row}:{column}: {}", first.msg.trim_start_matches("Syntax error: "))
+    let problem = first.msg.trim_start_matches("Syntax error: ");
+    let hint = if problem.contains("trailing characters") {
+        ": periods and names need quotes, as in \"1h\""
+    } else {
+        ""
+    };
+    format!("no valid CEL at {row}:{column}: {problem}{hint}")
 }
 
 /// The type of an expression.
@@ -215,6 +221,12 @@ impl Checked {
                 "expected a number, got a condition: choose a number by it, as in demand > 4 ? 2 : 1".into(),
             ),
             (operators::INDEX, _) => Err("nothing here has an index, got [ ]".into()),
+            (name, _) if VARIABLES.contains(&name) => {
+                Err(format!("{name} is a variable: write it without parentheses"))
+            }
+            (name, _) if OF_NOW.iter().any(|(known, _)| *known == name) => {
+                Err(format!("{name} is a function of now, as in now.{name}()"))
+            }
             (name, _) => Err(unknown("function", name, &FUNCTIONS)),
         }
     }
@@ -313,6 +325,9 @@ impl Checked {
             (Type::Text, Some(relation)) => {
                 Ok(Condition::Texts(relation, text(left)?, text(right)?))
             }
+            (Type::Condition, None) => Err(
+                "expected numbers to compare, got a condition: compare twice, as in 8 <= demand && demand <= 18".into(),
+            ),
             (Type::Condition, Some(relation)) => {
                 let left = Box::new(self.condition(left, depth)?);
                 let equal = Condition::Equal(left, Box::new(self.condition(right, depth)?));
@@ -384,7 +399,9 @@ fn of_now(name: &str, args: &[IdedExpr]) -> Result<Number, String> {
     let field = OF_NOW.iter().find(|(known, _)| *known == name);
     match (field, args) {
         (Some((_, field)), []) => Ok(Number::Now(*field)),
-        (Some(_), _) => Err(format!("now.{name} takes no time zone, because now is in UTC")),
+        (Some(_), _) => Err(format!(
+            "now.{name} takes no time zone, because now is in UTC: shift hours, as in (now.getHours() + 2) % 24"
+        )),
         (None, _) => Err(unknown("function of now", name, &OF_NOW.map(|(name, _)| name))),
     }
 }
@@ -441,10 +458,13 @@ fn kind(expr: &Expr) -> String {
         Expr::List(_) => "a list".into(),
         Expr::Map(_) | Expr::Struct(_) => "a map".into(),
         Expr::Select(select) => {
-            format!(
-                "the field {field}: a function needs parentheses, as in {field}()",
-                field = select.field
-            )
+            let field = &select.field;
+            let functions = OF_NOW.map(|(name, _)| name);
+            if functions.iter().chain(&OF_DEMAND).any(|known| known == field) {
+                format!("the field {field}: a function needs parentheses, as in {field}()")
+            } else {
+                format!("the field {field}, but variables have no fields")
+            }
         }
         Expr::Comprehension(_) => "a macro, which is not supported".into(),
         Expr::Unspecified => "nothing".into(),

@@ -47,6 +47,7 @@ fn an_expression_is_the_number_of_placeholders_rounded_up() {
         ("1e300", 16_384),
         ("1e300 * 1e300", 0),
         ("demand % 4", 2),
+        ("(now.getHours() - 18) % 24", 23),
         ("min(demand, 4, forecast)", 3),
         ("max(demand, 4, forecast)", 6),
         ("max(forecast, demand.percentile(95, \"1h\") / 0.8 - demand)", 6),
@@ -118,7 +119,7 @@ fn an_invalid_expression_has_an_error_that_names_the_mistake() {
         ),
         (
             "now.getHours(\"Europe/Berlin\")",
-            "now.getHours takes no time zone, because now is in UTC",
+            "now.getHours takes no time zone, because now is in UTC: shift hours, as in (now.getHours() + 2) % 24",
         ),
         ("now.getHour()", "unknown function of now \"getHour\": did you mean getHours?"),
         ("now", "expected a number, got the time now: read a field, as in now.getHours()"),
@@ -144,6 +145,16 @@ fn an_invalid_expression_has_an_error_that_names_the_mistake() {
             "contains(bucket, \"p4d.\") ? 0 : 1",
             "contains is a function of bucket, as in bucket.contains(\"m5\")",
         ),
+        (
+            "8 <= demand <= 18 ? 2 : 1",
+            "expected numbers to compare, got a condition: compare twice, as in 8 <= demand && demand <= 18",
+        ),
+        ("demand() + 1", "demand is a variable: write it without parentheses"),
+        ("getHours()", "getHours is a function of now, as in now.getHours()"),
+        (
+            "demand.max(1h)",
+            "no valid CEL at 1:12: int literal has unexpected trailing characters: periods and names need quotes, as in \"1h\"",
+        ),
         ("(1).ceil()", "only demand, now and bucket have functions, got ceil"),
         ("demand[1]", "nothing here has an index, got [ ]"),
         (
@@ -157,10 +168,7 @@ fn an_invalid_expression_has_an_error_that_names_the_mistake() {
         ("bucket == 3 ? 2 : 1", "expected bucket or a text, such as \"m5.xlarge\""),
         ("demand == \"a\" ? 2 : 1", "expected a number, got a text"),
         ("demand in 4 ? 2 : 1", "expected a list after in, such as [8, 9, 10]"),
-        (
-            "demand.nodes",
-            "expected a number, got the field nodes: a function needs parentheses, as in nodes()",
-        ),
+        ("demand.nodes", "expected a number, got the field nodes, but variables have no fields"),
         ("[1, 2].map(x, x)", "expected a number, got a macro, which is not supported"),
     ];
     for (text, expected) in cases {

@@ -84,7 +84,7 @@ pub(super) enum Operator {
     Multiply,
     /// A division by 0 is 0, because an infinite number of nodes is never what a rule means.
     Divide,
-    /// The remainder has the sign of the dividend.
+    /// At least 0, so that hours can be shifted to another time zone either way.
     Remainder,
 }
 
@@ -192,7 +192,7 @@ impl Operator {
             Self::Multiply => left * right,
             Self::Divide | Self::Remainder if right == 0.0 => 0.0,
             Self::Divide => left / right,
-            Self::Remainder => left % right,
+            Self::Remainder => left.rem_euclid(right),
         }
     }
 }

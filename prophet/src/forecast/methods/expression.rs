@@ -149,6 +149,7 @@ mod tests {
     use embedder::Demand;
 
     use super::*;
+    use crate::forecast::Carrier;
     use crate::forecast::methods::Burst;
     use crate::forecast::sample;
     use crate::record::BucketTick;
@@ -192,6 +193,45 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(held(text, &demand, 10).0, expected, "{text}");
         }
+    }
+
+    /// An ensemble that always holds 3 nodes, by an expert.
+    struct Three;
+
+    impl Forecaster for Three {
+        fn learn(&mut self, _: &History) {}
+
+        fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
+            let mut outlook = each(1, |_| 3);
+            outlook.buckets[0].carrier = Some(Carrier {
+                method: "state",
+                quantile: Some(0.9),
+                weight: 1.0,
+                dollars: 1.0,
+                dollars_without: 2.0,
+            });
+            outlook
+        }
+    }
+
+    impl DemandForecaster for Three {}
+
+    #[test]
+    fn an_outlook_is_that_of_the_ensemble_where_the_number_is() {
+        let catalog = sample::catalog();
+        let demand = Demand { present: vec![1], ..Demand::default() };
+        let now = Present::at_tick(DateTime::UNIX_EPOCH, &demand);
+        let outlook = |text: &str| {
+            let prices = Prices::new(placeholders::Objective::default(), &catalog);
+            let expression = text.parse().unwrap();
+            let method =
+                ExpressionForecaster::new(expression, &catalog, prices, || Box::new(Three));
+            let outlook = method.forecast(&History::new(&catalog), &now).buckets.remove(0);
+            (outlook.headroom(0.5), outlook.reason, outlook.carrier.is_some())
+        };
+        assert_eq!(outlook("max(forecast, 2)"), (3, Reason::Forecast, true));
+        assert_eq!(outlook("forecast + demand"), (4, Reason::Expression, false));
+        assert_eq!(outlook("3"), (3, Reason::Expression, false));
     }
 
     /// The tick of this moment has the present demand, which counts once.
