@@ -15,11 +15,12 @@ pub struct Want {
     pub gangs: Vec<u64>,
     /// The sizes of the virtual instances among the headroom, in instances, the largest first.
     pub forecast_gangs: Vec<u64>,
-    /// The quantile of the new nodes needed within the launch latency.
+    /// The quantile of the new nodes needed within the launch latency, or the value of an
+    /// expression.
     pub headroom: u64,
-    /// The source of the quantile: [`Reason::Forecast`], [`Reason::Expression`],
-    /// [`Reason::TooLittleHistory`], [`Reason::Outdated`], or, while spot buckets back off, [`Reason::GroupBackoff`] and
-    /// [`Reason::SpotBackoff`].
+    /// The source of the headroom: [`Reason::Forecast`], [`Reason::Expression`],
+    /// [`Reason::TooLittleHistory`], [`Reason::Outdated`], or, while spot buckets back off,
+    /// [`Reason::GroupBackoff`] and [`Reason::SpotBackoff`].
     pub reason: Reason,
     /// The probability that at least n new nodes are needed, for n = 1, 2, and so on. A number of
     /// nodes that is not listed has probability 0.

@@ -112,8 +112,8 @@ pub struct BucketStatus {
     /// within the launch latency.
     pub announced: u64,
     /// The forecast of the new nodes that arrivals need within the lead time: the quantiles `p50`,
-    /// `p90` and `p99`, and `held`, the number that the objective selects before limits. All of them
-    /// are the value of an expression that differs from the forecast.
+    /// `p90` and `p99`, and `held`, the number that the objective selects before limits. All of
+    /// them are the value of an expression that differs from the forecast.
     pub outlook: BTreeMap<String, u64>,
     /// The lead time of the forecast in seconds: the launch latency of the bucket's slowest group,
     /// one tick, and one scan of the autoscaler, in whole ticks.
