@@ -1,5 +1,13 @@
 //! Names that were probably meant, for errors about unknown ones.
 
+/// Returns what to write instead of an unknown name: the known name that it resembles, or all.
+pub(crate) fn instead_of(name: &str, known: &[&str]) -> String {
+    match known.iter().find(|known| is_alike(known, name)) {
+        Some(alike) => format!("did you mean {alike}?"),
+        None => format!("expected {}", known.join(", ")),
+    }
+}
+
 /// Whether two names differ by at most one letter, apart from letter case and separators.
 pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     let plain = |name: &str| -> Vec<char> {

@@ -14,7 +14,7 @@ mod kind;
 mod text;
 mod yaml;
 
-pub(crate) use alike::is_alike;
+pub(crate) use alike::{instead_of, is_alike};
 pub(crate) use header::{header_faults, other_separator};
 pub(crate) use kind::FileKind;
 pub(crate) use text::{is_a_folder, read_text};

@@ -7,7 +7,7 @@ use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::{HEADROOM_MAX, Method};
-use crate::input::is_alike;
+use crate::input::instead_of;
 use crate::span::Span;
 
 /// A policy of a comparison.
@@ -261,10 +261,7 @@ fn not_a_policy(text: &str) -> String {
     let mut names: Vec<&str> = FORMS.iter().map(|(name, _)| *name).collect();
     names.extend(quantiles().filter(|name| !FORMS.iter().any(|(known, _)| known == name)));
     names.extend(points());
-    match names.iter().find(|known| is_alike(known, name)) {
-        Some(known) => format!("unknown policy {text:?}: did you mean {known}?"),
-        None => format!("unknown policy {text:?}: expected {}", names.join(", ")),
-    }
+    format!("unknown policy {text:?}: {}", instead_of(name, &names))
 }
 
 impl fmt::Display for NamedPolicy {

@@ -11,7 +11,7 @@ use super::tree::{
     Comparison, Condition, Field, Number, Operator, Relation, Rounding, Statistic, StatisticKind,
     Text,
 };
-use crate::input::is_alike;
+use crate::input::instead_of;
 use crate::span::Span;
 
 /// The deepest nesting of parentheses and calls, which the parser counts.
@@ -472,8 +472,5 @@ fn kind(expr: &Expr) -> String {
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match known.iter().find(|known| is_alike(known, name)) {
-        Some(alike) => format!("unknown {what} {name:?}: did you mean {alike}?"),
-        None => format!("unknown {what} {name:?}: expected {}", known.join(", ")),
-    }
+    format!("unknown {what} {name:?}: {}", instead_of(name, known))
 }
