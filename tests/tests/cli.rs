@@ -275,6 +275,17 @@ fn networks_of_other_buckets_have_no_row_and_others_are_named() {
     assert!(out.lines().any(|line| line.starts_with("SES")), "{out}");
 }
 
+/// The check runs each network on the input of its file, and compares the output.
+#[test]
+fn the_networks_of_the_paper_are_usable() {
+    for name in ["transformer.onnx", "lstm.onnx", "transformer-g4dn.onnx"] {
+        let file = format!("{}/../models/paper/{name}", env!("CARGO_MANIFEST_DIR"));
+        let (code, out, error) = run(&["model", "check", &file]);
+        assert_eq!(code, 0, "{name}: {error}");
+        assert!(out.contains("usable, run by the embedded engine"), "{name}: {out}");
+    }
+}
+
 /// The last hours of a week of a synthetic log.
 #[test]
 fn the_papers_autoscaler_holds_what_its_networks_forecast() {
