@@ -131,7 +131,8 @@ def fit(
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
     parts = {"network": network, "optimizer": optimizer, "schedule": schedule}
-    settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": digest(network, training)}
+    begins = digest(network, training) if checkpoint else ""
+    settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": begins}
     kept = Checkpoint(path=checkpoint, settings=settings, parts=parts, draws=random_state)
     curve, best, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
     if progress := kept.restore(training.device):
