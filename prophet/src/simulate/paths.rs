@@ -385,12 +385,22 @@ proptest! {
         let mut successor: Option<Control> = None;
         run(&jobs, &settings, policy, |_, input, observed, turn| {
             if let Some(successor) = &mut successor {
-                let renumbered = observed.arrivals.iter().filter_map(|(shape, count)| {
-                    Some((successor.intern(&input.workload.shapes[*shape as usize])?, *count))
-                });
-                let observed = Observed { arrivals: renumbered.collect(), ..observed.clone() };
+                let mut renumbered =
+                    |shape: ShapeId| successor.intern(&input.workload.shapes[shape as usize]);
+                let arrivals = observed.arrivals.iter();
+                let arrivals = arrivals
+                    .filter_map(|(shape, count)| Some((renumbered(*shape)?, *count)))
+                    .collect();
+                let tiers = observed.tiers.iter();
+                let tiers = tiers
+                    .filter_map(|(tier, shape, count)| {
+                        Some((tier.clone(), renumbered(*shape)?, *count))
+                    })
+                    .collect();
+                let observed = Observed { arrivals, tiers, ..observed.clone() };
                 let again = successor.turn(&observed, &policy.policy(&settings.policy));
-                assert_eq!(&again.plan, &turn.plan, "at {}", observed.time);
+                let outlooks = [&again.outlook, &turn.outlook];
+                assert_eq!(&again.plan, &turn.plan, "at {}: {outlooks:?}", observed.time);
             }
             let Some(tick) = &turn.tick else { return };
             let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
