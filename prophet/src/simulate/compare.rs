@@ -1,6 +1,7 @@
 //! Runs all policies in all replays, on the same submissions, and searches the best constant.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -158,7 +159,13 @@ pub fn compare(
     let costs = costs.map(|default| policies[default].costs.clone());
     let mut best = None;
     if let Some(default) = default.filter(|_| searched) {
-        best = arena.best_constant(pending(&policies[default].figures), pending(&reactive));
+        let constant = |(policy, runs): (&NamedPolicy, &Runs)| match policy {
+            NamedPolicy::Reactive => Some((0, pending(&runs.figures))),
+            NamedPolicy::Constant(n) => Some((*n, pending(&runs.figures))),
+            _ => None,
+        };
+        let known = run.iter().zip(&policies).filter_map(constant).collect();
+        best = arena.best_constant(pending(&policies[default].figures), known);
         if let Some(n) = best {
             policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep));
             run.push(NamedPolicy::BestConstant);
@@ -389,34 +396,65 @@ impl Arena<'_> {
         }
     }
 
-    /// Finds the smallest constant whose mean pending minutes are at most `target`.
+    /// Finds the smallest constant whose mean pending minutes are at most `target`. `ran` maps the
+    /// constants that already ran to their mean pending minutes.
     ///
-    /// The search doubles the constant until it suffices, then bisects. Returns `None` when no
-    /// constant up to [`NamedPolicy::CONSTANT_MAX`] suffices.
-    fn best_constant(&self, target: f64, reactive: f64) -> Option<u64> {
-        let suffices = |n: u64| {
-            let runs = self.run(&[NamedPolicy::Constant(n)], false);
-            runs.first().is_some_and(|runs| pending(&runs.figures) <= target)
-        };
-        if reactive <= target {
-            return Some(0);
+    /// Returns `None` when no constant up to [`NamedPolicy::CONSTANT_MAX`] suffices.
+    fn best_constant(&self, target: f64, mut ran: BTreeMap<u64, f64>) -> Option<u64> {
+        search(target, |constants| {
+            let new: Vec<u64> =
+                constants.iter().copied().filter(|n| !ran.contains_key(n)).collect();
+            let policies: Vec<NamedPolicy> =
+                new.iter().map(|n| NamedPolicy::Constant(*n)).collect();
+            let runs = self.run(&policies, false);
+            ran.extend(new.into_iter().zip(runs.iter().map(|runs| pending(&runs.figures))));
+            constants.iter().map(|n| ran[n]).collect()
+        })
+    }
+}
+
+/// The number of constants that a step of the search runs, at the same time. It is fixed, so that
+/// the result does not depend on the number of cores.
+const STEP: u64 = 2;
+
+/// Finds the smallest constant whose pending minutes are at most `target`, where more placeholders
+/// never cause more waiting. `run` returns the pending minutes of some constants.
+///
+/// The search doubles the constant until it suffices, and then divides the range.
+fn search(target: f64, mut run: impl FnMut(&[u64]) -> Vec<f64>) -> Option<u64> {
+    let (mut next, mut high) = (0, None);
+    loop {
+        let constants = step(next, high);
+        if constants.is_empty() {
+            return high;
         }
-        let (mut low, mut high) = (0, 1);
-        while !suffices(high) {
-            if high >= NamedPolicy::CONSTANT_MAX {
-                return None;
-            }
-            (low, high) = (high, 2 * high);
+        let pending = run(&constants);
+        let enough = constants.iter().zip(pending).find(|(_, pending)| *pending <= target);
+        high = enough.map(|(n, _)| *n).or(high);
+        let below = constants.iter().rfind(|n| high.is_none_or(|high| **n < high));
+        next = below.map_or(next, |n| n + 1);
+    }
+}
+
+/// Returns the constants that the next step of the search runs. `high` suffices, and no constant
+/// below `next` does. Returns none if nothing is left to search.
+fn step(next: u64, high: Option<u64>) -> Vec<u64> {
+    let most = NamedPolicy::CONSTANT_MAX;
+    match high {
+        // The constants divide the range into parts of about equal size.
+        Some(high) => {
+            let left = high - next;
+            let count = STEP.min(left);
+            (1..=count).map(|part| next + part * (left + 1) / (count + 1) - 1).collect()
         }
-        while high - low > 1 {
-            let middle = low.midpoint(high);
-            if suffices(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
+        None if next > most => Vec::new(),
+        None if next == 0 => vec![0],
+        None => {
+            let mut doubled =
+                vec![(2 * (next - 1)).clamp(1, most), (4 * (next - 1)).clamp(2, most)];
+            doubled.dedup();
+            doubled
         }
-        Some(high)
     }
 }
 
@@ -456,4 +494,39 @@ pub(crate) fn parallel<T: Sync, R: Send>(
     let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_finds_the_smallest_constant() {
+        let most = NamedPolicy::CONSTANT_MAX;
+        for (best, steps) in [
+            (Some(0), &[&[0][..]][..]),
+            (Some(1), &[&[0], &[1, 2]]),
+            (Some(2), &[&[0], &[1, 2]]),
+            (Some(3), &[&[0], &[1, 2], &[4, 8], &[3]]),
+            (Some(7), &[&[0], &[1, 2], &[4, 8], &[5, 6], &[7]]),
+            (Some(12), &[&[0], &[1, 2], &[4, 8], &[16, 32], &[10, 13], &[11, 12]]),
+        ] {
+            let mut ran: Vec<Vec<u64>> = Vec::new();
+            let found = search(2.0, |constants| {
+                ran.push(constants.into());
+                constants.iter().map(|n| if Some(*n) >= best { 1.0 } else { 3.0 }).collect()
+            });
+            assert_eq!((found, ran.iter().map(Vec::as_slice).collect()), (best, steps.to_vec()));
+        }
+        let found = |enough: &dyn Fn(u64) -> bool| {
+            search(2.0, |constants| {
+                assert!(constants.iter().all(|n| *n <= most));
+                constants.iter().map(|n| if enough(*n) { 1.0 } else { 3.0 }).collect()
+            })
+        };
+        assert_eq!((found(&|n| n == most), found(&|_| false)), (Some(most), None));
+        for best in [100, 4_095, 4_096, 4_097, most - 1] {
+            assert_eq!(found(&|n| n >= best), Some(best));
+        }
+    }
 }
