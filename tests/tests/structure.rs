@@ -22,7 +22,7 @@ const CRATES: [(&str, &str); 4] = [
 ];
 
 /// Where an external crate may be used: the crate, and the files or folders that may import it.
-const CLIENTS: [(&str, &[&str]); 4] = [
+const CLIENTS: [(&str, &[&str]); 5] = [
     (
         "kube",
         &[
@@ -39,6 +39,7 @@ const CLIENTS: [(&str, &[&str]); 4] = [
     ("aws_sdk_autoscaling", &["prophet/src/catalog/aws/", "tests/"]),
     ("aws_sdk_ec2", &["prophet/src/catalog/aws/", "tests/"]),
     ("ort", &["prophet/src/forecast/onnx/"]),
+    ("rten", &["prophet/src/forecast/onnx/"]),
 ];
 
 /// One crate's sources: its modules by path, with the names that each brings into scope.

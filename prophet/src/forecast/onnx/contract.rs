@@ -4,11 +4,12 @@
 
 use crate::forecast::model_fault::ModelFault;
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use prost::Message as _;
 
-use super::file::{BYTES_MAX, Graph, ModelFile, Port};
+use super::file::{BYTES_MAX, Graph, GraphNode, ModelFile, Port};
 use super::spec::{FIELD, Spec};
 
 /// The version of the ONNX operator set, because all engines support it.
@@ -17,6 +18,11 @@ const OPSET: i64 = 18;
 /// Largest size of the spec in bytes: 16 MiB. The golden input makes up most of a spec, and a day
 /// of some buckets is 100 KB.
 const SPEC_BYTES_MAX: usize = 16 << 20;
+
+/// The longest chain of operators, each of which reads the output of the one before. The embedded
+/// engine visits it by recursion, and a stack that is too small ends the process. A Transformer of
+/// six layers that forecasts six ticks has 1,500.
+pub(super) const CHAIN_MAX: usize = 2_000;
 
 /// Reads the spec of a file, and makes all checks that need no engine.
 ///
@@ -71,15 +77,74 @@ fn operator_faults(model: &ModelFile, graph: &Graph) -> Vec<ModelFault> {
         faults
             .push(ModelFault::new("opset_import", format!("expected opset {OPSET}, got {opset}")));
     }
-    if let Some(node) = graph.nodes.iter().find(|node| !standard(&node.domain)) {
+    let of_node = |what: String| ModelFault::new("graph.node", what);
+    let mut nodes = graphs(graph).into_iter().flat_map(|graph| &graph.nodes);
+    if let Some(node) = nodes.find(|node| !standard(&node.domain)) {
         let what = format!("operator {} of {} is a custom operator", node.operator, node.domain);
-        faults.push(ModelFault::new("graph.node", what));
+        faults.push(of_node(what));
+    }
+    match longest_chain(graph, &mut HashMap::new()) {
+        Err(what) => faults.push(of_node(what)),
+        Ok(length) if length > CHAIN_MAX => {
+            faults.push(of_node(format!("a chain of more than {CHAIN_MAX} operators")));
+        }
+        Ok(_) => {}
     }
     faults
 }
 
+/// Returns a graph and all graphs inside its operators.
+fn graphs(graph: &Graph) -> Vec<&Graph> {
+    let inner = graph.nodes.iter().flat_map(GraphNode::graphs);
+    std::iter::once(graph).chain(inner.flat_map(graphs)).collect()
+}
+
+/// Returns the length of the longest chain of operators in a graph and the graphs inside its
+/// operators, which can read the values of the outer graph. `lengths` has the chains that compute
+/// the values of the outer graphs.
+///
+/// # Errors
+/// The operators are not in the order of their dependencies, or two of them compute the same value.
+fn longest_chain<'a>(
+    graph: &'a Graph,
+    lengths: &mut HashMap<&'a str, usize>,
+) -> Result<usize, String> {
+    let names = |names: &'a [String]| names.iter().map(String::as_str).filter(|n| !n.is_empty());
+    let computed: HashSet<&str> =
+        graph.nodes.iter().flat_map(|node| names(&node.outputs)).collect();
+    let mut longest = 0;
+    for node in &graph.nodes {
+        let mut length = 0;
+        for name in names(&node.inputs) {
+            match lengths.get(name) {
+                Some(before) => length = length.max(*before),
+                None if computed.contains(name) => {
+                    return Err(format!("{name} is read before the operator that computes it"));
+                }
+                None => {}
+            }
+        }
+        for inner in node.graphs() {
+            length = length.max(longest_chain(inner, lengths)?);
+        }
+        length += 1;
+        for name in names(&node.outputs) {
+            if lengths.insert(name, length).is_some() {
+                return Err(format!("two operators compute {name}"));
+            }
+        }
+        longest = longest.max(length);
+    }
+    // Nothing outside the graph reads its values by these names.
+    for name in computed {
+        lengths.remove(name);
+    }
+    Ok(longest)
+}
+
 fn weight_faults(graph: &Graph) -> Option<ModelFault> {
-    let outside = graph.weights.iter().find(|weight| weight.location == 1)?;
+    let mut weights = graphs(graph).into_iter().flat_map(|graph| &graph.weights);
+    let outside = weights.find(|weight| weight.location == 1)?;
     let what = format!("{} is in another file: all weights must be in this file", outside.name);
     Some(ModelFault::new("graph.initializer", what))
 }

@@ -7,10 +7,15 @@ use std::sync::OnceLock;
 
 use ort::environment::Environment;
 
+#[cfg(feature = "embedded-onnx")]
+use super::embedded::EmbeddedGraph;
+use super::runtime::{self, RuntimeGraph};
+use super::tensors::{ModelOutput, NamedTensor};
+
 /// An engine that runs models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The embedded engine, in pure Rust (tract). It needs no library.
+    /// The embedded engine, in pure Rust (rten). It needs no library.
     Embedded,
     /// ONNX Runtime, with the path of its library.
     OnnxRuntime(PathBuf),
@@ -32,9 +37,11 @@ pub enum EngineError {
     Start(Engine, String),
 }
 
-struct Started {
-    engine: Engine,
-    environment: Environment,
+/// The engine of this process.
+enum Started {
+    #[cfg(feature = "embedded-onnx")]
+    Embedded,
+    OnnxRuntime(PathBuf, Environment),
 }
 
 static STARTED: OnceLock<Result<Started, EngineError>> = OnceLock::new();
@@ -46,44 +53,73 @@ static STARTED: OnceLock<Result<Started, EngineError>> = OnceLock::new();
 /// The engine cannot be started, or this process has started another engine.
 pub fn start(library: Option<&Path>) -> Result<Engine, EngineError> {
     let wanted = library.map_or(Engine::Embedded, |path| Engine::OnnxRuntime(path.into()));
-    match STARTED.get_or_init(|| start_once(wanted.clone())) {
-        Err(error) => Err(error.clone()),
-        Ok(started) if started.engine == wanted => Ok(wanted),
-        Ok(started) => Err(EngineError::Other(started.engine.clone())),
+    let engine = started(wanted.clone())?.engine();
+    if engine == wanted { Ok(wanted) } else { Err(EngineError::Other(engine)) }
+}
+
+/// Returns the engine of this process. Starts `wanted` if none was started.
+fn started(wanted: Engine) -> Result<&'static Started, EngineError> {
+    STARTED.get_or_init(|| Started::new(wanted)).as_ref().map_err(Clone::clone)
+}
+
+impl Started {
+    fn new(engine: Engine) -> Result<Self, EngineError> {
+        match engine {
+            #[cfg(feature = "embedded-onnx")]
+            Engine::Embedded => Ok(Self::Embedded),
+            #[cfg(not(feature = "embedded-onnx"))]
+            Engine::Embedded => Err(EngineError::None),
+            Engine::OnnxRuntime(path) => match runtime::environment(&path) {
+                Ok(environment) => Ok(Self::OnnxRuntime(path, environment)),
+                Err(what) => Err(EngineError::Start(Engine::OnnxRuntime(path), what)),
+            },
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        match self {
+            #[cfg(feature = "embedded-onnx")]
+            Self::Embedded => Engine::Embedded,
+            Self::OnnxRuntime(path, _) => Engine::OnnxRuntime(path.clone()),
+        }
     }
 }
 
-/// Returns the environment of the engine of this process. Starts the embedded engine if none was
-/// started.
-pub(super) fn environment() -> Result<&'static Environment, EngineError> {
-    match STARTED.get_or_init(|| start_once(Engine::Embedded)) {
-        Ok(started) => Ok(&started.environment),
-        Err(error) => Err(error.clone()),
+/// The graph of a model in the engine of this process.
+pub(super) enum Graph {
+    #[cfg(feature = "embedded-onnx")]
+    Embedded(Box<EmbeddedGraph>),
+    OnnxRuntime(RuntimeGraph),
+}
+
+impl Graph {
+    /// Loads the graph of a file. Starts the embedded engine if no engine was started.
+    ///
+    /// # Errors
+    /// The engine does not support the graph, or cannot be started.
+    pub(super) fn load(bytes: &[u8]) -> Result<Self, String> {
+        match started(Engine::Embedded).map_err(|error| error.to_string())? {
+            #[cfg(feature = "embedded-onnx")]
+            Started::Embedded => {
+                EmbeddedGraph::load(bytes).map(|graph| Self::Embedded(graph.into()))
+            }
+            Started::OnnxRuntime(_, environment) => {
+                RuntimeGraph::load(environment, bytes).map(Self::OnnxRuntime)
+            }
+        }
     }
-}
 
-fn start_once(engine: Engine) -> Result<Started, EngineError> {
-    let failed = |error: &dyn fmt::Display| EngineError::Start(engine.clone(), error.to_string());
-    let builder = match &engine {
-        Engine::OnnxRuntime(path) => ort::init_from(path).map_err(|error| failed(&error))?,
-        Engine::Embedded => embedded()?,
-    };
-    let environment = builder.with_telemetry(false).build().map_err(|error| failed(&error))?;
-    Ok(Started { engine, environment })
-}
-
-#[cfg(feature = "embedded-onnx")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without this engine returns an error")]
-fn embedded() -> Result<ort::environment::EnvironmentBuilder, EngineError> {
-    // Must precede all other calls of `ort`: without it, `ort` searches for the library and panics
-    // if there is none.
-    ort::set_api(ort_tract::api());
-    Ok(ort::init())
-}
-
-#[cfg(not(feature = "embedded-onnx"))]
-fn embedded() -> Result<ort::environment::EnvironmentBuilder, EngineError> {
-    Err(EngineError::None)
+    /// Computes the outputs. `inputs` are all inputs of the graph.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub(super) fn run(&mut self, inputs: &[NamedTensor<'_>]) -> Result<ModelOutput, String> {
+        match self {
+            #[cfg(feature = "embedded-onnx")]
+            Self::Embedded(graph) => graph.run(inputs),
+            Self::OnnxRuntime(graph) => graph.run(inputs),
+        }
+    }
 }
 
 impl fmt::Display for Engine {

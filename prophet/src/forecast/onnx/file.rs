@@ -1,8 +1,7 @@
 //! The parts of an ONNX file that the contract checks.
 //!
-//! They are read from the protobuf, not through an engine, because one of the engines does not
-//! return the metadata, and because a file can then be checked without starting an engine. The
-//! values of weights are skipped.
+//! They are read from the protobuf, not through an engine, so that a file can be checked without
+//! starting an engine, and before an engine reads it. The values of weights are skipped.
 
 use prost::Message;
 
@@ -55,10 +54,32 @@ pub(super) struct Graph {
 /// `NodeProto`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct GraphNode {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) inputs: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub(super) outputs: Vec<String>,
     #[prost(string, tag = "4")]
     pub(super) operator: String,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) attributes: Vec<Attribute>,
     #[prost(string, tag = "7")]
     pub(super) domain: String,
+}
+
+/// `AttributeProto`. Its graphs are the branches of an operator such as `If`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Attribute {
+    #[prost(message, optional, boxed, tag = "6")]
+    pub(super) graph: Option<Box<Graph>>,
+    #[prost(message, repeated, tag = "11")]
+    pub(super) graphs: Vec<Graph>,
+}
+
+impl GraphNode {
+    /// The graphs inside the operator.
+    pub(super) fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.attributes.iter().flat_map(|of| of.graph.as_deref().into_iter().chain(&of.graphs))
+    }
 }
 
 /// `TensorProto`.
@@ -77,12 +98,12 @@ pub(super) struct Port {
     #[prost(string, tag = "1")]
     pub(super) name: String,
     #[prost(message, optional, tag = "2")]
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
 }
 
 /// `TypeProto`.
 #[derive(Clone, PartialEq, Message)]
-struct Kind {
+pub(super) struct Kind {
     #[prost(message, optional, tag = "1")]
     tensor: Option<Tensor>,
 }

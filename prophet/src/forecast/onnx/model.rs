@@ -3,12 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ort::session::Session;
-use ort::session::builder::GraphOptimizationLevel;
-use ort::value::Tensor;
-
 use super::contract;
-use super::engine::environment;
+use super::engine::Graph;
 use super::spec::{Golden, Spec};
 use super::tensors::{ModelInput, ModelOutput};
 use crate::forecast::model_fault::ModelFault;
@@ -20,7 +16,7 @@ const TOLERANCE: f32 = 1e-4;
 /// A model that keeps the contract, loaded into the engine of this process.
 pub struct Model {
     spec: Arc<Spec>,
-    session: Session,
+    graph: Graph,
 }
 
 impl Model {
@@ -34,8 +30,8 @@ impl Model {
     pub fn load(bytes: &[u8]) -> Result<Self, Vec<ModelFault>> {
         let spec = Arc::new(contract::read(bytes)?);
         let one = |fault: ModelFault| vec![fault];
-        let session = guarded("graph", || session(bytes)).map_err(one)?;
-        let mut model = Self { spec, session };
+        let graph = guarded("graph", || Graph::load(bytes)).map_err(one)?;
+        let mut model = Self { spec, graph };
         model.check_golden().map_err(one)?;
         Ok(model)
     }
@@ -51,8 +47,8 @@ impl Model {
     /// The engine fails, or the output is invalid: it has the wrong size, contains NaN or an
     /// infinite value, or decreases along levels.
     pub fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
-        let Self { spec, session } = self;
-        let output = guarded("graph", || run(session, spec, inputs))?;
+        let Self { spec, graph } = self;
+        let output = guarded("graph", || graph.run(&inputs.tensors(spec)))?;
         let levels = spec.levels.len();
         check_quantiles(
             "outputs.quantiles",
@@ -85,43 +81,6 @@ fn guarded<T>(field: &str, act: impl FnOnce() -> Result<T, String>) -> Result<T,
     let done =
         catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err("the engine panicked".into()));
     done.map_err(|what| ModelFault::new(field, what))
-}
-
-fn session(bytes: &[u8]) -> Result<Session, String> {
-    let environment = environment().map_err(|error| error.to_string())?;
-    let built = || -> ort::Result<Session> {
-        Session::builder(environment)?
-            .with_optimization_level(GraphOptimizationLevel::Level3)?
-            .with_intra_threads(1)?
-            .commit_from_memory(bytes)
-    };
-    built().map_err(|error| error.to_string())
-}
-
-fn run(session: &mut Session, spec: &Spec, inputs: &ModelInput) -> Result<ModelOutput, String> {
-    let ModelInput { buckets, target, time, state, future } = inputs;
-    let mut done = || -> ort::Result<ModelOutput> {
-        let shape = [1, spec.window, *buckets];
-        let mut fed = ort::inputs![
-            "target" => Tensor::from_array((shape, target.clone()))?,
-            "time" => Tensor::from_array(([1, spec.window], time.clone()))?,
-        ];
-        if !spec.state.is_empty() {
-            let shape = [1, *buckets, spec.state.len()];
-            fed.extend(ort::inputs!["state" => Tensor::from_array((shape, state.clone()))?]);
-        }
-        if !spec.covariates.is_empty() {
-            let shape = [1, spec.horizon, *buckets, spec.covariates.len()];
-            fed.extend(ort::inputs!["future" => Tensor::from_array((shape, future.clone()))?]);
-        }
-        let outputs = session.run(fed)?;
-        let values = |name: &str| match outputs.get(name) {
-            None => Ok(Vec::new()),
-            Some(output) => output.try_extract_tensor::<f32>().map(|(_, values)| values.to_vec()),
-        };
-        Ok(ModelOutput { quantiles: values("quantiles")?, headroom: values("headroom")? })
-    };
-    done().map_err(|error| error.to_string())
 }
 
 fn check_quantiles(

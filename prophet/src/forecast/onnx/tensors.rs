@@ -1,5 +1,7 @@
 //! The inputs and outputs of a model, as flat vectors in row-major order.
 
+use super::spec::Spec;
+
 /// The inputs of a model, of batch 1, flat, in row-major order; NaN is a missing value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInput {
@@ -24,4 +26,39 @@ pub struct ModelOutput {
     /// `[buckets, levels]`: quantiles of the new nodes needed within the lead time; empty if the
     /// model does not have this output.
     pub headroom: Vec<f32>,
+}
+
+/// An input of a graph.
+pub(super) struct NamedTensor<'a> {
+    pub(super) name: &'static str,
+    pub(super) shape: Vec<usize>,
+    pub(super) values: Values<'a>,
+}
+
+/// The values of an input, flat, in row-major order.
+#[derive(Clone, Copy)]
+pub(super) enum Values<'a> {
+    F32(&'a [f32]),
+    I64(&'a [i64]),
+}
+
+impl ModelInput {
+    /// Returns the inputs that the graph of a model with this spec has.
+    pub(super) fn tensors(&self, spec: &Spec) -> Vec<NamedTensor<'_>> {
+        let Self { buckets, target, time, state, future } = self;
+        let (features, covariates) = (spec.state.len(), spec.covariates.len());
+        let tensor = |name, shape, values| NamedTensor { name, shape, values };
+        let mut tensors = vec![
+            tensor("target", vec![1, spec.window, *buckets], Values::F32(target)),
+            tensor("time", vec![1, spec.window], Values::I64(time)),
+        ];
+        if features > 0 {
+            tensors.push(tensor("state", vec![1, *buckets, features], Values::F32(state)));
+        }
+        if covariates > 0 {
+            let shape = vec![1, spec.horizon, *buckets, covariates];
+            tensors.push(tensor("future", shape, Values::F32(future)));
+        }
+        tensors
+    }
 }

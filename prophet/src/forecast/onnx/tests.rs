@@ -2,6 +2,7 @@
 
 use chrono::DateTime;
 use embedder::Demand;
+use prost::Message as _;
 
 use super::covariate::Covariate;
 use super::*;
@@ -158,21 +159,79 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
 }
 
 /// A changed file is reloaded. The faults of a faulty file are reported, and the previous model
-/// stays in use.
+/// stays in use. A simulation keeps the model that it began with.
 #[test]
 fn a_file_may_change_while_it_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
-    for start in [Runner::limited, Runner::patient] {
-        std::fs::write(&path, PRETRAINED).unwrap();
-        let mut runner = start(ModelSource::File(path.clone()));
-        let faults = |runner: &mut Runner| runner.spec().unwrap().1;
-        assert_eq!(faults(&mut runner), []);
-        std::fs::write(&path, b"nonsense").unwrap();
-        assert_eq!(faults(&mut runner)[0].field, "file");
-        std::fs::write(&path, PRETRAINED).unwrap();
-        assert_eq!(faults(&mut runner), []);
-    }
+    std::fs::write(&path, PRETRAINED).unwrap();
+    let [mut cluster, mut simulation] =
+        [Runner::limited, Runner::patient].map(|start| start(ModelSource::File(path.clone())));
+    let mut faults = || [&mut cluster, &mut simulation].map(|runner| runner.spec().unwrap().1);
+    assert_eq!(faults(), [[], []]);
+    std::fs::write(&path, b"nonsense").unwrap();
+    let [of_cluster, of_simulation] = faults();
+    assert_eq!((of_cluster[0].field.as_str(), &of_simulation[..]), ("file", &[][..]));
+    std::fs::write(&path, PRETRAINED).unwrap();
+    assert_eq!(faults(), [[], []]);
+}
+
+/// A copy runs the model of the original, also after the file has changed.
+#[test]
+fn a_copy_in_a_simulation_has_the_same_model() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, PRETRAINED).unwrap();
+    let mut runner = Runner::patient(ModelSource::File(file.path().into()));
+    runner.spec().unwrap();
+    std::fs::write(&file, b"nonsense").unwrap();
+    assert_eq!(runner.clone().spec().unwrap().1, []);
+}
+
+/// Runs that begin at ticks whose forecast nothing reads change no later forecast.
+#[test]
+fn a_forecast_does_not_depend_on_runs_that_began() {
+    let catalog = catalog(&["a"]);
+    let lead = Lead { seconds: 370, tick_seconds: 60 };
+    let outlook = |begins: bool| {
+        let mut onnx = Onnx::patient(ModelSource::Pretrained, &catalog, lead);
+        let mut history = History::new(&crate::forecast::sample::catalog());
+        for at in 0..300_u64 {
+            let demand = 10 + at % 7;
+            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            let time = DateTime::from_timestamp(1_700_000_000 + 60 * at.cast_signed(), 0).unwrap();
+            history.record(Tick { time, ..tick(0, vec![bucket]) });
+            onnx.learn(&history);
+            if begins {
+                onnx.begin(&history);
+            }
+        }
+        let now = history.last().unwrap().time;
+        onnx.forecast(&history, &Present::at_tick(now, &Demand::default()))
+    };
+    assert_eq!(outlook(true), outlook(false));
+}
+
+/// A run that nothing reads is not taken for the next one.
+#[test]
+fn a_run_may_begin_and_never_finish() {
+    let mut runner = Runner::patient(ModelSource::Pretrained);
+    let (spec, _) = runner.spec().unwrap();
+    let inputs = |demand: f32| ModelInput {
+        buckets: 1,
+        target: vec![demand; spec.window],
+        time: vec![0; spec.window],
+        state: vec![demand; spec.state.len()],
+        future: Vec::new(),
+    };
+    runner.begin(inputs(50.0)).unwrap();
+    runner.spec().unwrap();
+    runner.begin(inputs(1.0)).unwrap();
+    let low = runner.finish().unwrap();
+    assert!(runner.finish().is_err() && runner.clone().finish().is_err());
+    runner.begin(inputs(1.0)).unwrap();
+    assert_eq!(runner.finish().unwrap(), low);
+    runner.begin(inputs(50.0)).unwrap();
+    assert_ne!(runner.finish().unwrap(), low);
 }
 
 #[test]
@@ -235,6 +294,58 @@ fn faults_name_the_field() {
     announced("\"announced\"", "\"announces\"", "prophet.spec.covariates");
     announced("\"future\": [0.5,", "\"future\": [", "prophet.spec.golden.future");
     announced("[\"week_sin\",", "[", "inputs.future");
+}
+
+/// The embedded engine visits a chain of operators by recursion. A longer chain would end the
+/// process.
+#[test]
+fn a_long_chain_of_operators_is_a_fault() {
+    let node = |input: &str, output: &str| file::GraphNode {
+        inputs: vec![input.into()],
+        outputs: vec![output.into()],
+        ..file::GraphNode::default()
+    };
+    let chain = |length: usize| {
+        let node = |at: usize| node(&format!("v{at}"), &format!("v{}", at + 1));
+        (0..length).map(node).collect::<Vec<_>>()
+    };
+    let graph = |nodes: Vec<file::GraphNode>| file::Graph { nodes, ..file::Graph::default() };
+    let within = |nodes: Vec<file::GraphNode>| {
+        let attribute =
+            file::Attribute { graph: Some(graph(nodes).into()), ..file::Attribute::default() };
+        file::GraphNode { attributes: vec![attribute], ..node("", "") }
+    };
+    let faults = |nodes: Vec<file::GraphNode>| {
+        let model = file::ModelFile { graph: Some(graph(nodes)), ..file::ModelFile::default() };
+        let faults = contract::read(&model.encode_to_vec()).unwrap_err();
+        faults.into_iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("; ")
+    };
+    let most = contract::CHAIN_MAX;
+    let long = "graph.node: a chain of more than 2000 operators";
+    assert!(!faults(chain(most)).contains("graph.node"));
+    assert!(faults(chain(most + 1)).contains(long));
+    // Absent inputs and outputs do not connect operators.
+    let absent = (0..=most).map(|_| node("", "")).collect();
+    assert!(!faults(absent).contains("graph.node"));
+    // An operator with a graph inside, which reads the end of a chain outside.
+    let captures = |length: usize| {
+        let last = format!("v{length}");
+        [chain(length), vec![within(vec![node(&last, "inner")])]].concat()
+    };
+    assert!(!faults(captures(most - 2)).contains("graph.node"));
+    assert!(faults(captures(most - 1)).contains(long));
+    let reversed = chain(2).into_iter().rev().collect();
+    let unsorted = "graph.node: v1 is read before the operator that computes it";
+    assert!(faults(reversed).contains(unsorted));
+    let twice = faults([chain(1), chain(1)].concat());
+    assert!(twice.contains("graph.node: two operators compute v1"), "{twice}");
+    // Two branches may use the same names.
+    assert!(!faults(vec![within(chain(1)), within(chain(1))]).contains("graph.node"));
+    let custom = file::GraphNode { domain: "ours".into(), ..node("", "") };
+    assert!(faults(vec![within(vec![custom])]).contains("is a custom operator"));
+    let nested = (0..40).fold(chain(1), |inner, _| vec![within(inner)]);
+    let nested = faults(nested);
+    assert!(nested.contains("recursion limit reached"), "{nested}");
 }
 
 #[test]
