@@ -294,8 +294,13 @@ impl FreeRoom {
     ) -> &[u64] {
         self.opened.clear();
         self.opened.resize(catalog.len(), 0);
-        for (shape, count) in pods {
-            self.pack(shape, count, catalog);
+        let mut pods = pods.peekable();
+        while let Some((shape, count)) = pods.next() {
+            if pods.peek().is_some() {
+                self.pack(shape, count, catalog);
+            } else {
+                self.pack_last(shape, count);
+            }
         }
         for block in self.changed.drain(..) {
             self.remaining.restore(&self.initial, block);
@@ -316,6 +321,17 @@ impl FreeRoom {
                 let free = rest(allocatable, *requests, pods_each);
                 self.bins.push(Run { first: 0, nodes, bucket, free });
             }
+        }
+    }
+
+    /// Counts the new instances for the last shape of a packing. Nothing is packed after it, so the
+    /// free room need not change. Most packings have one shape only.
+    fn pack_last(&mut self, shape: &PackShape, count: u64) {
+        let PackShape { requests, admitted, opens, .. } = shape;
+        let left = self.remaining.left(admitted, *requests, count);
+        let left = Run::left(&self.bins, admitted, *requests, left);
+        if let Ok(Opens { bucket, holds }) = *opens {
+            self.opened[bucket] = self.opened[bucket].saturating_add(left.div_ceil(holds));
         }
     }
 }

@@ -95,6 +95,28 @@ impl Run {
         }
         left
     }
+
+    /// Returns the number of pods that [`Run::place_all`] would leave, without placing any.
+    pub(crate) fn left(
+        runs: &[Self],
+        admitted: &BucketSet,
+        requests: Resources,
+        count: u64,
+    ) -> u64 {
+        let mut left = count;
+        for run in runs {
+            if left == 0 {
+                break;
+            }
+            if run.free.fits(requests) && admitted.contains(run.bucket) {
+                // As in `place_all`, a product takes less time than divisions.
+                let fits = run.free.fits(requests.times(left));
+                let holds = if fits { left } else { run.free.holds(requests) };
+                left = left.saturating_sub(holds.saturating_mul(run.nodes));
+            }
+        }
+        left
+    }
 }
 
 impl Index {
@@ -202,6 +224,18 @@ impl Index {
                 changed.push(at);
                 self.update(at);
             }
+            from = at + 1;
+        }
+        left
+    }
+
+    /// Returns the number of pods that [`Index::fill`] would leave, without placing any.
+    pub(crate) fn left(&self, admitted: &BucketSet, requests: Resources, count: u64) -> u64 {
+        let (mut left, mut from) = (count, 0);
+        while left > 0
+            && let Some(at) = self.next(from, admitted, requests)
+        {
+            left = Run::left(&self.blocks[at], admitted, requests, left);
             from = at + 1;
         }
         left

@@ -107,10 +107,6 @@ pub trait Forecaster: Send {
     /// Learns from the last tick of `history`, which is new.
     fn learn(&mut self, history: &History);
 
-    /// Begins what [`Self::forecast`] can leave to another thread. The ensemble calls it for all
-    /// methods before the first one forecasts.
-    fn begin(&self, _history: &History) {}
-
     /// Forecasts the new nodes of each bucket at the moment `now`.
     ///
     /// `history` is the history from which the method has learnt. The forecast uses `history` and

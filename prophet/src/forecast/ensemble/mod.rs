@@ -205,11 +205,10 @@ impl Ensemble {
         history: &History,
         now: &Present<'_>,
     ) -> Vec<Option<Outlook>> {
-        let included: Vec<_> = (0..self.methods.len())
-            .map(|at| is_included(at).then(|| &self.methods[at].1))
-            .collect();
-        included.iter().flatten().for_each(|method| method.begin(history));
-        included.iter().map(|method| Some(method.as_ref()?.forecast(history, now))).collect()
+        let methods = self.methods.iter().enumerate();
+        methods
+            .map(|(at, (_, method))| is_included(at).then(|| method.forecast(history, now)))
+            .collect()
     }
 
     /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The

@@ -11,10 +11,8 @@
 //! spec.rs      the metadata of the file
 //! contract.rs  the checks of the contract
 //! engine.rs    ONNX Runtime or the embedded engine, one per process
-//! runtime.rs   ONNX Runtime
-//! embedded.rs  the embedded engine
 //! model.rs     a model that keeps the contract, ready to run
-//! worker.rs    loads and runs the model in a thread
+//! worker.rs    loads and runs the model, in a thread of its own where decisions wait for it
 //! slot.rs      a place in memory for a fetched model
 //! feature.rs   the features of the input `state`, by name
 //! covariate.rs the covariates of the input `future`, by name
@@ -27,14 +25,11 @@
 
 mod contract;
 mod covariate;
-#[cfg(feature = "embedded-onnx")]
-mod embedded;
 mod engine;
 mod feature;
 mod file;
 mod model;
 mod outlook;
-mod runtime;
 mod shares;
 mod slot;
 mod spec;
@@ -78,7 +73,7 @@ pub struct Onnx {
     /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
     state: ModelState,
-    runs: Kept<Runs>,
+    runner: Kept<Runner>,
     /// The forecast of the last changed tick, computed when it is first read.
     expected: OnceLock<Expected>,
     /// The last changed tick (the model runs for it): its time, and its demand and announced demand
@@ -87,32 +82,6 @@ pub struct Onnx {
     trust: Trust,
     /// Whether demand ahead is the model's own forecast, not a weighted average.
     verbatim: bool,
-}
-
-/// The runs of the model.
-struct Runs {
-    runner: Runner,
-    /// The run for the last tick, if it has begun and is not finished.
-    begun: Option<Begun>,
-}
-
-/// A run that has begun, or the faults that prevent it.
-type Begun = Result<BegunRun, Vec<ModelFault>>;
-
-/// A run that has begun.
-struct BegunRun {
-    spec: Arc<Spec>,
-    /// The buckets of the model, in its order. If there are none, nothing runs.
-    buckets: Vec<BucketId>,
-    /// Faults that do not prevent the run.
-    faults: Vec<ModelFault>,
-}
-
-/// The copy begins its runs anew.
-impl Clone for Runs {
-    fn clone(&self) -> Self {
-        Self { runner: self.runner.clone(), begun: None }
-    }
 }
 
 /// The forecast of a model.
@@ -143,7 +112,7 @@ impl Onnx {
             lead,
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
             state: ModelState::new(catalog, lead),
-            runs: Kept::new(Runs { runner, begun: None }),
+            runner: Kept::new(runner),
             expected: OnceLock::new(),
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
@@ -186,73 +155,60 @@ impl Onnx {
         tick.arrivals.is_empty() && demand == before && (tick.time - *time).num_seconds() < lasts
     }
 
-    /// Begins to run the model for the last tick of `history`.
-    fn begin_run(&self, runner: &mut Runner, history: &History) -> Begun {
-        let (spec, mut faults) = runner.spec()?;
-        let mut begin = || -> Result<Vec<BucketId>, ModelFault> {
-            self.check_tick(&spec)?;
-            let buckets = self.buckets(&spec).map_err(|name| {
-                let what = format!("{name:?} is not a bucket of this cluster");
-                ModelFault::new(spec_field("buckets"), what)
-            })?;
-            if !buckets.is_empty() {
-                runner.begin(self.state.inputs(&spec, &buckets, history))?;
-            }
-            Ok(buckets)
-        };
-        match begin() {
-            Ok(buckets) => Ok(BegunRun { spec, buckets, faults }),
-            Err(fault) => {
-                faults.push(fault);
-                Err(faults)
-            }
-        }
-    }
-
-    fn check_tick(&self, spec: &Spec) -> Result<(), ModelFault> {
-        if spec.tick_seconds % self.lead.tick_seconds.max(1) == 0 {
-            return Ok(());
-        }
-        let what = format!(
-            "{} s is not a multiple of the controller's tick of {} s",
-            spec.tick_seconds, self.lead.tick_seconds
-        );
-        Err(ModelFault::new(spec_field("tick_seconds"), what))
-    }
-
-    /// Returns the forecast for the last tick of `history`, with all faults. Runs the model unless
-    /// the run has begun.
+    /// Runs the model after the last tick of `history`, and returns its forecast with all faults.
     fn expect(&self, history: &History) -> Expected {
-        let mut runs = self.runs.lock();
-        let Runs { runner, begun } = &mut *runs;
-        let begun = begun.take().unwrap_or_else(|| self.begin_run(runner, history));
-        let BegunRun { spec, buckets, mut faults } = match begun {
-            Ok(run) => run,
+        let mut runner = self.runner.lock();
+        let (spec, mut faults) = match runner.spec() {
             Err(faults) => return Expected { faults, ..Expected::default() },
+            Ok(loaded) => loaded,
         };
-        if buckets.is_empty() {
-            return Expected { faults, ..Expected::default() };
-        }
-        let output = match runner.finish() {
-            Ok(output) => output,
+        match self.run(&mut runner, &spec, history) {
+            Ok(expected) => {
+                faults.extend(expected.faults);
+                Expected { faults, ..expected }
+            }
             Err(fault) => {
                 faults.push(fault);
-                return Expected { faults, ..Expected::default() };
+                Expected { faults, ..Expected::default() }
             }
-        };
+        }
+    }
+
+    fn run(
+        &self,
+        runner: &mut Runner,
+        spec: &Arc<Spec>,
+        history: &History,
+    ) -> Result<Expected, ModelFault> {
+        let field = |name: &str| format!("{}.{name}", spec::FIELD);
+        if spec.tick_seconds % self.lead.tick_seconds.max(1) != 0 {
+            let what = format!(
+                "{} s is not a multiple of the controller's tick of {} s",
+                spec.tick_seconds, self.lead.tick_seconds
+            );
+            return Err(ModelFault::new(field("tick_seconds"), what));
+        }
+        let buckets = self.buckets(spec).map_err(|name| {
+            ModelFault::new(field("buckets"), format!("{name:?} is not a bucket of this cluster"))
+        })?;
+        if buckets.is_empty() {
+            return Ok(Expected::default());
+        }
+        let output = runner.run(self.state.inputs(spec, &buckets, history))?;
         let at = |id: &BucketId| {
             history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
         };
         let present: Vec<u64> = buckets.iter().map(at).collect();
-        let new_nodes = outlook::new_nodes(&spec, &output, &present, self.lead);
-        if new_nodes.is_none() {
-            // The forecast of demand is used even if the horizon is too short for new nodes.
+        let new_nodes = outlook::new_nodes(spec, &output, &present, self.lead);
+        let too_short = || {
             let what =
                 format!("the horizon is shorter than the lead time of {} s", self.lead.seconds);
-            faults.push(ModelFault::new(spec_field("horizon"), what));
-        }
+            ModelFault::new(field("horizon"), what)
+        };
+        // The forecast of demand is used even if the horizon is too short for new nodes.
+        let faults = if new_nodes.is_none() { vec![too_short()] } else { Vec::new() };
         let new_nodes = buckets.iter().copied().zip(new_nodes.unwrap_or_default()).collect();
-        Expected { new_nodes, output: Some((spec, buckets, output)), faults }
+        Ok(Expected { new_nodes, output: Some((Arc::clone(spec), buckets, output)), faults })
     }
 
     /// Returns the buckets that the model runs for: those that its spec names, or, if it names
@@ -269,11 +225,6 @@ impl Onnx {
     }
 }
 
-/// Returns the path of a field of the spec.
-fn spec_field(name: &str) -> String {
-    format!("{}.{name}", spec::FIELD)
-}
-
 impl Forecaster for Onnx {
     fn learn(&mut self, history: &History) {
         self.state.note(history);
@@ -283,16 +234,7 @@ impl Forecaster for Onnx {
         let demand: Vec<[u64; 2]> = demand.collect();
         if !self.is_valid(tick, &demand) {
             self.expected = OnceLock::new();
-            self.runs.lock().begun = None;
             self.changed = (tick.time, demand);
-        }
-    }
-
-    fn begin(&self, history: &History) {
-        if self.expected.get().is_none() {
-            let mut runs = self.runs.lock();
-            let Runs { runner, begun } = &mut *runs;
-            begun.get_or_insert_with(|| self.begin_run(runner, history));
         }
     }
 

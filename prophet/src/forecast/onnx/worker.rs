@@ -1,18 +1,15 @@
-//! Loads and runs models in a thread, which works while other methods forecast.
+//! Loads and runs models. For decisions in a cluster, a thread does so, so that a slow model never
+//! delays a decision for long. In simulations and backtests, a loaded model runs in the thread of
+//! the forecast, because the result must not depend on how busy the machine is.
 //!
-//! A decision in a cluster has limits on the time that it waits for the thread, so that a slow
-//! model never delays it for long. Simulations and backtests wait for each run, because their
-//! result must not depend on how busy the machine is.
-//!
-//! In a cluster, the file is checked for changes before every forecast, and is reloaded when it has
-//! changed. If the new file is faulty, its faults are reported and the previous model stays in use.
+//! The file is checked for changes before every forecast, and is reloaded when it has changed. If
+//! the new file is faulty, its faults are reported and the previous model stays in use.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -68,17 +65,12 @@ impl ModelSource {
     /// # Errors
     /// All faults of the model, at least one.
     pub fn load(&self) -> Result<Model, Vec<ModelFault>> {
-        Model::load(&self.read()?)
-    }
-
-    /// Reads the file of the model.
-    fn read(&self) -> Result<Cow<'static, [u8]>, Vec<ModelFault>> {
         match self {
             Self::None => Err(vec![ModelFault::new("file", "there is no model")]),
-            Self::Pretrained => Ok(PRETRAINED.into()),
-            Self::PaperTransformer => Ok(PAPER_TRANSFORMER.into()),
-            Self::PaperLstm => Ok(PAPER_LSTM.into()),
-            Self::Slot(slot) => Ok(slot.file().map_err(|fault| vec![fault])?.to_vec().into()),
+            Self::Pretrained => Model::load(PRETRAINED),
+            Self::PaperTransformer => Model::load(PAPER_TRANSFORMER),
+            Self::PaperLstm => Model::load(PAPER_LSTM),
+            Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
             Self::File(path) => {
                 let fault = |what: String| vec![ModelFault::new("file", what)];
                 let found = fs::metadata(path).map_err(|error| fault(error.to_string()))?;
@@ -88,7 +80,7 @@ impl ModelSource {
                 if found.len() > BYTES_MAX {
                     return Err(fault(format!("more than {BYTES_MAX} bytes")));
                 }
-                Ok(fs::read(path).map_err(|error| fault(error.to_string()))?.into())
+                Model::load(&fs::read(path).map_err(|error| fault(error.to_string()))?)
             }
         }
     }
@@ -155,41 +147,34 @@ enum Reply {
 /// Runs a model.
 pub(super) struct Runner {
     source: ModelSource,
-    worker: Worker,
-    /// Whether a run has begun and is not finished.
-    running: bool,
-    /// Of a simulation: the spec of the model, which is loaded once.
-    spec: Option<SpecOrFaults>,
-    /// Of a simulation: the file of the model, which is read once for all copies.
-    file: Arc<KeptFile>,
+    place: Place,
 }
 
-/// The bytes of a model, or the faults that prevented reading them, once they were read.
-type KeptFile = OnceLock<Result<Cow<'static, [u8]>, Vec<ModelFault>>>;
+/// Where a model runs.
+enum Place {
+    /// In a thread of its own, with time limits.
+    Worker(Worker),
+    /// In the thread of the forecast, once another thread has loaded it.
+    Loading(Receiver<Box<Loaded>>),
+    /// In the thread of the forecast, without a time limit.
+    Here(Box<Loaded>),
+    /// Nowhere, because it was not loaded in time, or loading failed.
+    NotLoaded(ModelFault),
+}
 
 impl Runner {
     /// Starts a thread that loads the model, and then runs it with time limits.
     pub(super) fn limited(source: ModelSource) -> Self {
-        let from = source.clone();
-        let load = || Loaded::new(from);
-        let worker = Worker::start(load, LOAD_SECONDS_MAX, Some(RUN_SECONDS_MAX));
-        Self { source, worker, running: false, spec: None, file: Arc::default() }
+        Self { place: Place::Worker(Worker::start(source.clone())), source }
     }
 
-    /// Starts a thread that loads the model once, and then runs it without a time limit. Loading
+    /// Starts a thread that loads the model, which will run in the thread of the forecast. Loading
     /// has a time limit here, too, because the read of a file can hang.
     pub(super) fn patient(source: ModelSource) -> Self {
-        Self::patient_with(source, Arc::default())
-    }
-
-    fn patient_with(source: ModelSource, file: Arc<KeptFile>) -> Self {
-        let (from, kept) = (source.clone(), Arc::clone(&file));
-        let load = move || {
-            let file = kept.get_or_init(|| from.read()).as_deref().map_err(Clone::clone);
-            Loaded::once(file.and_then(Model::load))
-        };
-        let worker = Worker::start(load, SIMULATION_SECONDS_MAX, None);
-        Self { source, worker, running: false, spec: None, file }
+        let (sender, loading) = sync_channel(1);
+        let from = source.clone();
+        thread::spawn(move || sender.send(Box::new(Loaded::new(from))));
+        Self { source, place: Place::Loading(loading) }
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
@@ -197,50 +182,52 @@ impl Runner {
     /// # Errors
     /// All faults, if there is no usable model.
     pub(super) fn spec(&mut self) -> SpecOrFaults {
-        if self.running {
-            // Nothing needs the output of this run.
-            let _ = self.finish();
+        match &mut self.place {
+            Place::Worker(worker) => worker.spec(),
+            place => place.loaded().map_err(|fault| vec![fault])?.spec(),
         }
-        if self.worker.run.is_some() {
-            return self.worker.spec();
-        }
-        self.spec.get_or_insert_with(|| self.worker.spec()).clone()
     }
 
-    /// Begins to run the model on `inputs`, which have the shape of the spec that [`Self::spec`]
-    /// has just returned. [`Self::finish`] returns the output.
+    /// Runs the model on `inputs`.
     ///
     /// # Errors
-    /// The run is skipped after slow runs.
-    pub(super) fn begin(&mut self, inputs: ModelInput) -> Result<(), ModelFault> {
-        debug_assert!(!self.running, "`spec` ends a run");
-        self.worker.send(Request::Run(inputs))?;
-        self.running = true;
-        Ok(())
-    }
-
-    /// Returns the output of the run that has begun.
-    ///
-    /// # Errors
-    /// The run fails, does not end in time, or has not begun.
-    pub(super) fn finish(&mut self) -> Result<ModelOutput, ModelFault> {
-        if !std::mem::take(&mut self.running) {
-            return Err(out_of_step());
-        }
-        match self.worker.reply()? {
-            Reply::Output(output) => output,
-            Reply::Spec(_) => Err(out_of_step()),
+    /// The run fails. In a thread of its own, also: it does not end in time, or is skipped after
+    /// slow runs.
+    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
+        match &mut self.place {
+            Place::Worker(worker) => worker.run(inputs),
+            place => place.loaded()?.run(&inputs),
         }
     }
 }
 
-/// The copy loads its model again, because a thread serves one forecaster at a time.
+/// Loads the model again, because a loaded model serves one forecaster at a time.
 impl Clone for Runner {
     fn clone(&self) -> Self {
-        if self.worker.run.is_some() {
-            return Self::limited(self.source.clone());
+        let source = self.source.clone();
+        match self.place {
+            Place::Worker(_) => Self::limited(source),
+            Place::Loading(_) | Place::Here(_) | Place::NotLoaded(_) => Self::patient(source),
         }
-        Self::patient_with(self.source.clone(), Arc::clone(&self.file))
+    }
+}
+
+impl Place {
+    /// Waits until the model is loaded, once.
+    fn loaded(&mut self) -> Result<&mut Loaded, ModelFault> {
+        if let Self::Loading(loading) = self {
+            let loaded = loading.recv_timeout(Duration::from_secs(SIMULATION_SECONDS_MAX));
+            *self = match loaded {
+                Ok(loaded) => Self::Here(loaded),
+                Err(RecvTimeoutError::Timeout) => Self::NotLoaded(slow()),
+                Err(RecvTimeoutError::Disconnected) => Self::NotLoaded(ended()),
+            };
+        }
+        match self {
+            Self::Here(loaded) => Ok(loaded),
+            Self::NotLoaded(fault) => Err(fault.clone()),
+            Self::Loading(_) | Self::Worker(_) => Err(slow()),
+        }
     }
 }
 
@@ -256,11 +243,6 @@ struct Loaded {
 impl Loaded {
     fn new(source: ModelSource) -> Self {
         Self { stamp: source.stamp(), model: source.load(), rejected: Vec::new(), source }
-    }
-
-    /// A model that is never loaded again.
-    fn once(model: Result<Model, Vec<ModelFault>>) -> Self {
-        Self { source: ModelSource::None, stamp: None, model, rejected: Vec::new() }
     }
 
     fn spec(&mut self) -> SpecOrFaults {
@@ -289,15 +271,15 @@ impl Loaded {
 }
 
 /// The handle of the thread.
-struct Worker {
+pub(super) struct Worker {
     requests: SyncSender<Request>,
     replies: Receiver<Reply>,
     /// Whether a reply is outstanding that came too late and will be discarded.
     late: bool,
     /// The time limit of the next reply: loading first, then a run.
-    patience: Option<Duration>,
-    /// The time limit of a run; none in a simulation.
-    run: Option<Duration>,
+    patience: Duration,
+    /// The time limit of a run.
+    run: Duration,
     /// The number of slow replies in a row, at most `SLOW_MAX`.
     slow: u32,
     /// The number of requests that will still be skipped.
@@ -305,18 +287,13 @@ struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread, which begins with `load`. The time limits of loading and of a run are in
-    /// seconds.
-    fn start(
-        load: impl FnOnce() -> Loaded + Send + 'static,
-        load_seconds: u64,
-        run_seconds: Option<u64>,
-    ) -> Self {
+    /// Starts the thread, which begins to load the model.
+    pub(super) fn start(source: ModelSource) -> Self {
         let (requests, received) = sync_channel(1);
         let (sender, replies) = sync_channel(1);
-        thread::spawn(move || work(load(), &received, &sender));
-        let patience = Some(Duration::from_secs(load_seconds));
-        let run = run_seconds.map(Duration::from_secs);
+        thread::spawn(move || work(Loaded::new(source), &received, &sender));
+        let patience = Duration::from_secs(LOAD_SECONDS_MAX);
+        let run = Duration::from_secs(RUN_SECONDS_MAX);
         Self { requests, replies, late: false, patience, run, slow: 0, skipped: 0 }
     }
 
@@ -324,19 +301,28 @@ impl Worker {
     ///
     /// # Errors
     /// All faults, if there is no usable model.
-    fn spec(&mut self) -> SpecOrFaults {
-        let reply = self.send(Request::Spec).and_then(|()| self.reply());
-        match reply.map_err(|fault| vec![fault])? {
+    pub(super) fn spec(&mut self) -> SpecOrFaults {
+        match self.request(Request::Spec).map_err(|fault| vec![fault])? {
             Reply::Spec(spec) => spec,
             Reply::Output(_) => Err(vec![out_of_step()]),
         }
     }
 
-    /// Sends a request, of which [`Self::reply`] returns the reply.
+    /// Runs the model on `inputs`.
     ///
     /// # Errors
-    /// The request is skipped after slow replies.
-    fn send(&mut self, request: Request) -> Result<(), ModelFault> {
+    /// The run fails, does not end in time, or is skipped after slow runs.
+    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
+        let reply = self.request(Request::Run(inputs))?;
+        self.slow = 0;
+        match reply {
+            Reply::Output(output) => output,
+            Reply::Spec(_) => Err(out_of_step()),
+        }
+    }
+
+    /// Sends a request and returns its reply within the time limit.
+    fn request(&mut self, request: Request) -> Result<Reply, ModelFault> {
         if let Some(fewer) = self.skipped.checked_sub(1) {
             self.skipped = fewer;
             return Err(slow());
@@ -348,24 +334,10 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => return Err(ended()),
             }
         }
-        self.requests.send(request).map_err(|_| ended())
-    }
-
-    /// Returns the reply to the last request.
-    ///
-    /// # Errors
-    /// The reply does not come within the time limit.
-    fn reply(&mut self) -> Result<Reply, ModelFault> {
-        let reply = match self.patience {
-            Some(limit) => self.replies.recv_timeout(limit),
-            None => self.replies.recv().map_err(RecvTimeoutError::from),
-        };
-        match reply {
+        self.requests.send(request).map_err(|_| ended())?;
+        match self.replies.recv_timeout(self.patience) {
             Ok(reply) => {
                 self.patience = self.run;
-                if matches!(reply, Reply::Output(_)) {
-                    self.slow = 0;
-                }
                 Ok(reply)
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -423,13 +395,12 @@ mod tests {
         let path = folder.path().join("model.onnx");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        let source = ModelSource::File(path.clone());
         let mut worker = Worker {
-            patience: Some(Duration::from_millis(1)),
-            ..Worker::start(move || Loaded::new(source), LOAD_SECONDS_MAX, None)
+            patience: Duration::from_millis(1),
+            ..Worker::start(ModelSource::File(path.clone()))
         };
         assert_eq!(worker.spec().unwrap_err(), [slow()]);
-        (worker.patience, worker.skipped) = (Some(Duration::from_hours(1)), 0);
+        (worker.patience, worker.skipped) = (Duration::from_hours(1), 0);
         assert_eq!(worker.spec().unwrap_err(), [slow()]);
         // Ends the read. The thread finds no file when it looks again, and ends.
         let mut pipe = fs::File::options().write(true).open(&path).unwrap();
@@ -441,18 +412,12 @@ mod tests {
     #[test]
     fn requests_to_a_slow_model_back_off() {
         let ((requests, received), (sender, replies)) = (sync_channel(1), sync_channel(1));
-        let patience = Some(Duration::from_millis(1));
-        let late = false;
-        let worker =
-            Worker { requests, replies, late, patience, run: patience, slow: 0, skipped: 0 };
-        let mut runner = Runner { worker, ..Runner::patient(ModelSource::None) };
-        let run = |runner: &mut Runner| {
-            runner.begin(ModelInput::default())?;
-            runner.finish()
-        };
+        let patience = Duration::from_millis(1);
+        let (run, late) = (patience, false);
+        let mut worker = Worker { requests, replies, late, patience, run, slow: 0, skipped: 0 };
         let mut times = 0;
         for _ in 0..2_000 {
-            assert!(run(&mut runner).is_err());
+            assert!(worker.run(ModelInput::default()).is_err());
             while received.try_recv().is_ok() {
                 times += 1;
                 sender.send(Reply::Output(Err(slow()))).unwrap();
@@ -461,15 +426,15 @@ mod tests {
         // A request is sent after 2, 4, ... 256 skipped ones, and then after every 256.
         assert_eq!(times, 8 + (2_000 - 510 - 8) / 257 + 1);
         // A reply in time ends the backoff.
-        runner.worker.skipped = 0;
+        worker.skipped = 0;
         let prompt = thread::spawn(move || {
             while received.recv().is_ok() {
                 sender.send(Reply::Output(Ok(ModelOutput::default()))).unwrap();
             }
         });
-        runner.worker.patience = Some(Duration::from_mins(1));
-        assert!(run(&mut runner).is_ok() && runner.worker.slow == 0);
-        drop(runner);
+        worker.patience = Duration::from_mins(1);
+        assert!(worker.run(ModelInput::default()).is_ok() && worker.slow == 0);
+        drop(worker);
         prompt.join().unwrap();
     }
 }
