@@ -78,11 +78,11 @@ impl Forecaster for Scenario {
             *last = Last { draw, drawn: past.draw(level), ..Last::default() };
         }
         if last.room != room {
-            let mut drawn = DrawnNodes::default();
+            let mut drawn = DrawnNodes::new(history.shapes().catalog().len());
             for &(kind, times) in &last.drawn {
                 drawn.add(times, past.new_nodes(kind, history));
             }
-            last.new_nodes = drawn.distributions(history.shapes().catalog().len());
+            last.new_nodes = drawn.distributions();
             last.room = room;
         }
         let reason = past.reason();

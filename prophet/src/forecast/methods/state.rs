@@ -26,8 +26,9 @@ pub struct StateForecaster {
     activity: Activity,
     needs: PastNeeds<State>,
     changes: Changes,
-    /// The similarity by distance in 32nds, in (0, 1].
-    likeness: Vec<f64>,
+    /// The similarity of two free rooms, in (0, 1], by the number of shapes that both contain and by
+    /// the sum of their distances in 32nds. A table takes less time than a division.
+    likeness: Vec<Vec<f64>>,
     /// The activity level at the last tick.
     level: ActivityLevel,
     last: Kept<Option<Last>>,
@@ -55,7 +56,7 @@ impl StateForecaster {
             activity: Activity::new(lead),
             needs: PastNeeds::new(buckets, lead),
             changes: Changes::new(lead),
-            likeness: (0..=STEPS).map(|step| (-(step as f64) / 32.0 / ROOM_SCALE).exp()).collect(),
+            likeness: (0..=FREQUENT_SHAPES_MAX).map(likeness).collect(),
             level: ActivityLevel::default(),
             last: Kept::default(),
         }
@@ -71,20 +72,22 @@ impl StateForecaster {
     /// It is 1 where they share no shape.
     fn likeness(&self, one: &Roominess, other: &Roominess) -> f64 {
         let (apart, shared) = if one.shapes == other.shapes && one.len == other.len {
+            // Unused entries are 0 in both.
             let pairs = one.logs.iter().zip(&other.logs);
-            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), one.len)
+            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), usize::from(one.len))
         } else {
-            let known = |id: &ShapeId| {
-                other.shapes[..other.len].binary_search(id).ok().map(|at| other.logs[at])
-            };
-            let pairs = one.shapes[..one.len]
-                .iter()
-                .zip(&one.logs)
-                .filter_map(|(id, log)| Some(log.abs_diff(known(id)?)));
-            pairs.fold((0, 0), |(sum, n), apart| (sum + u32::from(apart), n + 1))
+            one.apart(other)
         };
-        self.likeness[(apart as usize / shared.max(1)).min(STEPS)]
+        let row = &self.likeness[shared];
+        row[(apart as usize).min(row.len() - 1)]
     }
+}
+
+/// Returns the similarities, in (0, 1], of free rooms that share `shapes` shapes, by the sum of the
+/// distances of these shapes in 32nds, up to the largest distance that is distinguished.
+fn likeness(shapes: usize) -> Vec<f64> {
+    let of_mean = |mean: usize| (-(mean as f64) / 32.0 / ROOM_SCALE).exp();
+    (0..=STEPS * shapes).map(|apart| of_mean(apart / shapes.max(1))).collect()
 }
 
 fn log(room: u64) -> i16 {
@@ -138,8 +141,9 @@ impl DemandForecaster for StateForecaster {
 /// ln(1 + room) of the shapes that arrive most, in 32nds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Roominess {
-    /// The number of shapes.
-    len: usize,
+    /// The number of shapes, at most [`FREQUENT_SHAPES_MAX`]. One byte, because a forecast reads
+    /// the free room of many windows.
+    len: u8,
     /// The shapes in rising order. Unused entries are 0.
     shapes: [ShapeId; FREQUENT_SHAPES_MAX],
     /// One value per shape. Unused entries are 0.
@@ -154,9 +158,23 @@ impl Roominess {
         let mut fits: Vec<(ShapeId, u64)> = fits.take(FREQUENT_SHAPES_MAX).collect();
         fits.sort_unstable_by_key(|(id, _)| *id);
         for (at, (id, fit)) in fits.into_iter().enumerate() {
-            (room.len, room.shapes[at], room.logs[at]) = (at + 1, id, log(fit));
+            room.len += 1;
+            (room.shapes[at], room.logs[at]) = (id, log(fit));
         }
         room
+    }
+
+    fn shapes(&self) -> &[ShapeId] {
+        &self.shapes[..usize::from(self.len)]
+    }
+
+    /// Returns the sum of the distances over the shapes that both contain, and the number of these
+    /// shapes.
+    fn apart(&self, other: &Self) -> (u32, usize) {
+        let known = |id: &ShapeId| other.shapes().binary_search(id).ok().map(|at| other.logs[at]);
+        let pairs = self.shapes().iter().zip(&self.logs);
+        let pairs = pairs.filter_map(|(id, log)| Some(log.abs_diff(known(id)?)));
+        pairs.fold((0, 0), |(sum, n), apart| (sum + u32::from(apart), n + 1))
     }
 }
 
@@ -221,7 +239,8 @@ mod tests {
     fn similarity_is_computed_over_shared_shapes() {
         let state = StateForecaster::new(1, sample::LEAD);
         let rooms = |shapes: &[ShapeId], logs: &[i16]| {
-            let mut room = Roominess { len: shapes.len(), ..Roominess::new(std::iter::empty()) };
+            let len = u8::try_from(shapes.len()).unwrap();
+            let mut room = Roominess { len, ..Roominess::new(std::iter::empty()) };
             room.shapes[..shapes.len()].copy_from_slice(shapes);
             room.logs[..logs.len()].copy_from_slice(logs);
             room

@@ -30,6 +30,8 @@ pub(crate) struct PastArrivals {
     rooms: [PackedRoom; 2],
     /// The place of the present free room in `rooms`.
     room: usize,
+    /// How often each kind was drawn in the present draw; 0 between draws.
+    times_drawn: Vec<u32>,
 }
 
 /// The number of a kind of window.
@@ -53,8 +55,6 @@ struct Kind {
     arrivals: Arrivals,
     /// The number of windows.
     windows: usize,
-    /// The new nodes that the arrivals need, for each of the last two free rooms.
-    new_nodes: [NewNodes; 2],
 }
 
 /// The new nodes that arrivals need in a free room.
@@ -74,6 +74,9 @@ struct PackedRoom {
     version: u64,
     /// Built from `rooms` for the first kind that is packed.
     free: Option<FreeRoom>,
+    /// By kind. They are not part of [`Kind`], because a forecast reads hundreds of them, and close
+    /// together they are read in less time.
+    new_nodes: Vec<NewNodes>,
 }
 
 impl PastArrivals {
@@ -87,6 +90,7 @@ impl PastArrivals {
             learnt: None,
             rooms: Default::default(),
             room: 0,
+            times_drawn: Vec::new(),
         }
     }
 
@@ -100,7 +104,15 @@ impl PastArrivals {
         let level = self.activity.at_tick(history);
         self.level = level;
         let (ticks, kinds) = (self.windows.ticks(), &mut self.kinds);
-        let kind = || kinds.intern(arrivals(history, ticks));
+        let rooms = &mut self.rooms;
+        let kind = || {
+            let (id, new) = kinds.intern(arrivals(history, ticks));
+            for PackedRoom { new_nodes, .. } in rooms.iter_mut().filter(|_| new) {
+                new_nodes.resize_with(new_nodes.len().max(id + 1), NewNodes::default);
+                new_nodes[id] = NewNodes::default();
+            }
+            id
+        };
         for forgotten in self.windows.learn(history, || level, kind) {
             self.kinds.forget(forgotten);
         }
@@ -128,13 +140,23 @@ impl PastArrivals {
 
     /// Draws windows, weighted by their age and, where `level` is given, by the similarity of their
     /// activity level to it. Returns the kinds that were drawn, with the number of times.
-    pub(crate) fn draw(&self, level: Option<ActivityLevel>) -> Vec<(KindId, u32)> {
-        let mut times_drawn = vec![0; self.kinds.known.len()];
+    pub(crate) fn draw(&mut self, level: Option<ActivityLevel>) -> Vec<(KindId, u32)> {
+        let mut times_drawn = std::mem::take(&mut self.times_drawn);
+        times_drawn.resize(self.kinds.known.len(), 0);
+        let mut kinds = Vec::new();
         self.windows.draw(
             |note| self.likeness(level, *note),
-            |kind, times: u32| times_drawn[*kind] += times,
+            |kind, times| {
+                if times_drawn[*kind] == 0 {
+                    kinds.push(*kind);
+                }
+                times_drawn[*kind] += times;
+            },
         );
-        times_drawn.into_iter().enumerate().filter(|(_, times)| *times > 0).collect()
+        let drawn = kinds.into_iter().map(|kind| (kind, std::mem::take(&mut times_drawn[kind])));
+        let drawn = drawn.collect();
+        self.times_drawn = times_drawn;
+        drawn
     }
 
     /// Returns the starts of past windows in Unix seconds, with their weights as in
@@ -167,10 +189,10 @@ impl PastArrivals {
     /// Returns the new nodes by bucket that the arrivals of a kind need in the free room. Buckets
     /// that need none are left out.
     pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
-        let PackedRoom { rooms, version, free } = &mut self.rooms[self.room];
-        let Kind { arrivals, new_nodes, .. } = &mut self.kinds.known[kind];
-        let packed = &mut new_nodes[self.room];
+        let PackedRoom { rooms, version, free, new_nodes } = &mut self.rooms[self.room];
+        let packed = &mut new_nodes[kind];
         if packed.version != *version {
+            let arrivals = &self.kinds.known[kind].arrivals;
             let shapes = history.shapes();
             let free = free.get_or_insert_with(|| FreeRoom::new(rooms));
             let pods =
@@ -185,21 +207,20 @@ impl PastArrivals {
 }
 
 impl Kinds {
-    /// Counts a window with these arrivals. Returns its kind.
-    fn intern(&mut self, arrivals: Arrivals) -> KindId {
+    /// Counts a window with these arrivals. Returns its kind, and whether the kind is new.
+    fn intern(&mut self, arrivals: Arrivals) -> (KindId, bool) {
         if let Some(id) = self.ids.get(&arrivals) {
             self.known[*id].windows += 1;
-            return *id;
+            return (*id, false);
         }
-        let new_nodes = Default::default();
-        let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1, new_nodes };
+        let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1 };
         let id = self.free.pop().unwrap_or(self.known.len());
         match self.known.get_mut(id) {
             Some(free) => *free = kind,
             None => self.known.push(kind),
         }
         self.ids.insert(arrivals, id);
-        id
+        (id, true)
     }
 
     /// Forgets a window of a kind, and the kind with its last window.
@@ -230,7 +251,7 @@ mod tests {
     #[test]
     fn a_kind_lives_as_long_as_its_windows() {
         let mut kinds = Kinds::default();
-        let intern = |kinds: &mut Kinds, pods: u64| kinds.intern([(0, pods)].into());
+        let intern = |kinds: &mut Kinds, pods: u64| kinds.intern([(0, pods)].into()).0;
         let ids = [1, 2, 1].map(|pods| intern(&mut kinds, pods));
         assert_eq!(ids, [0, 1, 0]);
         kinds.forget(0);

@@ -53,9 +53,9 @@ impl<N: Copy> PastNeeds<N> {
     /// Returns the distribution of past needs by bucket, with windows weighted by their age and by
     /// `likeness`.
     pub(crate) fn distributions(&self, likeness: impl Fn(&N) -> f64) -> Vec<Distribution> {
-        let mut drawn = DrawnNodes::default();
+        let mut drawn = DrawnNodes::new(self.buckets);
         self.windows.draw(likeness, |needs, times| drawn.add(times, needs));
-        drawn.distributions(self.buckets)
+        drawn.distributions()
     }
 }
 

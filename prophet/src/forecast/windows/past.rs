@@ -61,22 +61,20 @@ struct Pool<N> {
     ended: usize,
     /// The number of changes of the pool so far.
     version: u64,
-    /// The drawn windows, oldest first. They are drawn for the first forecast from the pool,
-    /// because a method learns from many ticks before its first forecast.
-    drawn: OnceLock<Vec<Pooled<N>>>,
+    /// The windows are drawn for the first forecast from the pool, because a method learns from many
+    /// ticks before its first forecast.
+    drawn: OnceLock<Drawn<N>>,
 }
 
-/// A window in the pool. What a similarity needs is copied here, because a forecast computes the
-/// similarity of all windows in the pool.
+/// The windows in a pool, oldest first. What a similarity needs is copied here, because a forecast
+/// computes the similarity of all windows in the pool.
 #[derive(Clone)]
-struct Pooled<N> {
-    /// The number of the window.
-    window: usize,
-    /// The start in Unix seconds.
-    start: i64,
-    /// How often the window was drawn.
-    times: u32,
-    note: N,
+struct Drawn<N> {
+    /// The number of each window, and its start in Unix seconds.
+    windows: Vec<(usize, i64)>,
+    /// How often each window was drawn, and its note. They are apart from the windows, so that a
+    /// forecast reads less memory.
+    notes: Vec<(u32, N)>,
 }
 
 impl<N: Copy, S> Windows<N, S> {
@@ -155,7 +153,7 @@ impl<N: Copy, S> Windows<N, S> {
     }
 
     /// Returns the windows in the pool that are not forgotten.
-    fn pooled(&self) -> &[Pooled<N>] {
+    fn pooled(&self) -> &Drawn<N> {
         self.pool.drawn.get_or_init(|| {
             let due = self.pool.due.unwrap_or_default();
             let is_weekend = weekend(due);
@@ -163,11 +161,12 @@ impl<N: Copy, S> Windows<N, S> {
                 self.ages.weight(window.start, due) * kind_of_day(window.weekend, is_weekend)
             };
             let windows = self.closed.range(..self.pool.ended - self.first);
-            let mut drawn = Vec::new();
+            let mut drawn = Drawn { windows: Vec::new(), notes: Vec::new() };
             draw(windows.map(weight), POOL, |at, times| {
                 let (window, Window { start, note, .. }) = (self.first + at, &self.closed[at]);
                 if window >= self.oldest {
-                    drawn.push(Pooled { window, start: *start, times, note: *note });
+                    drawn.windows.push((window, *start));
+                    drawn.notes.push((times, *note));
                 }
             });
             drawn
@@ -180,8 +179,13 @@ impl<N: Copy, S> Windows<N, S> {
         &self,
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
-        let weight = move |pooled: &Pooled<N>| f64::from(pooled.times) * likeness(&pooled.note);
-        self.pooled().iter().map(move |pooled| (pooled.start, weight(pooled)))
+        let windows = self.pooled().windows.iter();
+        windows.zip(self.weights(likeness)).map(|((_, start), weight)| (*start, weight))
+    }
+
+    /// Returns the weights of the windows in the pool times `likeness`.
+    fn weights(&self, likeness: impl Fn(&N) -> f64) -> impl ExactSizeIterator<Item = f64> {
+        self.pooled().notes.iter().map(move |(times, note)| f64::from(*times) * likeness(note))
     }
 
     /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
@@ -192,10 +196,9 @@ impl<N: Copy, S> Windows<N, S> {
         likeness: impl Fn(&N) -> f64,
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let pooled = self.pooled();
-        let weights = self.moments(likeness).map(|(_, weight)| weight);
-        draw(weights, WINDOWS, |at, times| {
-            drawn(&self.closed[pooled[at].window - self.first].seen, times);
+        let Drawn { windows, .. } = self.pooled();
+        draw(self.weights(likeness), WINDOWS, |at, times| {
+            drawn(&self.closed[windows[at].0 - self.first].seen, times);
         });
     }
 }
@@ -203,10 +206,11 @@ impl<N: Copy, S> Windows<N, S> {
 impl<N> Pool<N> {
     /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
-        let Some(drawn) = self.drawn.get_mut() else { return };
-        let gone = drawn.partition_point(|pooled| pooled.window < oldest);
+        let Some(Drawn { windows, notes }) = self.drawn.get_mut() else { return };
+        let gone = windows.partition_point(|(window, _)| *window < oldest);
         if gone > 0 {
-            drawn.drain(..gone);
+            windows.drain(..gone);
+            notes.drain(..gone);
             self.version += 1;
         }
     }
@@ -287,17 +291,21 @@ pub(crate) fn draw(
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
+    // Which positions are drawn is hard to predict for a processor, so this loop has no branch that
+    // depends on it.
     let mut next = 0.5 * step;
+    let mut positions = vec![(0, 0); count.min(sums.len()) + 1];
+    let mut found = 0;
     for (at, sum) in sums.into_iter().enumerate() {
         let mut times = 0;
         while next < sum {
             next += step;
             times += 1;
         }
-        if times > 0 {
-            drawn(at, times);
-        }
+        positions[found] = (at, times);
+        found += usize::from(times > 0);
     }
+    positions[..found].iter().for_each(|&(at, times)| drawn(at, times));
 }
 
 #[cfg(test)]
