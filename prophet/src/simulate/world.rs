@@ -204,14 +204,20 @@ impl<'a> Simulation<'a> {
     /// submitted within the lead time. Nodes for jobs that are pending at `now` do not count,
     /// because they are part of present demand. If not all jobs are `known`, only these count.
     fn foresee(&self, now: i64, known: Option<KnownJobs>) -> Vec<u64> {
+        let until = now.saturating_add(self.world.settings.lead().seconds);
+        let mut new_nodes = vec![0; self.world.catalog.len()];
+        let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
+        if self.queue.is_empty() && next.is_none_or(|submit| submit > until) {
+            // No job starts until then.
+            return new_nodes;
+        }
         let settings = SimulationSettings {
             launch_latency: LaunchLatency::Constant(Span::seconds(0)),
             launch_failure_share: 0.0,
             interruptions: Interruptions::default(),
             ..self.world.settings.clone()
         };
-        let until = now.saturating_add(self.world.settings.lead().seconds);
-        let mut future = self.continued(&settings, now);
+        let mut future = self.continued(&settings, now, until);
         future.known = known.map(|known| (known, self.active_users(now)));
         future.launch_at_once(now);
         let nodes = &mut future.cluster.nodes;
@@ -223,7 +229,6 @@ impl<'a> Simulation<'a> {
             future.moment(next);
             future.launch_at_once(next);
         }
-        let mut new_nodes = vec![0; self.world.catalog.len()];
         for (id, node) in future.cluster.nodes.iter().enumerate() {
             if node.used && !busy.get(id).is_some_and(|busy| *busy) {
                 new_nodes[node.bucket] += 1;
@@ -282,13 +287,18 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Returns the run from `now` on, without decisions, under other settings. Nodes that are
-    /// launching become ready at `now`, and no node is launched for a placeholder.
-    fn continued<'b>(&'b self, settings: &'b SimulationSettings, now: i64) -> Simulation<'b> {
+    /// Returns the run from `now` until `until`, without decisions, under other settings. Nodes that
+    /// are launching become ready at `now`, and no node is launched for a placeholder.
+    fn continued<'b>(
+        &'b self,
+        settings: &'b SimulationSettings,
+        now: i64,
+        until: i64,
+    ) -> Simulation<'b> {
         let world = SimulationInput { settings, keep_ticks: false, ..self.world };
-        let events = self.events.iter().map(|&Reverse((time, order, event))| match event {
-            Event::Launched(_) => Reverse((now, order, event)),
-            _ => Reverse((time, order, event)),
+        let events = self.events.iter().filter_map(|&Reverse((time, order, event))| match event {
+            Event::Launched(_) => Some(Reverse((now, order, event))),
+            _ => (time <= until).then_some(Reverse((time, order, event))),
         });
         let mut future = Simulation {
             policy: PolicyRun::new(world, NamedPolicy::Reactive),
