@@ -21,6 +21,7 @@ use super::tiers::TierFigures;
 use super::warm_up::WarmUp;
 use super::world::simulate;
 use crate::forecast::Method;
+use crate::forecast::onnx::in_engine_thread;
 use crate::replay::Workload;
 
 /// The result of a comparison.
@@ -480,7 +481,7 @@ pub(crate) fn parallel<T: Sync, R: Send>(
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(tasks.len()));
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(|| {
+            let work = || {
                 while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = run(&tasks[at]);
                     results
@@ -488,7 +489,8 @@ pub(crate) fn parallel<T: Sync, R: Send>(
                         .unwrap_or_else(std::sync::PoisonError::into_inner)
                         .push((at, result));
                 }
-            });
+            };
+            scope.spawn(move || in_engine_thread(work));
         }
     });
     let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

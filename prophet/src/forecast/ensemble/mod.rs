@@ -154,7 +154,7 @@ impl Ensemble {
     #[must_use]
     pub fn with_model(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
-        self.add("onnx", Box::new(model), quantiles);
+        self.add("onnx", Box::new(model.only_new_nodes()), quantiles);
         self
     }
 

@@ -1,20 +1,45 @@
 //! The embedded engine: rten, in pure Rust. It needs no library.
+//!
+//! rten computes in the threads of a pool, and moves each run to one of them unless the caller is in
+//! it already. Graphs are small, so that several threads would only wait for each other. Therefore
+//! a pool has one thread here, and threads that run many models are in a pool of their own.
 
-use std::sync::Arc;
+use std::cell::OnceCell;
+use std::sync::{Arc, OnceLock};
 
 use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView, ValueView};
 
-use super::tensors::{ModelOutput, NamedTensor, Values};
+use super::tensors::{ModelOutput, NamedTensor, Values, Wanted};
 
 /// Seconds of 28 years. From 1901 to 2099, each date has the same day of the week 28 years later.
 const CALENDAR_SECONDS: i64 = 10_227 * 86_400;
 
-/// The graph of a model, and the thread that runs it.
+thread_local! {
+    /// The pool whose thread this is.
+    static HERE: OnceCell<Arc<ThreadPool>> = const { OnceCell::new() };
+}
+
+/// Calls `act` in the thread of a new pool.
+pub(super) fn in_thread<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+    let pool = Arc::new(ThreadPool::with_num_threads(1));
+    pool.run(|| {
+        HERE.with(|here| drop(here.set(Arc::clone(&pool))));
+        act()
+    })
+}
+
+/// Returns the pool of this thread, or a pool for all threads that have none.
+fn pool() -> Arc<ThreadPool> {
+    static ELSEWHERE: OnceLock<Arc<ThreadPool>> = OnceLock::new();
+    let elsewhere = || ELSEWHERE.get_or_init(|| Arc::new(ThreadPool::with_num_threads(1))).clone();
+    HERE.with(|here| here.get().cloned()).unwrap_or_else(elsewhere)
+}
+
+/// The graph of a model.
 pub(super) struct EmbeddedGraph {
     model: Model,
     /// The outputs by name.
     outputs: Vec<(String, NodeId)>,
-    options: RunOptions,
 }
 
 impl EmbeddedGraph {
@@ -26,23 +51,26 @@ impl EmbeddedGraph {
         let model = Model::load(bytes.to_vec()).map_err(|error| error.to_string())?;
         let name = |id: NodeId| model.node_info(id)?.name().map(str::to_owned);
         let outputs = model.output_ids().iter().filter_map(|id| Some((name(*id)?, *id))).collect();
-        // Graphs are small, so that more threads would only wait for each other.
-        let thread = Arc::new(ThreadPool::with_num_threads(1));
-        let options = RunOptions::default().with_thread_pool(Some(thread));
-        Ok(Self { model, outputs, options })
+        Ok(Self { model, outputs })
     }
 
-    /// Computes the outputs.
+    /// Computes the outputs that are wanted.
     ///
     /// # Errors
     /// The engine fails.
-    pub(super) fn run(&self, inputs: &[NamedTensor<'_>]) -> Result<ModelOutput, String> {
+    pub(super) fn run(
+        &self,
+        inputs: &[NamedTensor<'_>],
+        wanted: Wanted,
+    ) -> Result<ModelOutput, String> {
         let inputs = inputs.iter().map(|input| self.fed(input)).collect::<Result<_, _>>()?;
-        let ids: Vec<NodeId> = self.outputs.iter().map(|(_, id)| *id).collect();
-        let outputs = self.model.run(inputs, &ids, Some(self.options.clone()));
+        let computed = || self.outputs.iter().filter(|(name, _)| wanted.has(name));
+        let ids: Vec<NodeId> = computed().map(|(_, id)| *id).collect();
+        let options = RunOptions::default().with_thread_pool(Some(pool()));
+        let outputs = self.model.run(inputs, &ids, Some(options));
         let outputs = outputs.map_err(|error| error.to_string())?;
         let mut output = ModelOutput::default();
-        for ((name, _), value) in self.outputs.iter().zip(outputs) {
+        for ((name, _), value) in computed().zip(outputs) {
             let values = value.into_tensor::<f32>().ok_or("an output has elements of another type");
             let values = values?.into_data();
             match name.as_str() {
@@ -124,7 +152,7 @@ mod tests {
             let graph = EmbeddedGraph::load(&bytes).unwrap();
             let values = Values::F32(&[-1.0, 2.0]);
             let input = NamedTensor { name: "target", shape: vec![1, 2], values };
-            graph.run(&[input]).unwrap().quantiles
+            graph.run(&[input], Wanted::All).unwrap().quantiles
         };
         let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
         assert_eq!(thread.join().unwrap(), [0.0, 2.0]);

@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use ort::environment::Environment;
 
 #[cfg(feature = "embedded-onnx")]
-use super::embedded::EmbeddedGraph;
+use super::embedded::{self, EmbeddedGraph};
 use super::runtime::{self, RuntimeGraph};
-use super::tensors::{ModelOutput, NamedTensor};
+use super::tensors::{ModelOutput, NamedTensor, Wanted};
 
 /// An engine that runs models.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,15 @@ impl Started {
     }
 }
 
+/// Calls `act` in a thread in which the embedded engine runs models without a switch to a thread of
+/// its own. The switch takes nearly as long as a run of the shipped model.
+pub fn in_engine_thread<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+    #[cfg(feature = "embedded-onnx")]
+    return embedded::in_thread(act);
+    #[cfg(not(feature = "embedded-onnx"))]
+    act()
+}
+
 /// The graph of a model in the engine of this process.
 pub(super) enum Graph {
     #[cfg(feature = "embedded-onnx")]
@@ -109,15 +118,19 @@ impl Graph {
         }
     }
 
-    /// Computes the outputs. `inputs` are all inputs of the graph.
+    /// Computes the outputs that are wanted. `inputs` are all inputs of the graph.
     ///
     /// # Errors
     /// The engine fails.
-    pub(super) fn run(&mut self, inputs: &[NamedTensor<'_>]) -> Result<ModelOutput, String> {
+    pub(super) fn run(
+        &mut self,
+        inputs: &[NamedTensor<'_>],
+        wanted: Wanted,
+    ) -> Result<ModelOutput, String> {
         match self {
             #[cfg(feature = "embedded-onnx")]
-            Self::Embedded(graph) => graph.run(inputs),
-            Self::OnnxRuntime(graph) => graph.run(inputs),
+            Self::Embedded(graph) => graph.run(inputs, wanted),
+            Self::OnnxRuntime(graph) => graph.run(inputs, wanted),
         }
     }
 }

@@ -11,6 +11,8 @@
 //! spec.rs      the metadata of the file
 //! contract.rs  the checks of the contract
 //! engine.rs    ONNX Runtime or the embedded engine, one per process
+//! runtime.rs   ONNX Runtime
+//! embedded.rs  the embedded engine
 //! model.rs     a model that keeps the contract, ready to run
 //! worker.rs    loads and runs the model, in a thread of its own where decisions wait for it
 //! slot.rs      a place in memory for a fetched model
@@ -25,11 +27,14 @@
 
 mod contract;
 mod covariate;
+#[cfg(feature = "embedded-onnx")]
+mod embedded;
 mod engine;
 mod feature;
 mod file;
 mod model;
 mod outlook;
+mod runtime;
 mod shares;
 mod slot;
 mod spec;
@@ -44,7 +49,7 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::Reason;
 
-pub use engine::{Engine, EngineError, start};
+pub use engine::{Engine, EngineError, in_engine_thread, start};
 pub use file::BYTES_MAX;
 pub use model::Model;
 pub use shares::{RoomNodes, arrivals, room};
@@ -54,6 +59,7 @@ pub use tensors::{ModelInput, ModelOutput};
 pub use worker::{ModelSource, PRETRAINED};
 
 use self::state::ModelState;
+use self::tensors::Wanted;
 use self::trust::Trust;
 use self::worker::Runner;
 use crate::forecast::model_fault::ModelFault;
@@ -82,6 +88,8 @@ pub struct Onnx {
     trust: Trust,
     /// Whether demand ahead is the model's own forecast, not a weighted average.
     verbatim: bool,
+    /// Whether only new nodes are forecast, and not demand ahead.
+    only_new_nodes: bool,
 }
 
 /// The forecast of a model.
@@ -117,7 +125,15 @@ impl Onnx {
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
             verbatim: false,
+            only_new_nodes: false,
         }
+    }
+
+    /// Forecasts new nodes only, so that a run computes fewer outputs. Demand ahead is then present
+    /// demand.
+    #[must_use]
+    pub fn only_new_nodes(self) -> Self {
+        Self { only_new_nodes: true, ..self }
     }
 
     /// Makes demand ahead the model's own forecast, so that a backtest can score the model alone.
@@ -194,7 +210,9 @@ impl Onnx {
         if buckets.is_empty() {
             return Ok(Expected::default());
         }
-        let output = runner.run(self.state.inputs(spec, &buckets, history))?;
+        let wanted =
+            if self.only_new_nodes { outlook::wanted(spec, self.lead) } else { Wanted::All };
+        let output = runner.run(self.state.inputs(spec, &buckets, history), wanted)?;
         let at = |id: &BucketId| {
             history.last().and_then(|tick| tick.buckets.get(*id)).map_or(0, |tick| tick.demand)
         };
@@ -228,7 +246,9 @@ impl Onnx {
 impl Forecaster for Onnx {
     fn learn(&mut self, history: &History) {
         self.state.note(history);
-        self.look_back(history);
+        if !self.only_new_nodes {
+            self.look_back(history);
+        }
         let Some(tick) = history.last() else { return };
         let demand = tick.buckets.iter().map(|bucket| [bucket.demand, bucket.announced]);
         let demand: Vec<[u64; 2]> = demand.collect();
@@ -259,7 +279,8 @@ impl Forecaster for Onnx {
 impl DemandForecaster for Onnx {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
         let expected = self.expected.get_or_init(|| self.expect(history));
-        let forecasts = expected.output.as_ref().and_then(|(spec, buckets, output)| {
+        let output = expected.output.as_ref().filter(|_| !self.only_new_nodes);
+        let forecasts = output.and_then(|(spec, buckets, output)| {
             Some(buckets.iter().zip(outlook::ahead(spec, output, ticks, self.lead.tick_seconds)?))
         });
         if self.verbatim && forecasts.is_none() {

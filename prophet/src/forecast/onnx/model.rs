@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::contract;
 use super::engine::Graph;
 use super::spec::{Golden, Spec};
-use super::tensors::{ModelInput, ModelOutput};
+use super::tensors::{ModelInput, ModelOutput, Wanted};
 use crate::forecast::model_fault::ModelFault;
 
 /// The largest deviation of an engine from the golden output: relative for values of at least one
@@ -47,15 +47,20 @@ impl Model {
     /// The engine fails, or the output is invalid: it has the wrong size, contains NaN or an
     /// infinite value, or decreases along levels.
     pub fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
+        self.run_for(inputs, Wanted::All)
+    }
+
+    /// Like [`Model::run`], but computes and checks only the outputs that are wanted.
+    pub(super) fn run_for(
+        &mut self,
+        inputs: &ModelInput,
+        wanted: Wanted,
+    ) -> Result<ModelOutput, ModelFault> {
         let Self { spec, graph } = self;
-        let output = guarded("graph", || graph.run(&inputs.tensors(spec)))?;
+        let output = guarded("graph", || graph.run(&inputs.tensors(spec), wanted))?;
         let levels = spec.levels.len();
-        check_quantiles(
-            "outputs.quantiles",
-            &output.quantiles,
-            inputs.buckets * spec.horizon,
-            levels,
-        )?;
+        let rows = if wanted.has("quantiles") { inputs.buckets * spec.horizon } else { 0 };
+        check_quantiles("outputs.quantiles", &output.quantiles, rows, levels)?;
         let rows = if output.headroom.is_empty() { 0 } else { inputs.buckets };
         check_quantiles("outputs.headroom", &output.headroom, rows, levels)?;
         Ok(output)

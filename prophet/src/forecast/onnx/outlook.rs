@@ -1,7 +1,7 @@
 //! The output quantiles of a model as distributions of the new nodes needed.
 
 use super::spec::Spec;
-use super::tensors::ModelOutput;
+use super::tensors::{ModelOutput, Wanted};
 use crate::forecast::hyperparameters::AHEAD_TICKS;
 use crate::forecast::{demand_ahead::Ahead, distribution::Distribution, lead::Lead};
 
@@ -21,13 +21,12 @@ pub(super) fn new_nodes(
     lead: Lead,
 ) -> Option<Vec<Distribution>> {
     let levels = spec.levels.len();
-    let seconds = i64::try_from(lead.ticks()).ok()?.checked_mul(lead.tick_seconds)?;
-    let trained = spec.lead_seconds.is_some_and(|[least, most]| (least..=most).contains(&seconds));
-    if trained && !output.headroom.is_empty() {
+    if wanted(spec, lead) == Wanted::Headroom {
         return Some(
             output.headroom.chunks(levels).map(|row| distribution(&spec.levels, row)).collect(),
         );
     }
+    let seconds = seconds(lead)?;
     let ticks =
         usize::try_from((seconds + spec.tick_seconds - 1) / spec.tick_seconds.max(1)).ok()?;
     if ticks > spec.horizon {
@@ -43,6 +42,19 @@ pub(super) fn new_nodes(
         distribution(&spec.levels, &rise)
     };
     Some(rows.map(bucket).collect())
+}
+
+/// Returns the outputs that [`new_nodes`] reads.
+pub(super) fn wanted(spec: &Spec, lead: Lead) -> Wanted {
+    let trained = seconds(lead).zip(spec.lead_seconds);
+    let trained = trained.is_some_and(|(lead, [least, most])| (least..=most).contains(&lead));
+    // The golden output has all outputs of the model.
+    if trained && !spec.golden.headroom.is_empty() { Wanted::Headroom } else { Wanted::All }
+}
+
+/// Returns the lead time in seconds, rounded up to whole ticks.
+fn seconds(lead: Lead) -> Option<i64> {
+    i64::try_from(lead.ticks()).ok()?.checked_mul(lead.tick_seconds)
 }
 
 /// Returns demand `ticks` ticks of the controller ahead, by bucket of the output: the forecast of

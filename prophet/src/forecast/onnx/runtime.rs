@@ -8,7 +8,7 @@ use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{Session, SessionInputValue};
 use ort::value::Tensor;
 
-use super::tensors::{ModelOutput, NamedTensor, Values};
+use super::tensors::{ModelOutput, NamedTensor, Values, Wanted};
 
 /// Loads the library.
 ///
@@ -37,15 +37,19 @@ impl RuntimeGraph {
         built().map(Self).map_err(|error| error.to_string())
     }
 
-    /// Computes the outputs.
+    /// Computes all outputs, and returns those that are wanted.
     ///
     /// # Errors
     /// ONNX Runtime fails.
-    pub(super) fn run(&mut self, inputs: &[NamedTensor<'_>]) -> Result<ModelOutput, String> {
+    pub(super) fn run(
+        &mut self,
+        inputs: &[NamedTensor<'_>],
+        wanted: Wanted,
+    ) -> Result<ModelOutput, String> {
         let mut done = || -> ort::Result<ModelOutput> {
             let inputs = inputs.iter().map(fed).collect::<ort::Result<Vec<_>>>()?;
             let outputs = self.0.run(inputs)?;
-            let values = |name: &str| match outputs.get(name) {
+            let values = |name: &str| match outputs.get(name).filter(|_| wanted.has(name)) {
                 None => Ok(Vec::new()),
                 Some(output) => {
                     output.try_extract_tensor::<f32>().map(|(_, values)| values.to_vec())

@@ -17,6 +17,25 @@ pub struct ModelInput {
     pub future: Vec<f32>,
 }
 
+/// The outputs that a run computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All outputs.
+    All,
+    /// `headroom` only, which takes less time.
+    Headroom,
+}
+
+impl Wanted {
+    /// Whether an output is one of them.
+    pub(super) fn has(self, output: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Headroom => output == "headroom",
+        }
+    }
+}
+
 /// The outputs of a model, in nodes, flat, in row-major order. Never NaN; non-decreasing along
 /// levels.
 #[derive(Clone, Debug, Default, PartialEq)]

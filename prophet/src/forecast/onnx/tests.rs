@@ -187,53 +187,6 @@ fn a_copy_in_a_simulation_has_the_same_model() {
     assert_eq!(runner.clone().spec().unwrap().1, []);
 }
 
-/// Runs that begin at ticks whose forecast nothing reads change no later forecast.
-#[test]
-fn a_forecast_does_not_depend_on_runs_that_began() {
-    let catalog = catalog(&["a"]);
-    let lead = Lead { seconds: 370, tick_seconds: 60 };
-    let outlook = |begins: bool| {
-        let mut onnx = Onnx::patient(ModelSource::Pretrained, &catalog, lead);
-        let mut history = History::new(&crate::forecast::sample::catalog());
-        for at in 0..300_u64 {
-            let demand = 10 + at % 7;
-            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-            let time = DateTime::from_timestamp(1_700_000_000 + 60 * at.cast_signed(), 0).unwrap();
-            history.record(Tick { time, ..tick(0, vec![bucket]) });
-            onnx.learn(&history);
-            if begins {
-                onnx.begin(&history);
-            }
-        }
-        let now = history.last().unwrap().time;
-        onnx.forecast(&history, &Present::at_tick(now, &Demand::default()))
-    };
-    assert_eq!(outlook(true), outlook(false));
-}
-
-/// A run that nothing reads is not taken for the next one.
-#[test]
-fn a_run_may_begin_and_never_finish() {
-    let mut runner = Runner::patient(ModelSource::Pretrained);
-    let (spec, _) = runner.spec().unwrap();
-    let inputs = |demand: f32| ModelInput {
-        buckets: 1,
-        target: vec![demand; spec.window],
-        time: vec![0; spec.window],
-        state: vec![demand; spec.state.len()],
-        future: Vec::new(),
-    };
-    runner.begin(inputs(50.0)).unwrap();
-    runner.spec().unwrap();
-    runner.begin(inputs(1.0)).unwrap();
-    let low = runner.finish().unwrap();
-    assert!(runner.finish().is_err() && runner.clone().finish().is_err());
-    runner.begin(inputs(1.0)).unwrap();
-    assert_eq!(runner.finish().unwrap(), low);
-    runner.begin(inputs(50.0)).unwrap();
-    assert_ne!(runner.finish().unwrap(), low);
-}
-
 #[test]
 fn a_fetched_model_may_change_while_it_is_in_use() {
     let slot = ModelSlot::default();

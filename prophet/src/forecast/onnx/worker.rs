@@ -2,22 +2,25 @@
 //! delays a decision for long. In simulations and backtests, a loaded model runs in the thread of
 //! the forecast, because the result must not depend on how busy the machine is.
 //!
-//! The file is checked for changes before every forecast, and is reloaded when it has changed. If
-//! the new file is faulty, its faults are reported and the previous model stays in use.
+//! In a cluster, the file is checked for changes before every forecast, and is reloaded when it has
+//! changed. If the new file is faulty, its faults are reported and the previous model stays in use.
+//! A simulation and its copies read the file once.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use super::engine::in_engine_thread;
 use super::file::BYTES_MAX;
 use super::model::Model;
 use super::slot::ModelSlot;
 use super::spec::Spec;
-use super::tensors::{ModelInput, ModelOutput};
+use super::tensors::{ModelInput, ModelOutput, Wanted};
 use crate::forecast::model_fault::ModelFault;
 
 /// The source of a model.
@@ -65,12 +68,17 @@ impl ModelSource {
     /// # Errors
     /// All faults of the model, at least one.
     pub fn load(&self) -> Result<Model, Vec<ModelFault>> {
+        Model::load(&self.read()?)
+    }
+
+    /// Reads the file of the model.
+    fn read(&self) -> Result<Cow<'static, [u8]>, Vec<ModelFault>> {
         match self {
             Self::None => Err(vec![ModelFault::new("file", "there is no model")]),
-            Self::Pretrained => Model::load(PRETRAINED),
-            Self::PaperTransformer => Model::load(PAPER_TRANSFORMER),
-            Self::PaperLstm => Model::load(PAPER_LSTM),
-            Self::Slot(slot) => Model::load(&slot.file().map_err(|fault| vec![fault])?),
+            Self::Pretrained => Ok(PRETRAINED.into()),
+            Self::PaperTransformer => Ok(PAPER_TRANSFORMER.into()),
+            Self::PaperLstm => Ok(PAPER_LSTM.into()),
+            Self::Slot(slot) => Ok(slot.file().map_err(|fault| vec![fault])?.to_vec().into()),
             Self::File(path) => {
                 let fault = |what: String| vec![ModelFault::new("file", what)];
                 let found = fs::metadata(path).map_err(|error| fault(error.to_string()))?;
@@ -80,7 +88,7 @@ impl ModelSource {
                 if found.len() > BYTES_MAX {
                     return Err(fault(format!("more than {BYTES_MAX} bytes")));
                 }
-                Model::load(&fs::read(path).map_err(|error| fault(error.to_string()))?)
+                Ok(fs::read(path).map_err(|error| fault(error.to_string()))?.into())
             }
         }
     }
@@ -131,7 +139,7 @@ enum Request {
     /// Return the spec of the model.
     Spec,
     /// Run the model on these inputs.
-    Run(ModelInput),
+    Run(ModelInput, Wanted),
 }
 
 /// The spec of the model in use and the faults of a newer file that was rejected, or the faults of
@@ -148,7 +156,12 @@ enum Reply {
 pub(super) struct Runner {
     source: ModelSource,
     place: Place,
+    /// Of a simulation: the file of the model, which is read once for all copies.
+    file: Arc<KeptFile>,
 }
+
+/// The bytes of a model, or the faults that prevented reading them, once they were read.
+type KeptFile = OnceLock<Result<Cow<'static, [u8]>, Vec<ModelFault>>>;
 
 /// Where a model runs.
 enum Place {
@@ -165,16 +178,24 @@ enum Place {
 impl Runner {
     /// Starts a thread that loads the model, and then runs it with time limits.
     pub(super) fn limited(source: ModelSource) -> Self {
-        Self { place: Place::Worker(Worker::start(source.clone())), source }
+        let place = Place::Worker(Worker::start(source.clone()));
+        Self { source, place, file: Arc::default() }
     }
 
     /// Starts a thread that loads the model, which will run in the thread of the forecast. Loading
     /// has a time limit here, too, because the read of a file can hang.
     pub(super) fn patient(source: ModelSource) -> Self {
+        Self::patient_with(source, Arc::default())
+    }
+
+    fn patient_with(source: ModelSource, file: Arc<KeptFile>) -> Self {
         let (sender, loading) = sync_channel(1);
-        let from = source.clone();
-        thread::spawn(move || sender.send(Box::new(Loaded::new(from))));
-        Self { source, place: Place::Loading(loading) }
+        let (from, kept) = (source.clone(), Arc::clone(&file));
+        thread::spawn(move || {
+            let file = kept.get_or_init(|| from.read()).as_deref().map_err(Clone::clone);
+            sender.send(Box::new(Loaded::once(file.and_then(Model::load))))
+        });
+        Self { source, place: Place::Loading(loading), file }
     }
 
     /// Returns the spec of the model in use, and the faults of a newer file that was rejected.
@@ -188,15 +209,19 @@ impl Runner {
         }
     }
 
-    /// Runs the model on `inputs`.
+    /// Runs the model on `inputs`, for the outputs that are wanted.
     ///
     /// # Errors
     /// The run fails. In a thread of its own, also: it does not end in time, or is skipped after
     /// slow runs.
-    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
+    pub(super) fn run(
+        &mut self,
+        inputs: ModelInput,
+        wanted: Wanted,
+    ) -> Result<ModelOutput, ModelFault> {
         match &mut self.place {
-            Place::Worker(worker) => worker.run(inputs),
-            place => place.loaded()?.run(&inputs),
+            Place::Worker(worker) => worker.run(inputs, wanted),
+            place => place.loaded()?.run(&inputs, wanted),
         }
     }
 }
@@ -207,7 +232,9 @@ impl Clone for Runner {
         let source = self.source.clone();
         match self.place {
             Place::Worker(_) => Self::limited(source),
-            Place::Loading(_) | Place::Here(_) | Place::NotLoaded(_) => Self::patient(source),
+            Place::Loading(_) | Place::Here(_) | Place::NotLoaded(_) => {
+                Self::patient_with(source, Arc::clone(&self.file))
+            }
         }
     }
 }
@@ -245,6 +272,11 @@ impl Loaded {
         Self { stamp: source.stamp(), model: source.load(), rejected: Vec::new(), source }
     }
 
+    /// A model that is never loaded again.
+    fn once(model: Result<Model, Vec<ModelFault>>) -> Self {
+        Self { source: ModelSource::None, stamp: None, model, rejected: Vec::new() }
+    }
+
     fn spec(&mut self) -> SpecOrFaults {
         let now = self.source.stamp();
         if now != self.stamp {
@@ -262,9 +294,9 @@ impl Loaded {
         Ok((Arc::clone(model.spec()), rejected.collect()))
     }
 
-    fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
+    fn run(&mut self, inputs: &ModelInput, wanted: Wanted) -> Result<ModelOutput, ModelFault> {
         match &mut self.model {
-            Ok(model) => model.run(inputs),
+            Ok(model) => model.run_for(inputs, wanted),
             Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
         }
     }
@@ -291,7 +323,7 @@ impl Worker {
     pub(super) fn start(source: ModelSource) -> Self {
         let (requests, received) = sync_channel(1);
         let (sender, replies) = sync_channel(1);
-        thread::spawn(move || work(Loaded::new(source), &received, &sender));
+        thread::spawn(move || in_engine_thread(|| work(Loaded::new(source), received, sender)));
         let patience = Duration::from_secs(LOAD_SECONDS_MAX);
         let run = Duration::from_secs(RUN_SECONDS_MAX);
         Self { requests, replies, late: false, patience, run, slow: 0, skipped: 0 }
@@ -308,12 +340,16 @@ impl Worker {
         }
     }
 
-    /// Runs the model on `inputs`.
+    /// Runs the model on `inputs`, for the outputs that are wanted.
     ///
     /// # Errors
     /// The run fails, does not end in time, or is skipped after slow runs.
-    pub(super) fn run(&mut self, inputs: ModelInput) -> Result<ModelOutput, ModelFault> {
-        let reply = self.request(Request::Run(inputs))?;
+    pub(super) fn run(
+        &mut self,
+        inputs: ModelInput,
+        wanted: Wanted,
+    ) -> Result<ModelOutput, ModelFault> {
+        let reply = self.request(Request::Run(inputs, wanted))?;
         self.slow = 0;
         match reply {
             Reply::Output(output) => output,
@@ -364,11 +400,12 @@ fn out_of_step() -> ModelFault {
 }
 
 /// Serves requests until the worker is dropped.
-fn work(mut loaded: Loaded, requests: &Receiver<Request>, replies: &SyncSender<Reply>) {
+#[expect(clippy::needless_pass_by_value, reason = "a receiver cannot be lent to another thread")]
+fn work(mut loaded: Loaded, requests: Receiver<Request>, replies: SyncSender<Reply>) {
     while let Ok(request) = requests.recv() {
         let reply = match request {
             Request::Spec => Reply::Spec(loaded.spec()),
-            Request::Run(inputs) => Reply::Output(loaded.run(&inputs)),
+            Request::Run(inputs, wanted) => Reply::Output(loaded.run(&inputs, wanted)),
         };
         if replies.send(reply).is_err() {
             return;
@@ -417,7 +454,7 @@ mod tests {
         let mut worker = Worker { requests, replies, late, patience, run, slow: 0, skipped: 0 };
         let mut times = 0;
         for _ in 0..2_000 {
-            assert!(worker.run(ModelInput::default()).is_err());
+            assert!(worker.run(ModelInput::default(), Wanted::All).is_err());
             while received.try_recv().is_ok() {
                 times += 1;
                 sender.send(Reply::Output(Err(slow()))).unwrap();
@@ -433,7 +470,7 @@ mod tests {
             }
         });
         worker.patience = Duration::from_mins(1);
-        assert!(worker.run(ModelInput::default()).is_ok() && worker.slow == 0);
+        assert!(worker.run(ModelInput::default(), Wanted::All).is_ok() && worker.slow == 0);
         drop(worker);
         prompt.join().unwrap();
     }
