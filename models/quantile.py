@@ -94,10 +94,10 @@ class Quantile(Network):
 
         Its inputs are the sine and the cosine of each.
         """
-        periods = torch.tensor(PERIODS).repeat_interleave(2)
+        periods = torch.tensor(PERIODS, device=time.device).repeat_interleave(2)
         turns = torch.remainder(time[:, -1:, None], periods).to(torch.float32) * (2.0 * math.pi / periods)
         # A cosine is a sine a quarter of a turn later.
-        quarters = torch.tensor([0.0, math.pi / 2.0]).repeat(len(PERIODS))
+        quarters = torch.tensor([0.0, math.pi / 2.0], device=time.device).repeat(len(PERIODS))
         return torch.sin(turns + quarters) @ self.scalars.weight[:, -2 * len(PERIODS) :].T
 
     def quantiles(self, token: Tensor, demand: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
