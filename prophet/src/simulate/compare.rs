@@ -148,8 +148,15 @@ pub fn compare(
     let searched = named_policies.contains(&NamedPolicy::BestConstant);
     let mut run: Vec<NamedPolicy> =
         named_policies.iter().copied().filter(|c| *c != NamedPolicy::BestConstant).collect();
-    if searched && !run.contains(&NamedPolicy::DEFAULT) {
-        run.push(NamedPolicy::DEFAULT);
+    if searched {
+        // The logs of constants that are not shown would take memory.
+        let idle = arena.replays.len() == 1 && !keep;
+        let constants = FIRST_CONSTANTS.map(NamedPolicy::Constant).into_iter().filter(|_| idle);
+        for policy in std::iter::once(NamedPolicy::DEFAULT).chain(constants) {
+            if !run.contains(&policy) {
+                run.push(policy);
+            }
+        }
     }
     let mut policies = arena.run(&run, keep);
     let prices = &arena.prices;
@@ -166,9 +173,13 @@ pub fn compare(
             _ => None,
         };
         let known = run.iter().zip(&policies).filter_map(constant).collect();
-        best = arena.best_constant(pending(&policies[default].figures), known);
-        if let Some(n) = best {
-            policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep));
+        let found = arena.best_constant(pending(&policies[default].figures), known);
+        if let Some((n, runs)) = found {
+            best = Some(n);
+            match runs.filter(|_| !keep) {
+                Some(runs) => policies.push(runs),
+                None => policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep)),
+            }
             run.push(NamedPolicy::BestConstant);
         }
     }
@@ -398,21 +409,34 @@ impl Arena<'_> {
     }
 
     /// Finds the smallest constant whose mean pending minutes are at most `target`. `ran` maps the
-    /// constants that already ran to their mean pending minutes.
+    /// constants that already ran to their mean pending minutes. Returns the runs of the constant,
+    /// too, if it is not one of these.
     ///
     /// Returns `None` when no constant up to [`NamedPolicy::CONSTANT_MAX`] suffices.
-    fn best_constant(&self, target: f64, mut ran: BTreeMap<u64, f64>) -> Option<u64> {
-        search(target, |constants| {
+    fn best_constant(
+        &self,
+        target: f64,
+        mut ran: BTreeMap<u64, f64>,
+    ) -> Option<(u64, Option<Runs>)> {
+        let mut found = BTreeMap::new();
+        let best = search(target, |constants| {
             let new: Vec<u64> =
                 constants.iter().copied().filter(|n| !ran.contains_key(n)).collect();
             let policies: Vec<NamedPolicy> =
                 new.iter().map(|n| NamedPolicy::Constant(*n)).collect();
-            let runs = self.run(&policies, false);
-            ran.extend(new.into_iter().zip(runs.iter().map(|runs| pending(&runs.figures))));
+            for (n, runs) in new.into_iter().zip(self.run(&policies, false)) {
+                ran.insert(n, pending(&runs.figures));
+                found.insert(n, runs);
+            }
             constants.iter().map(|n| ran[n]).collect()
-        })
+        });
+        best.map(|n| (n, found.remove(&n)))
     }
 }
+
+/// Constants with which the search begins, and which run beside the other policies if there is one
+/// replay: the default policy takes longer than all others together, and keeps only one core busy.
+const FIRST_CONSTANTS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The number of constants that a step of the search runs, at the same time. It is fixed, so that
 /// the result does not depend on the number of cores.

@@ -291,21 +291,17 @@ pub(crate) fn draw(
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
-    // Which positions are drawn is hard to predict for a processor, so this loop has no branch that
-    // depends on it.
     let mut next = 0.5 * step;
-    let mut positions = vec![(0, 0); count.min(sums.len()) + 1];
-    let mut found = 0;
     for (at, sum) in sums.into_iter().enumerate() {
         let mut times = 0;
         while next < sum {
             next += step;
             times += 1;
         }
-        positions[found] = (at, times);
-        found += usize::from(times > 0);
+        if times > 0 {
+            drawn(at, times);
+        }
     }
-    positions[..found].iter().for_each(|&(at, times)| drawn(at, times));
 }
 
 #[cfg(test)]
