@@ -32,6 +32,8 @@ const THRESHOLDS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 #[derive(Clone)]
 pub(super) struct ModelState {
     lead: Lead,
+    /// The times of the ticks of the history in Unix seconds, oldest first.
+    times: VecDeque<i64>,
     /// The past of each bucket, in the order of the catalog. `room` has the same order.
     buckets: Vec<Past>,
     room: Vec<RoomNodes>,
@@ -42,6 +44,9 @@ pub(super) struct ModelState {
 struct Past {
     /// Whether the bucket ever had demand.
     used: bool,
+    /// The largest demand in nodes, by tick of the history, oldest first. A run reads a day of it,
+    /// which takes less time than reading the ticks of the history.
+    demand_max: VecDeque<f32>,
     /// The pods that arrived, in nodes, by tick of the last day, oldest first.
     arrivals: VecDeque<f64>,
     /// Needs by the tick at which their window began, oldest first. The newest window ends at the
@@ -55,6 +60,7 @@ impl ModelState {
     pub(super) fn new(catalog: &Catalog, lead: Lead) -> Self {
         Self {
             lead,
+            times: VecDeque::new(),
             buckets: vec![Past::default(); catalog.len()],
             room: vec![RoomNodes::default(); catalog.len()],
         }
@@ -63,6 +69,7 @@ impl ModelState {
     /// Updates the state with the last tick of `history`.
     pub(super) fn note(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
+        push(&mut self.times, tick.time.timestamp(), history.len());
         self.room = shares::room(history, tick);
         let (day, remembered) = (self.ticks(DAY_SECONDS), self.ticks(REMEMBERED_SECONDS));
         let window: Vec<&Tick> = history.latest(self.lead.ticks() + 1).collect();
@@ -71,6 +78,7 @@ impl ModelState {
         for (id, (past, arrived)) in self.buckets.iter_mut().zip(arrivals).enumerate() {
             let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
             past.used |= at(tick).demand_max > 0;
+            push(&mut past.demand_max, at(tick).demand_max as f32, history.len());
             push(&mut past.arrivals, arrived, day);
             if closed {
                 let most = window[1..].iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
@@ -91,7 +99,7 @@ impl ModelState {
         buckets: &[BucketId],
         history: &History,
     ) -> ModelInput {
-        let (time, target) = window(spec, buckets, history);
+        let (time, target) = self.window(spec, buckets);
         let features: Vec<Feature> =
             spec.state.iter().filter_map(|name| Feature::named(name)).collect();
         let state =
@@ -100,6 +108,29 @@ impl ModelState {
         let state = state.map(|(id, feature)| self.feature(id, feature, history) as f32).collect();
         let future = future(spec, buckets, history);
         ModelInput { buckets: buckets.len(), target, time, state, future }
+    }
+
+    /// Returns the times `[window]` and the maxima of demand `[window, buckets]` of the model's
+    /// ticks, the last of which ends now. A maximum is NaN if the history has no tick within that
+    /// tick of the model.
+    fn window(&self, spec: &Spec, buckets: &[BucketId]) -> (Vec<i64>, Vec<f32>) {
+        let now = self.times.back().copied().unwrap_or(0);
+        let ticks = i64::try_from(spec.window).unwrap_or(0);
+        let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
+        let row = |time: &i64| {
+            let ago = usize::try_from((now - time) / spec.tick_seconds.max(1)).ok()?;
+            (spec.window - 1).checked_sub(ago)
+        };
+        let rows: Vec<usize> = self.times.iter().rev().map_while(row).collect();
+        let mut target = vec![f32::NAN; spec.window * buckets.len()];
+        for (at, &id) in buckets.iter().enumerate() {
+            for (row, demand) in rows.iter().zip(self.buckets[id].demand_max.iter().rev()) {
+                let most = &mut target[row * buckets.len() + at];
+                // `f32::max` of a number and NaN is the number.
+                *most = most.max(*demand);
+            }
+        }
+        (time, target)
     }
 
     /// Returns the value of a feature; NaN if the history is too short for it.
@@ -161,28 +192,6 @@ impl Past {
 fn push<T>(ring: &mut VecDeque<T>, value: T, most: usize) -> Option<T> {
     ring.push_back(value);
     if ring.len() > most { ring.pop_front() } else { None }
-}
-
-/// Returns the times `[window]` and the maxima of demand `[window, buckets]` of the model's ticks,
-/// the last of which ends now. A maximum is NaN if the history has no tick within that tick of the
-/// model.
-fn window(spec: &Spec, buckets: &[BucketId], history: &History) -> (Vec<i64>, Vec<f32>) {
-    let now = history.last().map_or(0, |tick| tick.time.timestamp());
-    let ticks = i64::try_from(spec.window).unwrap_or(0);
-    let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
-    let mut target = vec![f32::NAN; spec.window * buckets.len()];
-    let tick_seconds = spec.tick_seconds.max(1);
-    for tick in (0..history.len()).rev().filter_map(|at| history.get(at)) {
-        let ago =
-            usize::try_from((now - tick.time.timestamp()) / tick_seconds).unwrap_or(usize::MAX);
-        let Some(row) = (spec.window - 1).checked_sub(ago) else { break };
-        for (most, &id) in target[row * buckets.len()..].iter_mut().zip(buckets) {
-            let demand = tick.buckets.get(id).map_or(0, |bucket| bucket.demand_max);
-            // `f32::max` of a number and NaN is the number.
-            *most = most.max(demand as f32);
-        }
-    }
-    (time, target)
 }
 
 /// Returns the covariates `[horizon, buckets, covariates]` of the model's ticks from now on.
