@@ -5,6 +5,7 @@ use tests::autoscaler::AutoscalerSettings;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
+use tokio::time::Instant;
 
 use super::world::{Plan, job};
 
@@ -29,9 +30,13 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
     let waited = world.wait_for_job("first", 2).await;
     println!("a job of two nodes waits {waited:.2} s with CapacityBuffers");
     // At a demand of two nodes the plan lowers the buffer. Otherwise the autoscaler would refill
-    // it.
+    // it. A scan that begins before the plan does so refills it once.
     world.wait_for_buffered(1, 0).await;
-    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+    let lowered = Instant::now();
+    let launched = world.launched_after_scans(3).await;
+    assert!(launched == 2 || launched == 4, "{}", world.details());
+    let scale_ups = world.autoscaler.counters().scale_ups;
+    assert!(scale_ups.iter().all(|scale_up| scale_up.at < lowered), "{}", world.details());
 
     world.patch_policy("batch", json!({"mode": "Observe"})).await;
     world.wait_for_buffered(0, 0).await;
