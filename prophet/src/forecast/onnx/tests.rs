@@ -326,11 +326,14 @@ fn features_are_those_of_training() {
         .clone();
     let mut history = History::new(&crate::forecast::sample::catalog());
     let time = DateTime::from_timestamp(1_700_000_000 + 599 * 60, 0).unwrap();
-    let buckets = vec![BucketTick { demand: 10, demand_max: 12, ..BucketTick::default() }];
+    let buckets = vec![BucketTick { demand: 10, demand_max: 10, ..BucketTick::default() }];
     history.record(Tick { time, ..tick(0, buckets) });
     let inputs = onnx.state.inputs(&spec, &[0], &history);
     assert_eq!(inputs.time.last(), Some(&time.timestamp()));
-    assert_eq!(inputs.target.iter().filter(|value| !value.is_nan()).collect::<Vec<_>>(), [&12.0]);
+    // Ten hours of ticks of five minutes, with a rise in four of the twelve of each hour.
+    let known: Vec<f32> = inputs.target.iter().copied().filter(|value| !value.is_nan()).collect();
+    let high = known.iter().filter(|value| **value > 12.0).count();
+    assert_eq!((known.len(), high, inputs.target.last()), (120, 40, Some(&10.0)));
     let named =
         |name: &str| inputs.state[spec.state.iter().position(|known| known == name).unwrap()];
     assert_eq!((named("demand"), named("lead_seconds")), (10.0, 360.0));
