@@ -798,6 +798,19 @@ fn an_interrupted_job_runs_again_from_the_start() {
     assert!((3_600.0 * figures.lost_pod_hours - 4.0 * ran as f64).abs() < 1e-6);
 }
 
+/// The oracle knows of the notice a lead time before. No other job comes.
+#[test]
+fn the_oracle_holds_a_node_for_a_job_that_loses_its_own() {
+    let catalog = with_spot(vec![]);
+    let settings = interrupting(GangMode::Whole);
+    let notice = notices(&settings, &catalog);
+    let gone = 310 + notice[0] + NOTICE_SECONDS;
+    let jobs = vec![interruptible(job(0, gone, 4, cpus(1_000), None, 0))];
+    let log = run(&jobs, &catalog, &settings, NamedPolicy::Oracle, (0, 500_000));
+    assert!(notice[0] > settings.lead().seconds, "{notice:?}");
+    assert_eq!(log.jobs[0].ran.map(|(start, _)| start), Some(gone));
+}
+
 fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
     let prices = Prices::new(Objective::default(), catalog);
     Figures::of(log, catalog, (&prices, &Tiers::default()), 10)

@@ -102,7 +102,7 @@ pub(crate) const SWEPT: Method = Method::ScenarioArrivals;
 const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// The results of one policy in all replays.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Runs {
     figures: Vec<Figures>,
     tiers: Vec<Vec<TierFigures>>,
@@ -150,7 +150,7 @@ pub fn compare(
         named_policies.iter().copied().filter(|c| *c != NamedPolicy::BestConstant).collect();
     if searched {
         // The logs of constants that are not shown would take memory.
-        let idle = arena.replays.len() == 1 && !keep;
+        let idle = arena.replays.len() == 1 && !keep && cores() > 1;
         let constants = FIRST_CONSTANTS.map(NamedPolicy::Constant).into_iter().filter(|_| idle);
         for policy in std::iter::once(NamedPolicy::DEFAULT).chain(constants) {
             if !run.contains(&policy) {
@@ -172,12 +172,16 @@ pub fn compare(
             NamedPolicy::Constant(n) => Some((*n, pending(&runs.figures))),
             _ => None,
         };
-        let known = run.iter().zip(&policies).filter_map(constant).collect();
+        // `reactive` comes last, so that its figures are those of 0.
+        let known = run.iter().zip(&policies).rev().filter_map(constant).collect();
         let found = arena.best_constant(pending(&policies[default].figures), known);
         if let Some((n, runs)) = found {
             best = Some(n);
+            let at = run.iter().position(|policy| *policy == NamedPolicy::Constant(n));
+            let runs = runs.or_else(|| Some(policies[at?].clone()));
             match runs.filter(|_| !keep) {
                 Some(runs) => policies.push(runs),
+                // A report needs the log.
                 None => policies.extend(arena.run(&[NamedPolicy::Constant(n)], keep)),
             }
             run.push(NamedPolicy::BestConstant);
@@ -488,7 +492,12 @@ fn share_between(first: i64, last: i64, now: i64) -> f64 {
     ((now - first) as f64 / (last - first).max(1) as f64).clamp(0.0, 0.999)
 }
 
-/// Runs tasks on all cores, and returns the results in the order of the tasks.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Runs tasks on all cores, and returns the results in the order of the tasks. The threads are those
+/// of the engine, so that models run in them.
 ///
 /// Tasks with more `effort` start first. Otherwise a long task might start last and keep one core
 /// busy while the others have nothing to do.
@@ -497,8 +506,7 @@ pub(crate) fn parallel<T: Sync, R: Send>(
     effort: impl Fn(&T) -> u8,
     run: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let workers =
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(tasks.len());
+    let workers = cores().min(tasks.len());
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|at| Reverse(effort(&tasks[*at])));
     let next = AtomicUsize::new(0);

@@ -206,9 +206,7 @@ impl<'a> Simulation<'a> {
     fn foresee(&self, now: i64, known: Option<KnownJobs>) -> Vec<u64> {
         let until = now.saturating_add(self.world.settings.lead().seconds);
         let mut new_nodes = vec![0; self.world.catalog.len()];
-        let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
-        if self.queue.is_empty() && next.is_none_or(|submit| submit > until) {
-            // No job starts until then.
+        if !self.any_starts(until) {
             return new_nodes;
         }
         let settings = SimulationSettings {
@@ -235,6 +233,17 @@ impl<'a> Simulation<'a> {
             }
         }
         new_nodes
+    }
+
+    /// Whether a job can start until `until`: one that is pending or will be submitted, or one that
+    /// loses pods with a spot instance.
+    fn any_starts(&self, until: i64) -> bool {
+        let takes = |event: Event| matches!(event, Event::Noticed(_) | Event::TakenAway(_));
+        let taken = |&Reverse((time, _, event)): &_| time <= until && takes(event);
+        let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
+        !self.queue.is_empty()
+            || next.is_some_and(|submit| submit <= until)
+            || self.events.iter().any(taken)
     }
 
     /// Returns the free room that will be left once the jobs have ended that end within the lead

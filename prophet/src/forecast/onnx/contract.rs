@@ -83,7 +83,7 @@ fn operator_faults(model: &ModelFile, graph: &Graph) -> Vec<ModelFault> {
         let what = format!("operator {} of {} is a custom operator", node.operator, node.domain);
         faults.push(of_node(what));
     }
-    match longest_chain(graph, &mut HashMap::new()) {
+    match longest_chain(graph, &HashSet::new(), &mut HashMap::new()) {
         Err(what) => faults.push(of_node(what)),
         Ok(length) if length > CHAIN_MAX => {
             faults.push(of_node(format!("a chain of more than {CHAIN_MAX} operators")));
@@ -100,18 +100,19 @@ fn graphs(graph: &Graph) -> Vec<&Graph> {
 }
 
 /// Returns the length of the longest chain of operators in a graph and the graphs inside its
-/// operators, which can read the values of the outer graph. `lengths` has the chains that compute
-/// the values of the outer graphs.
+/// operators, which can read the values of the outer graphs. `outer` has the names of these, and
+/// `lengths` the chains that compute them, as far as their operators come before.
 ///
 /// # Errors
 /// The operators are not in the order of their dependencies, or two of them compute the same value.
 fn longest_chain<'a>(
     graph: &'a Graph,
+    outer: &HashSet<&'a str>,
     lengths: &mut HashMap<&'a str, usize>,
 ) -> Result<usize, String> {
     let names = |names: &'a [String]| names.iter().map(String::as_str).filter(|n| !n.is_empty());
-    let computed: HashSet<&str> =
-        graph.nodes.iter().flat_map(|node| names(&node.outputs)).collect();
+    let own: HashSet<&str> = graph.nodes.iter().flat_map(|node| names(&node.outputs)).collect();
+    let computed = outer | &own;
     let mut longest = 0;
     for node in &graph.nodes {
         let mut length = 0;
@@ -125,7 +126,7 @@ fn longest_chain<'a>(
             }
         }
         for inner in node.graphs() {
-            length = length.max(longest_chain(inner, lengths)?);
+            length = length.max(longest_chain(inner, &computed, lengths)?);
         }
         length += 1;
         for name in names(&node.outputs) {
@@ -136,7 +137,7 @@ fn longest_chain<'a>(
         longest = longest.max(length);
     }
     // Nothing outside the graph reads its values by these names.
-    for name in computed {
+    for name in own {
         lengths.remove(name);
     }
     Ok(longest)

@@ -1,11 +1,12 @@
 //! The embedded engine: rten, in pure Rust. It needs no library.
 //!
-//! rten computes in the threads of a pool, and moves each run to one of them unless the caller is in
-//! it already. Graphs are small, so that several threads would only wait for each other. Therefore
-//! a pool has one thread here, and threads that run many models are in a pool of their own.
+//! rten computes in the threads of a pool, and moves each run to one of them unless the caller is
+//! in it already. Graphs are small, so that several threads would only wait for each other.
+//! Therefore a pool has one thread here, and threads that run many models are in a pool of their
+//! own.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView, ValueView};
 
@@ -15,15 +16,15 @@ use super::tensors::{ModelOutput, NamedTensor, Values, Wanted};
 const CALENDAR_SECONDS: i64 = 10_227 * 86_400;
 
 thread_local! {
-    /// The pool whose thread this is.
-    static HERE: OnceCell<Arc<ThreadPool>> = const { OnceCell::new() };
+    /// The pool whose thread this is. A thread that owned its pool would never end.
+    static HERE: OnceCell<Weak<ThreadPool>> = const { OnceCell::new() };
 }
 
 /// Calls `act` in the thread of a new pool.
 pub(super) fn in_thread<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     let pool = Arc::new(ThreadPool::with_num_threads(1));
     pool.run(|| {
-        HERE.with(|here| drop(here.set(Arc::clone(&pool))));
+        HERE.with(|here| drop(here.set(Arc::downgrade(&pool))));
         act()
     })
 }
@@ -32,7 +33,7 @@ pub(super) fn in_thread<R: Send>(act: impl FnOnce() -> R + Send) -> R {
 fn pool() -> Arc<ThreadPool> {
     static ELSEWHERE: OnceLock<Arc<ThreadPool>> = OnceLock::new();
     let elsewhere = || ELSEWHERE.get_or_init(|| Arc::new(ThreadPool::with_num_threads(1))).clone();
-    HERE.with(|here| here.get().cloned()).unwrap_or_else(elsewhere)
+    HERE.with(|here| here.get().and_then(Weak::upgrade)).unwrap_or_else(elsewhere)
 }
 
 /// The graph of a model.
@@ -125,6 +126,16 @@ mod tests {
         }
         assert_eq!(narrowed(&[last + 1, 0])[1], i32::try_from(-CALENDAR_SECONDS).unwrap());
         assert_eq!(narrowed(&[i64::MIN, i64::MAX])[0], i32::MIN);
+    }
+
+    #[test]
+    fn a_pool_ends_with_its_thread() {
+        let weak = in_thread(|| {
+            let here = HERE.with(|here| here.get().cloned()).unwrap();
+            assert!(Arc::ptr_eq(&pool(), &here.upgrade().unwrap()));
+            here
+        });
+        assert!(weak.upgrade().is_none());
     }
 
     /// The engine visits a chain of operators by recursion. The longest chain that the contract

@@ -85,8 +85,8 @@ impl Started {
     }
 }
 
-/// Calls `act` in a thread in which the embedded engine runs models without a switch to a thread of
-/// its own. The switch takes nearly as long as a run of the shipped model.
+/// Calls `act` in a thread of the embedded engine. Models that run in such a thread need no switch
+/// to another one and back, which takes nearly as long as a run of the shipped model.
 pub fn in_engine_thread<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "embedded-onnx")]
     return embedded::in_thread(act);

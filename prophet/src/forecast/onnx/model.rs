@@ -61,7 +61,8 @@ impl Model {
         let levels = spec.levels.len();
         let rows = if wanted.has("quantiles") { inputs.buckets * spec.horizon } else { 0 };
         check_quantiles("outputs.quantiles", &output.quantiles, rows, levels)?;
-        let rows = if output.headroom.is_empty() { 0 } else { inputs.buckets };
+        let absent = wanted == Wanted::All && output.headroom.is_empty();
+        let rows = if absent { 0 } else { inputs.buckets };
         check_quantiles("outputs.headroom", &output.headroom, rows, levels)?;
         Ok(output)
     }

@@ -158,6 +158,43 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
     assert_eq!(future.iter().skip(1).step_by(2).copied().collect::<Vec<_>>(), [2.0, 1.0, 2.0, 1.0]);
 }
 
+/// A run for the headroom only has the same headroom, and no quantiles of demand.
+#[test]
+fn a_run_for_the_headroom_has_the_same_headroom() {
+    let mut model = ModelSource::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap();
+    let spec = Arc::clone(model.spec());
+    let inputs = ModelInput {
+        buckets: 3,
+        target: (0_u16..).map(|at| f32::from(at % 17)).take(3 * spec.window).collect(),
+        time: (0..).map(|at| 1_700_000_000 + 300 * at).take(spec.window).collect(),
+        state: (0_u16..).map(|at| f32::from(at % 5)).take(3 * spec.state.len()).collect(),
+        future: Vec::new(),
+    };
+    let all = model.run(&inputs).unwrap();
+    assert_eq!(all.quantiles.len(), 3 * spec.horizon * spec.levels.len());
+    let output = model.run_for(&inputs, Wanted::Headroom).unwrap();
+    assert_eq!(output, ModelOutput { quantiles: Vec::new(), headroom: all.headroom });
+}
+
+/// An ensemble reads new nodes only. They are the same, and demand ahead is present demand.
+#[test]
+fn a_model_for_new_nodes_only_forecasts_the_same_new_nodes() {
+    let catalog = catalog(&["a"]);
+    let (onnx, outlook) = learnt(ModelSource::Pretrained, &catalog, 60);
+    let mut history = History::new(&crate::forecast::sample::catalog());
+    let mut only = Onnx::patient(ModelSource::Pretrained, &catalog, onnx.lead).only_new_nodes();
+    for at in 0..600 {
+        let time = DateTime::from_timestamp(1_700_000_000 + at * 60, 0).unwrap();
+        let demand = if at % 60 < 20 { 15 } else { 10 };
+        let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+        history.record(Tick { time, ..tick(0, vec![bucket]) });
+        only.learn(&history);
+    }
+    let now = history.last().unwrap().time;
+    assert_eq!(only.forecast(&history, &Present::at_tick(now, &Demand::default())), outlook);
+    assert_eq!(only.demand_ahead(&history, 5), unchanged(&history));
+}
+
 /// A changed file is reloaded. The faults of a faulty file are reported, and the previous model
 /// stays in use. A simulation keeps the model that it began with.
 #[test]
@@ -287,6 +324,9 @@ fn a_long_chain_of_operators_is_a_fault() {
     };
     assert!(!faults(captures(most - 2)).contains("graph.node"));
     assert!(faults(captures(most - 1)).contains(long));
+    // The outer operator comes after the one that captures its value.
+    let early = [vec![within(vec![node("v1", "inner")])], chain(1)].concat();
+    assert!(faults(early).contains("graph.node: v1 is read before the operator that computes it"));
     let reversed = chain(2).into_iter().rev().collect();
     let unsorted = "graph.node: v1 is read before the operator that computes it";
     assert!(faults(reversed).contains(unsorted));

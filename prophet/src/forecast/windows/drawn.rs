@@ -9,8 +9,8 @@ use crate::record::sum_by_key;
 pub(crate) struct DrawnNodes {
     /// The number of draws.
     draws: u32,
-    /// By bucket: the number of draws that need 1, 2 and so on up to [`FEW`] nodes. They are counted
-    /// in place, because sorting them took longer than drawing the windows.
+    /// By bucket: the number of draws that need 1, 2 and so on up to [`FEW`] nodes. They are
+    /// counted in place, because sorting them took longer than drawing the windows.
     few: Vec<[u32; FEW]>,
     /// By bucket and count of nodes above [`FEW`]: the number of draws.
     many: Vec<((BucketId, u64), u32)>,
@@ -77,5 +77,17 @@ mod tests {
         let none = Distribution::certain(0);
         assert_eq!(found, [none.clone(), Distribution::weighted(expected), none]);
         assert_eq!(DrawnNodes::new(1).distributions(), [Distribution::certain(0)]);
+    }
+
+    #[test]
+    fn counts_in_place_and_beyond_are_one_distribution() {
+        let few = FEW as u64;
+        let mut drawn = DrawnNodes::new(2);
+        for nodes in [few + 1, few, 1, few + 1, few + 9] {
+            drawn.add(1, &[(0, nodes), (1, few + 1)]);
+        }
+        let of = |counts: &[(u64, f64)]| Distribution::weighted(counts.iter().copied());
+        let first = of(&[(1, 1.0), (few, 1.0), (few + 1, 2.0), (few + 9, 1.0)]);
+        assert_eq!(drawn.distributions(), [first, of(&[(few + 1, 5.0)])]);
     }
 }

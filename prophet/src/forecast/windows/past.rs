@@ -61,8 +61,8 @@ struct Pool<N> {
     ended: usize,
     /// The number of changes of the pool so far.
     version: u64,
-    /// The windows are drawn for the first forecast from the pool, because a method learns from many
-    /// ticks before its first forecast.
+    /// The windows are drawn for the first forecast from the pool, because a method learns from
+    /// many ticks before its first forecast.
     drawn: OnceLock<Drawn<N>>,
 }
 
