@@ -78,8 +78,8 @@ class Quantile(Network):
     def token(self, values: Tensor, rises: Tensor, state: Tensor, scale: Tensor) -> Tensor:
         """Returns the linear layers of all inputs but the time, [batch, buckets, width].
 
-        Of the state, they are: it in nodes, it in units of the scale, and the mask of missing
-        values. One product takes less time than one for each input.
+        The inputs include the state in nodes, the state in units of the scale, and the mask of
+        missing values. One product takes less time than one for each input.
         """
         present, missing = known(state), torch.isnan(state).to(state.dtype)
         inputs = torch.asinh(torch.cat([values, rises, present, present / scale], -1))
