@@ -5,6 +5,7 @@ A folder holds the weights and the configuration of a network.
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,6 +85,9 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """Returns the optimizer and its schedule for `steps` steps at the learning rate `rate`."""
+
+    def prepare(self, training: Callable[[], Sequence[Examples]]) -> None:
+        """Sets what is computed from examples before the training: by default nothing."""
 
     def describe(self) -> str:
         """Returns the name and the number of weights."""

@@ -12,10 +12,10 @@ import onnx
 import torch
 
 from data import Series
+from differences import DifferencesTransformer
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
-from relative import RelativeTransformer, RelativeTransformerConfig
 from transformer import Transformer, TransformerConfig
 
 __all__ = ["KEY", "NAMES", "Examples", "Network", "as_text", "load", "new"]
@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "quantile": (Quantile, QuantileConfig),
     "transformer": (Transformer, TransformerConfig),
     "lstm": (Lstm, LstmConfig),
-    "relative-transformer": (RelativeTransformer, RelativeTransformerConfig),
+    "transformer-differences": (DifferencesTransformer, TransformerConfig),
 }
 NAMES = tuple(KINDS)
 

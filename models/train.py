@@ -36,6 +36,11 @@ TOO_SHORT = 3
 SHAPE = ("window", "horizon")
 """The options that are fields of the configuration of a network."""
 
+PREPARING_BATCHES, PREPARING_ROWS = 16, 2_048
+"""The number and the size of the batches that a network sees before the training. Together they are more examples than the
+training range of Philly has.
+"""
+
 VALIDATION_ROWS_MIN = 64
 """The fewest rows of a validation batch. Fewer would choose the weights by chance."""
 
@@ -174,6 +179,12 @@ def fit(
     return curve
 
 
+def preparing(training: Sampler) -> list[Examples]:
+    """Returns the batches that a network sees before the training, the same in all processes."""
+    draws = np.random.default_rng(training.config.seed)
+    return [training.draw(draws, PREPARING_ROWS, 1) for _ in range(PREPARING_BATCHES)]
+
+
 def digest(network: Network, training: Sampler) -> str:
     """Returns a hash of the weights and the ticks that a training begins with."""
     content = hashlib.sha256()
@@ -279,6 +290,8 @@ def main() -> None:
     validating_state = np.random.default_rng(0)
     rows = max(config.batch, VALIDATION_ROWS_MIN)
     validation = [validating.draw(validating_state, rows, 1) for _ in range(config.validation_batches)]
+    if fresh:
+        network.prepare(lambda: preparing(Sampler(trained_on, config, network, device)))
     # Each process drops out other neurons.
     torch.manual_seed(arguments.seed + processes.rank)
     if processes.rank == 0:

@@ -9,7 +9,6 @@ d^-0.5 min(step^-0.5, step warmup^-1.5); the printed formula lost the minus sign
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,14 +45,12 @@ class Transformer(Network):
     name = "transformer"
     joint = True
 
-    def __init__(self, config: Any, inputs: int | None = None, outputs: int | None = None) -> None:
-        """`inputs` and `outputs` are the numbers of values by tick, by default one by bucket."""
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        if inputs is None or outputs is None:
-            self.register_buffer("maxima", torch.tensor(config.maxima))
-            inputs = outputs = len(config.buckets)
-        self.into, self.out = nn.Linear(inputs, config.width), nn.Linear(config.width, outputs)
+        self.register_buffer("maxima", torch.tensor(config.maxima))
+        buckets = len(config.buckets)
+        self.into, self.out = nn.Linear(buckets, config.width), nn.Linear(config.width, buckets)
         self.encoder = nn.ModuleList(Block(config, looks_back=False) for _ in range(config.layers))
         self.decoder = nn.ModuleList(Block(config, looks_back=True) for _ in range(config.layers))
 
@@ -130,7 +127,7 @@ class Block(nn.Module):
     A norm follows each.
     """
 
-    def __init__(self, config: Any, looks_back: bool) -> None:
+    def __init__(self, config: TransformerConfig, looks_back: bool) -> None:
         super().__init__()
         width = config.width
         self.causal = looks_back

@@ -9,18 +9,19 @@ import pytest
 import torch
 
 import networks
+from differences import DifferencesTransformer
 from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
-from relative import RelativeTransformer, RelativeTransformerConfig
 from spec import made_up
 from transformer import Transformer, TransformerConfig
 
 
-def stirred(network: Network) -> Network:
-    """Returns a network whose last layer does not return 0, as that of an untrained one does."""
+def stirred(network: DifferencesTransformer) -> Network:
+    """Returns a network whose last layers do not return 0, as those of an untrained one do."""
     torch.nn.init.normal_(network.out.weight, std=0.1)
+    torch.nn.init.normal_(network.linear.weight, std=0.1)
     return network
 
 
@@ -29,8 +30,8 @@ NETWORKS = {
     "quantile": lambda: Quantile(QuantileConfig()),
     "lstm": lambda: Lstm(LstmConfig(**CLUSTER, window=48)),
     "transformer": lambda: Transformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)),
-    "relative-transformer": lambda: stirred(
-        RelativeTransformer(RelativeTransformerConfig(window=48, width=16, layers=2, horizon=2))
+    "transformer-differences": lambda: stirred(
+        DifferencesTransformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2))
     ),
 }
 TRAINING = {"leads": [3, 6, 11], "logs": ["made up"]}
@@ -117,25 +118,39 @@ def test_the_decoder_does_not_use_later_points() -> None:
     assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
 
 
+def untrained() -> DifferencesTransformer:
+    config = TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)
+    return DifferencesTransformer(config).eval()
+
+
 def test_an_untrained_variant_forecasts_the_last_value() -> None:
-    network = networks.new("relative-transformer", []).eval()
+    network = untrained()
     examples = made_up(2, 3, network.config.window)
     with torch.no_grad():
         quantiles, _ = network.predict(examples)
-    last = examples.target[:, -1, :, None, None].expand_as(quantiles)
+    last = torch.nan_to_num(examples.target[:, -1, :, None, None]).expand_as(quantiles)
     assert torch.allclose(quantiles, last, rtol=1e-5, atol=1e-4)
 
 
-def test_a_variant_sees_each_bucket_in_units_of_its_own_changes() -> None:
+def test_the_regression_of_the_variant_finds_a_return_to_the_mean() -> None:
+    """Each tick, demand moves a fifth of the way back to the mean of the last hour."""
     torch.manual_seed(1)
-    network = NETWORKS["relative-transformer"]().eval()
-    examples = made_up(1, 2, network.config.window)
-    pair = replace(examples, target=torch.cat([examples.target[..., :1] * 100, examples.target[..., 1:]], dim=-1))
+    network = untrained()
+
+    def examples(rows: int) -> Examples:
+        made = made_up(rows, 3, network.config.window)
+        target = network.maxima * torch.rand(made.target.shape)
+        change = 0.2 * (target[:, -12:].mean(1) - target[:, -1])
+        ahead = torch.stack([target[:, -1] + steps * change for steps in range(1, network.config.horizon + 1)], dim=-1)
+        return replace(made, target=target, ahead=ahead)
+
+    checked, second = examples(64), examples(1_000)
+    later = replace(second, time=second.time + 604_800)
     with torch.no_grad():
-        alone, together = (network.predict(some)[0] for some in (examples, pair))
-    # The second bucket does not see the first. The first changes a hundredfold, but for the constant in the scale.
-    assert torch.allclose(alone[:, 1], together[:, 1], rtol=1e-5)
-    assert torch.allclose(alone[:, 0] * 100, together[:, 0], rtol=2e-2)
+        before = network.loss(checked)
+        network.prepare(lambda: [examples(1_000), later])
+        after = network.loss(checked)
+    assert after < 0.01 * before
 
 
 def test_the_order_of_buckets_does_not_change_the_forecast() -> None:
