@@ -238,12 +238,12 @@ impl<'a> Simulation<'a> {
     /// Whether a job can start until `until`: one that is pending or will be submitted, or one that
     /// loses pods with a spot instance.
     fn any_starts(&self, until: i64) -> bool {
-        let takes = |event: Event| matches!(event, Event::Noticed(_) | Event::TakenAway(_));
-        let taken = |&Reverse((time, _, event)): &_| time <= until && takes(event);
+        let is_loss = |event: Event| matches!(event, Event::Noticed(_) | Event::TakenAway(_));
+        let mut events = self.events.iter().map(|&Reverse((time, _, event))| (time, event));
         let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         !self.queue.is_empty()
             || next.is_some_and(|submit| submit <= until)
-            || self.events.iter().any(taken)
+            || events.any(|(time, event)| time <= until && is_loss(event))
     }
 
     /// Returns the free room that will be left once the jobs have ended that end within the lead
