@@ -496,8 +496,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Runs tasks on all cores, and returns the results in the order of the tasks. The threads are those
-/// of the engine, so that models run in them.
+/// Runs tasks on all cores, and returns the results in the order of the tasks. The threads are
+/// those of the engine, so that models run in them.
 ///
 /// Tasks with more `effort` start first. Otherwise a long task might start last and keep one core
 /// busy while the others have nothing to do.

@@ -296,8 +296,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Returns the run from `now` until `until`, without decisions, under other settings. Nodes that
-    /// are launching become ready at `now`, and no node is launched for a placeholder.
+    /// Returns the run from `now` until `until`, without decisions, under other settings. Nodes
+    /// that are launching become ready at `now`, and no node is launched for a placeholder.
     fn continued<'b>(
         &'b self,
         settings: &'b SimulationSettings,

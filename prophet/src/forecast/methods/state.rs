@@ -26,8 +26,8 @@ pub struct StateForecaster {
     activity: Activity,
     needs: PastNeeds<State>,
     changes: Changes,
-    /// The similarity of two free rooms, in (0, 1], by the number of shapes that both contain and by
-    /// the sum of their distances in 32nds. A table takes less time than a division.
+    /// The similarity of two free rooms, in (0, 1], by the number of shapes that both contain and
+    /// by the sum of their distances in 32nds. A table takes less time than a division.
     likeness: Vec<Vec<f64>>,
     /// The activity level at the last tick.
     level: ActivityLevel,
