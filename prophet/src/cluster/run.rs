@@ -408,11 +408,12 @@ impl PolicyController {
         let can_learn = !outcome.blind && self.has_control_of(offers);
         let arrived = match self.unlearnt.turn(around, can_learn, settings.tick_seconds, now) {
             Lesson::Learn(arrived) => Some(arrived),
-            Lesson::Later => {
+            // An announced gang has not arrived yet, so it can be learnt later even if arrivals are
+            // dropped.
+            Lesson::Later | Lesson::Drop => {
                 self.view.postpone(&announced_first);
                 None
             }
-            Lesson::Drop => None,
         };
         let (mut arrivals, mut of_tiers, mut gangs) = <_>::default();
         if let Some(Arrived { pods, gangs: formed }) = arrived {
