@@ -10,6 +10,7 @@ begin with an output of 0, so the training begins with the loss of the regressio
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +27,18 @@ TURNS = (1, 2)
 """The turns of the sines and cosines in each period of the time."""
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """The ridges that are tried, by example, for inputs with a variance of 1."""
-PACE = 0.03
-"""The factor of the paper's learning rate. The layers correct the regression by a hundredth of the largest
-count, and larger steps only add noise to it.
-"""
 WEEK = 604_800
 """Seconds of a week."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferencesConfig(TransformerConfig):
+    """The shape of the network, and the cluster that it is trained for."""
+
+    pace: float = 0.03
+    """The layers correct the regression by a hundredth of the largest count, and larger steps of the
+    training only add noise to it.
+    """
 
 
 class DifferencesTransformer(Transformer):
@@ -82,11 +89,6 @@ class DifferencesTransformer(Transformer):
         correction = self.decode(points, self.remember(self.encode(scaled, examples.time)), examples.time)
         return nn.functional.mse_loss(self.regression(scaled, examples.time) + correction, ahead)
 
-    def scaled(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        """Returns the window [batch, window, buckets] and the next ticks [batch, horizon, buckets]."""
-        ahead = (examples.ahead / self.maxima[:, None]).transpose(1, 2)[:, : self.config.horizon]
-        return known(examples.target / self.maxima), ahead
-
     def prepare(self, training: Callable[[], Sequence[Examples]]) -> None:
         """Fits the regression to all examples, with the ridge that has the smallest squared error in
         weeks that it was not fitted to.
@@ -106,12 +108,6 @@ class DifferencesTransformer(Transformer):
         weight, bias = ridge(inputs, changes, min(STRENGTHS, key=lambda strength: errors[strength]))
         self.linear.weight.data.copy_(weight)
         self.linear.bias.data.copy_(bias)
-
-    def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """Returns the paper's optimizer and schedule at a fraction of its rate."""
-        adam, schedule = super().optimizer(rate, steps)
-        schedule.base_lrs = [PACE * base for base in schedule.base_lrs]
-        return adam, schedule
 
     def cases(self, batches: Sequence[Examples]) -> tuple[Tensor, Tensor]:
         """Returns the inputs of the regression and the changes, one row for each example."""

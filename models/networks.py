@@ -12,7 +12,7 @@ import onnx
 import torch
 
 from data import Series
-from differences import DifferencesTransformer
+from differences import DifferencesConfig, DifferencesTransformer
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
 from quantile import Quantile, QuantileConfig
@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "quantile": (Quantile, QuantileConfig),
     "transformer": (Transformer, TransformerConfig),
     "lstm": (Lstm, LstmConfig),
-    "transformer-differences": (DifferencesTransformer, TransformerConfig),
+    "transformer-differences": (DifferencesTransformer, DifferencesConfig),
 }
 NAMES = tuple(KINDS)
 

@@ -105,10 +105,14 @@ class Transformer(Network):
 
     def loss(self, examples: Examples) -> Tensor:
         """Returns the mean squared error; the decoder's input is the actual preceding points."""
-        scaled = known(examples.target / self.maxima)
-        ahead = (examples.ahead / self.maxima[:, None]).transpose(1, 2)[:, : self.config.horizon]
+        scaled, ahead = self.scaled(examples)
         points = torch.cat([scaled[:, -1:], ahead[:, :-1]], dim=1)
         return nn.functional.mse_loss(self.decode(points, self.remember(self.encode(scaled, examples.time)), examples.time), ahead)
+
+    def scaled(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        """Returns the window [batch, window, buckets] and the next ticks [batch, horizon, buckets]."""
+        ahead = (examples.ahead / self.maxima[:, None]).transpose(1, 2)[:, : self.config.horizon]
+        return known(examples.target / self.maxima), ahead
 
     def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """Returns the paper's optimizer and schedule; `rate` and `steps` are not used."""

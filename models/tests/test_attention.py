@@ -8,14 +8,14 @@ import torch
 
 from attention import attention, by_hour
 from data import DAY
-from differences import DifferencesTransformer
+from differences import DifferencesConfig, DifferencesTransformer
 from tests.test_data import series
 from transformer import Transformer, TransformerConfig
 
 SMALL = {"layers": 1, "width": 8, "window": 288}
 NETWORKS = {
     "transformer": lambda: Transformer(TransformerConfig(buckets=("a", "b"), maxima=(9.0, 9.0), **SMALL)),
-    "transformer-differences": lambda: DifferencesTransformer(TransformerConfig(buckets=("a", "b"), maxima=(9.0, 9.0), **SMALL)),
+    "transformer-differences": lambda: DifferencesTransformer(DifferencesConfig(buckets=("a", "b"), maxima=(9.0, 9.0), **SMALL)),
 }
 
 

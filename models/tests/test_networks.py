@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import networks
-from differences import DifferencesTransformer
+from differences import DifferencesConfig, DifferencesTransformer
 from export import OPSET, export
 from lstm import Lstm, LstmConfig
 from network import Examples, Network
@@ -31,7 +31,7 @@ NETWORKS = {
     "lstm": lambda: Lstm(LstmConfig(**CLUSTER, window=48)),
     "transformer": lambda: Transformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)),
     "transformer-differences": lambda: stirred(
-        DifferencesTransformer(TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2))
+        DifferencesTransformer(DifferencesConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2))
     ),
 }
 TRAINING = {"leads": [3, 6, 11], "logs": ["made up"]}
@@ -119,7 +119,7 @@ def test_the_decoder_does_not_use_later_points() -> None:
 
 
 def untrained() -> DifferencesTransformer:
-    config = TransformerConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)
+    config = DifferencesConfig(**CLUSTER, window=48, width=16, layers=2, horizon=2)
     return DifferencesTransformer(config).eval()
 
 
