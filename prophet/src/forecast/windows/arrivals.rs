@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, FreeRoom, Room};
 use placeholders::Reason;
 
+use super::NewNodes;
 use super::activity::{Activity, ActivityLevel};
 use super::past::Windows;
 use crate::forecast::{lead::Lead, question::Present};
@@ -59,11 +60,10 @@ struct Kind {
 
 /// The new nodes that arrivals need in a free room.
 #[derive(Clone, Default)]
-struct NewNodes {
+struct Packed {
     /// The version of the free room; 0 before the arrivals are packed.
     version: u64,
-    /// By bucket, without buckets that need none.
-    nodes: Vec<(BucketId, u64)>,
+    new_nodes: NewNodes,
 }
 
 /// A free room for which kinds are packed.
@@ -76,7 +76,7 @@ struct PackedRoom {
     free: Option<FreeRoom>,
     /// By kind. They are not part of [`Kind`], because a forecast reads hundreds of them, and close
     /// together they are read in less time.
-    new_nodes: Vec<NewNodes>,
+    packed: Vec<Packed>,
 }
 
 impl PastArrivals {
@@ -107,9 +107,9 @@ impl PastArrivals {
         let rooms = &mut self.rooms;
         let kind = || {
             let (id, new) = kinds.intern(arrivals(history, ticks));
-            for PackedRoom { new_nodes, .. } in rooms.iter_mut().filter(|_| new) {
-                new_nodes.resize_with(new_nodes.len().max(id + 1), NewNodes::default);
-                new_nodes[id] = NewNodes::default();
+            for PackedRoom { packed, .. } in rooms.iter_mut().filter(|_| new) {
+                packed.resize_with(packed.len().max(id + 1), Packed::default);
+                packed[id] = Packed::default();
             }
             id
         };
@@ -189,8 +189,8 @@ impl PastArrivals {
     /// Returns the new nodes by bucket that the arrivals of a kind need in the free room. Buckets
     /// that need none are left out.
     pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
-        let PackedRoom { rooms, version, free, new_nodes } = &mut self.rooms[self.room];
-        let packed = &mut new_nodes[kind];
+        let PackedRoom { rooms, version, free, packed } = &mut self.rooms[self.room];
+        let packed = &mut packed[kind];
         if packed.version != *version {
             let arrivals = &self.kinds.known[kind].arrivals;
             let shapes = history.shapes();
@@ -198,11 +198,11 @@ impl PastArrivals {
             let pods =
                 arrivals.iter().filter_map(|&(id, count)| Some((&shapes.get(id)?.packs, count)));
             let opened = free.opened(pods, shapes.catalog()).iter().copied().enumerate();
-            packed.nodes.clear();
-            packed.nodes.extend(opened.filter(|(_, nodes)| *nodes > 0));
+            packed.new_nodes.clear();
+            opened.filter(|(_, nodes)| *nodes > 0).for_each(|some| packed.new_nodes.push(some));
             packed.version = *version;
         }
-        &packed.nodes
+        &packed.new_nodes
     }
 }
 

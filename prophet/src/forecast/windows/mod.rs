@@ -22,3 +22,11 @@ pub(crate) use changes::Changes;
 pub(crate) use drawn::DrawnNodes;
 pub(crate) use needs::{PastNeeds, last_needs};
 pub(crate) use past::Windows;
+
+use embedder::BucketId;
+use smallvec::SmallVec;
+
+/// The new nodes that a window needs, by bucket, without the buckets that need none. Nearly all
+/// windows need nodes of one bucket at most. One entry is stored in place, because a forecast reads
+/// hundreds of windows.
+type NewNodes = SmallVec<[(BucketId, u64); 1]>;

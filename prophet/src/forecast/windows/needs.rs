@@ -1,9 +1,9 @@
 //! The needs of past windows. The need of a window in a bucket is the largest demand within the
 //! window less the demand at its start.
 
-use embedder::BucketId;
 use placeholders::Reason;
 
+use super::NewNodes;
 use super::drawn::DrawnNodes;
 use super::past::Windows;
 use crate::forecast::{distribution::Distribution, lead::Lead};
@@ -14,8 +14,7 @@ use crate::record::{History, Tick};
 #[derive(Clone)]
 pub(crate) struct PastNeeds<N> {
     buckets: usize,
-    /// The needs of each window in nodes, for the buckets in which it has any.
-    windows: Windows<N, Box<[(BucketId, u64)]>>,
+    windows: Windows<N, NewNodes>,
 }
 
 impl<N: Copy> PastNeeds<N> {

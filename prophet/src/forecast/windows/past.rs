@@ -35,7 +35,7 @@ pub(crate) struct Windows<N, S> {
     open: VecDeque<(usize, i64, N)>,
     /// The number of ticks learnt.
     learnt: usize,
-    pool: Pool<N>,
+    pool: Pool<N, S>,
 }
 
 /// A window that has ended.
@@ -54,7 +54,7 @@ struct Window<N, S> {
 /// A weighted draw of the windows that have ended when it is due. It is reused for
 /// [`POOL_SECONDS`].
 #[derive(Clone)]
-struct Pool<N> {
+struct Pool<N, S> {
     /// The time at which the pool is due, in Unix seconds.
     due: Option<i64>,
     /// The number of windows that have ended at that time.
@@ -63,21 +63,22 @@ struct Pool<N> {
     version: u64,
     /// The windows are drawn for the first forecast from the pool, because a method learns from
     /// many ticks before its first forecast.
-    drawn: OnceLock<Drawn<N>>,
+    drawn: OnceLock<Drawn<N, S>>,
 }
 
-/// The windows in a pool, oldest first. What a similarity needs is copied here, because a forecast
-/// computes the similarity of all windows in the pool.
+/// The windows in a pool, oldest first. What a forecast reads is copied here and kept apart, because
+/// a forecast computes the similarity of all windows in the pool, and draws hundreds of them.
 #[derive(Clone)]
-struct Drawn<N> {
+struct Drawn<N, S> {
     /// The number of each window, and its start in Unix seconds.
     windows: Vec<(usize, i64)>,
-    /// How often each window was drawn, and its note. They are apart from the windows, so that a
-    /// forecast reads less memory.
+    /// How often each window was drawn, and its note.
     notes: Vec<(u32, N)>,
+    /// The summary of each window.
+    seen: Vec<S>,
 }
 
-impl<N: Copy, S> Windows<N, S> {
+impl<N: Copy, S: Clone> Windows<N, S> {
     pub(crate) fn new(lead: Lead) -> Self {
         Self {
             ticks: lead.ticks(),
@@ -153,7 +154,7 @@ impl<N: Copy, S> Windows<N, S> {
     }
 
     /// Returns the windows in the pool that are not forgotten.
-    fn pooled(&self) -> &Drawn<N> {
+    fn pooled(&self) -> &Drawn<N, S> {
         self.pool.drawn.get_or_init(|| {
             let due = self.pool.due.unwrap_or_default();
             let is_weekend = weekend(due);
@@ -161,12 +162,14 @@ impl<N: Copy, S> Windows<N, S> {
                 self.ages.weight(window.start, due) * kind_of_day(window.weekend, is_weekend)
             };
             let windows = self.closed.range(..self.pool.ended - self.first);
-            let mut drawn = Drawn { windows: Vec::new(), notes: Vec::new() };
+            let mut drawn = Drawn { windows: vec![], notes: vec![], seen: vec![] };
             draw(windows.map(weight), POOL, |at, times| {
-                let (window, Window { start, note, .. }) = (self.first + at, &self.closed[at]);
+                let (window, Window { start, note, seen, .. }) =
+                    (self.first + at, &self.closed[at]);
                 if window >= self.oldest {
                     drawn.windows.push((window, *start));
                     drawn.notes.push((times, *note));
+                    drawn.seen.push(seen.clone());
                 }
             });
             drawn
@@ -180,12 +183,10 @@ impl<N: Copy, S> Windows<N, S> {
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
         let windows = self.pooled().windows.iter();
-        windows.zip(self.weights(likeness)).map(|((_, start), weight)| (*start, weight))
-    }
-
-    /// Returns the weights of the windows in the pool times `likeness`.
-    fn weights(&self, likeness: impl Fn(&N) -> f64) -> impl ExactSizeIterator<Item = f64> {
-        self.pooled().notes.iter().map(move |(times, note)| f64::from(*times) * likeness(note))
+        let notes = self.pooled().notes.iter();
+        windows
+            .zip(notes)
+            .map(move |((_, start), (times, note))| (*start, f64::from(*times) * likeness(note)))
     }
 
     /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
@@ -196,21 +197,25 @@ impl<N: Copy, S> Windows<N, S> {
         likeness: impl Fn(&N) -> f64,
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let Drawn { windows, .. } = self.pooled();
-        draw(self.weights(likeness), WINDOWS, |at, times| {
-            drawn(&self.closed[windows[at].0 - self.first].seen, times);
-        });
+        let Drawn { notes, seen, .. } = self.pooled();
+        let (mut sums, mut total) = (vec![0.0; notes.len()], 0.0);
+        for (sum, (times, note)) in sums.iter_mut().zip(notes) {
+            total += f64::from(*times) * likeness(note);
+            *sum = total;
+        }
+        draw_by_sums(&sums, WINDOWS, |at, times| drawn(&seen[at], times));
     }
 }
 
-impl<N> Pool<N> {
+impl<N, S> Pool<N, S> {
     /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
-        let Some(Drawn { windows, notes }) = self.drawn.get_mut() else { return };
+        let Some(Drawn { windows, notes, seen }) = self.drawn.get_mut() else { return };
         let gone = windows.partition_point(|(window, _)| *window < oldest);
         if gone > 0 {
             windows.drain(..gone);
             notes.drain(..gone);
+            seen.drain(..gone);
             self.version += 1;
         }
     }
@@ -277,7 +282,7 @@ fn kind_of_day(start_on_weekend: bool, now_on_weekend: bool) -> f64 {
 pub(crate) fn draw(
     weights: impl Iterator<Item = f64>,
     count: usize,
-    mut drawn: impl FnMut(usize, u32),
+    drawn: impl FnMut(usize, u32),
 ) {
     let mut total = 0.0;
     let add = |weight| {
@@ -285,16 +290,21 @@ pub(crate) fn draw(
         total
     };
     let sums: Vec<f64> = weights.map(add).collect();
-    let step = total / count as f64;
+    draw_by_sums(&sums, count, drawn);
+}
+
+/// Draws as [`draw`] does. `sums` has, by position, the sum of the weights up to it.
+fn draw_by_sums(sums: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
+    let step = sums.last().copied().unwrap_or_default() / count as f64;
     // Weights below the smallest normal number cannot be distinguished, and rounding could make the
     // draw endless.
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
     let mut next = 0.5 * step;
-    for (at, sum) in sums.into_iter().enumerate() {
+    for (at, sum) in sums.iter().enumerate() {
         let mut times = 0;
-        while next < sum {
+        while next < *sum {
             next += step;
             times += 1;
         }
