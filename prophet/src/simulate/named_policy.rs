@@ -132,6 +132,14 @@ impl NamedPolicy {
         }
     }
 
+    /// Whether decisions depend on earlier ticks, so that the policy observes the warm-up.
+    pub(super) fn learns(self) -> bool {
+        !matches!(
+            self,
+            Self::Reactive | Self::Constant(_) | Self::Ladder | Self::Jobs(_) | Self::Oracle
+        )
+    }
+
     /// Whether the policy reads the counts of the pods that run or are pending.
     pub(super) fn counts_pods(self) -> bool {
         matches!(self, Self::Paper(of) if of != PaperForecast::LastValue)

@@ -28,6 +28,7 @@ pub(crate) struct PolicyRun<'a> {
     prices: Prices,
     /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
     decides_from: i64,
+    learns: bool,
     /// By shape of the workload, the id of the shape in the control.
     shapes: Vec<Option<ShapeId>>,
     /// The pods that arrived since the last turn.
@@ -69,6 +70,7 @@ impl<'a> PolicyRun<'a> {
             prices: Prices::new(policy.objective, catalog),
             policy,
             decides_from: first_decision(window),
+            learns: named_policy.learns(),
             shapes,
             arrivals: Vec::new(),
             tiers: Vec::new(),
@@ -111,6 +113,11 @@ impl<'a> PolicyRun<'a> {
     /// Whether the policy can hold placeholders.
     pub(crate) fn has_control(&self) -> bool {
         self.control.is_some()
+    }
+
+    /// Whether the policy decides at `now`, or learns from what it observes.
+    pub(crate) fn observes(&self, now: i64) -> bool {
+        self.has_control() && (self.learns || now >= self.decides_from)
     }
 
     /// Where the oracle reads the new nodes of the decision at `now`, and the jobs that it knows.

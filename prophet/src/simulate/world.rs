@@ -738,11 +738,12 @@ impl<'a> Simulation<'a> {
     /// Runs one turn: observe, decide, actuate. `keep` adds a record of each bucket to the log.
     fn turn(&mut self, now: i64, keep: bool) {
         self.policy.due = false;
-        if !keep && !self.policy.has_control() {
+        let within = (self.world.window.0..self.world.window.1).contains(&now);
+        let keep = keep && within;
+        if !keep && !self.policy.observes(now) {
             return;
         }
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();
-        let within = (self.world.window.0..self.world.window.1).contains(&now);
         let ready =
             (0..self.world.catalog.len()).map(|bucket| self.cluster.counts(bucket).1).collect();
         let seen = self.observe();
@@ -761,7 +762,7 @@ impl<'a> Simulation<'a> {
             self.actuate(&turn.plan, within);
             self.fill(now);
         }
-        if keep && within {
+        if keep {
             let demand = turn.as_ref().map_or_else(
                 || embed(&observed.cluster, self.world.catalog).present,
                 |turn| turn.demand.present.clone(),
