@@ -6,6 +6,9 @@ exactly. Here the last value and a linear forecast of the change are added to it
 forecast is a ridge regression on the distances of the last value from moving averages, on the last
 changes, and on the time of day and of the week. It is fitted before the training, and the layers
 begin with an output of 0, so the training begins with the loss of the regression.
+
+The decoder reads the forecast of the regression. The paper's decoder reads the points that it has
+forecast itself, but in the training the actual ones, from which it learns to repeat the last point.
 """
 
 import math
@@ -35,7 +38,7 @@ WEEK = 604_800
 class DifferencesConfig(TransformerConfig):
     """The shape of the network, and the cluster that it is trained for."""
 
-    pace: float = 0.03
+    pace: float = 0.1
     """The layers correct the regression by a hundredth of the largest count, and larger steps of the
     training only add noise to it.
     """
@@ -45,6 +48,7 @@ class DifferencesTransformer(Transformer):
     """The Transformer of the paper as a correction of a linear forecast."""
 
     name = "transformer-differences"
+    averaging = 0.999
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -54,18 +58,20 @@ class DifferencesTransformer(Transformer):
         inputs = buckets * (self.seen.shape[1] + 1) + 2 * len(TURNS) * len(config.periods)
         self.linear = nn.Linear(inputs, config.horizon * buckets)
         start_at_zero(self.linear)
+        self.register_buffer("last", torch.ones(config.horizon))
         # The regression is not trained further, because the steps of a training are noisier.
         self.linear.requires_grad_(False)
 
     def forward(self, target: Tensor, time: Tensor) -> Tensor:
         """Returns demand of the next ticks, [batch, buckets, horizon, 1], in nodes."""
-        scaled = known(target / self.maxima)
+        points = self.corrected(known(target / self.maxima), time)
+        return torch.relu(points * self.maxima).transpose(1, 2)[..., None]
+
+    def corrected(self, scaled: Tensor, time: Tensor) -> Tensor:
+        """Returns the forecast of the next ticks, [batch, horizon, buckets], as shares of the maxima."""
         linear = self.regression(scaled, time)
-        memory, points = self.remember(self.encode(scaled, time)), scaled[:, -1:]
-        for tick in range(self.config.horizon):
-            correction = self.decode(points, memory, time)[:, -1:]
-            points = torch.cat([points, linear[:, tick : tick + 1] + correction], dim=1)
-        return torch.relu(points[:, 1:] * self.maxima).transpose(1, 2)[..., None]
+        points = torch.cat([scaled[:, -1:], linear[:, :-1]], dim=1)
+        return linear + self.decode(points, self.remember(self.encode(scaled, time)), time)
 
     def regression(self, scaled: Tensor, time: Tensor) -> Tensor:
         """Returns the linear forecast of the next ticks, [batch, horizon, buckets]."""
@@ -83,15 +89,17 @@ class DifferencesTransformer(Transformer):
         return torch.cat([(rows @ self.seen).flatten(1), rows[..., -1], *clock], dim=-1)
 
     def loss(self, examples: Examples) -> Tensor:
-        """Returns the mean squared error; the decoder's input is the actual preceding points."""
+        """Returns the mean squared error as a share of that of the last value, the mean over the ticks.
+
+        Without the shares, the sixth tick would weigh seven times as much as the first one.
+        """
         scaled, ahead = self.scaled(examples)
-        points = torch.cat([scaled[:, -1:], ahead[:, :-1]], dim=1)
-        correction = self.decode(points, self.remember(self.encode(scaled, examples.time)), examples.time)
-        return nn.functional.mse_loss(self.regression(scaled, examples.time) + correction, ahead)
+        missed = self.corrected(scaled, examples.time) - ahead
+        return ((missed**2).mean((0, 2)) / self.last).mean()
 
     def prepare(self, training: Callable[[], Sequence[Examples]]) -> None:
         """Fits the regression to all examples, with the ridge that has the smallest squared error in
-        weeks that it was not fitted to.
+        weeks that it was not fitted to. Sets the squared errors of the last value.
 
         One week cannot choose the ridge, because weeks differ: in some, changes persist for longer.
         """
@@ -108,6 +116,7 @@ class DifferencesTransformer(Transformer):
         weight, bias = ridge(inputs, changes, min(STRENGTHS, key=lambda strength: errors[strength]))
         self.linear.weight.data.copy_(weight)
         self.linear.bias.data.copy_(bias)
+        self.last.copy_((changes.unflatten(1, (self.config.horizon, -1)) ** 2).mean((0, 2)))
 
     def cases(self, batches: Sequence[Examples]) -> tuple[Tensor, Tensor]:
         """Returns the inputs of the regression and the changes, one row for each example."""

@@ -74,6 +74,10 @@ class Network(nn.Module, ABC):
     """Whether it has the input `state`."""
     gives_headroom: ClassVar[bool] = False
     """Whether it has the output `headroom`."""
+    averaging: ClassVar[float] = 0.0
+    """The share of the old value in each step of the moving average of the weights. The training
+    checks and keeps this average; with 0, it is the weights themselves.
+    """
 
     config: Any
     """A frozen dataclass with `window`, `horizon` and `levels`."""

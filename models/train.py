@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import networks
 import plots
@@ -33,7 +34,7 @@ DAYS_MIN = 7
 TOO_SHORT = 3
 """The exit code for a shorter one. It is no failure, because time alone mends it."""
 
-SHAPE = ("window", "horizon")
+SHAPE = ("window", "horizon", "layers")
 """The options that are fields of the configuration of a network."""
 
 PREPARING_BATCHES, PREPARING_ROWS = 16, 2_048
@@ -135,7 +136,8 @@ def fit(
     """
     random_state = np.random.default_rng(config.seed)
     optimizer, schedule = network.optimizer(config.rate, config.steps_max)
-    parts = {"network": network, "optimizer": optimizer, "schedule": schedule}
+    averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(network.averaging)).eval()
+    parts = {"network": network, "averaged": averaged, "optimizer": optimizer, "schedule": schedule}
     begins = digest(network, training) if checkpoint else ""
     settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": begins}
     kept = Checkpoint(path=checkpoint, settings=settings, parts=parts, draws=random_state)
@@ -152,9 +154,8 @@ def fit(
         recent.append(loss.item())
         is_check = step % config.check_every == 0
         if is_check:
-            network.eval()
             with torch.no_grad():
-                checked = processes.mean([network.loss(examples).item() for examples in validation], training.device)
+                checked = processes.mean([averaged.module.loss(examples).item() for examples in validation], training.device)
             curve.steps.append(step)
             curve.train.append(processes.mean(recent, training.device))
             curve.validate.append(checked)
@@ -163,7 +164,7 @@ def fit(
                 print(f"step {step:6}  train {curve.train[-1]:.4g}  validate {checked:.4g}", flush=True)
             since_best = 0 if checked < best_loss else since_best + 1
             if since_best == 0:
-                best_loss, best = checked, {name: value.clone() for name, value in network.state_dict().items()}
+                best_loss, best = checked, {name: value.clone() for name, value in averaged.module.state_dict().items()}
             if since_best == config.patience:
                 break
         if step < config.steps_max:
@@ -172,6 +173,7 @@ def fit(
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             schedule.step()
+            averaged.update_parameters(network)
         if is_check:
             judged = {"curve": asdict(curve), "best": best, "best_loss": best_loss, "since_best": since_best}
             kept.save(judged | {"step": step + 1})
@@ -233,6 +235,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--window", type=int, metavar="N", help="the length of the input in ticks of five minutes")
     parser.add_argument("--horizon", type=int, metavar="N", help="the number of ticks that a Transformer forecasts, up to 6")
     parser.add_argument(
+        "--layers",
+        type=int,
+        metavar="N",
+        help="the number of layers of a Transformer; with 0, transformer-differences is its regression alone",
+    )
+    parser.add_argument(
         "--from",
         "--from-pretrained",
         dest="start",
@@ -248,16 +256,20 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--leave-out", metavar="NAME", help="the name of a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
-    parser.add_argument("--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps")
+    parser.add_argument(
+        "--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps; with 0, only fit the regression"
+    )
     parser.add_argument("--check-every", type=int, default=TrainConfig.check_every, help="steps between two checks")
     parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows per step, of all processes together")
     arguments = parser.parse_args()
     if arguments.hold_out_days and not arguments.history:
         parser.error("--hold-out-days requires --history")
     if arguments.start and any(getattr(arguments, name) is not None for name in SHAPE):
-        parser.error("--window and --horizon are those of the weights of --from")
+        parser.error("--window, --horizon and --layers are those of the weights of --from")
     if arguments.horizon and (arguments.horizon not in range(1, HORIZON + 1) or "transformer" not in arguments.network):
         parser.error(f"--horizon is for a Transformer, from 1 to {HORIZON}")
+    if arguments.layers is not None and (arguments.layers < 0 or "transformer" not in arguments.network):
+        parser.error("--layers is for a Transformer, 0 or more")
     if arguments.window and not 1 <= arguments.window <= CONTEXT // STRIDE:
         parser.error(f"--window is not in 1 to {CONTEXT // STRIDE}")
     if arguments.checkpoint and "RANK" in os.environ:
@@ -282,7 +294,7 @@ def main() -> None:
     # Trained weights need a lower rate.
     rate = TrainConfig.rate if fresh else TrainConfig.rate / 10
     # Without a check, there would be no best weights.
-    check_every = min(arguments.check_every, arguments.steps)
+    check_every = max(1, min(arguments.check_every, arguments.steps))
     config = TrainConfig(seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=check_every, batch=arguments.batch)
 
     training = Sampler(trained_on, config, network, device, processes)

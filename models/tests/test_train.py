@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,6 +61,34 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been_interrupted(name:
     config = train.TrainConfig(steps_max=5, check_every=2, batch=4)
     with pytest.raises(SystemExit, match="is of another training"):
         trained(tmp_path / "parts.pt")
+
+
+class Falling(networks.Network):
+    """A network with one weight, which falls by 1 in each step."""
+
+    name = "falling"
+    averaging = 0.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(window=48)
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def loss(self, _: networks.Examples) -> torch.Tensor:
+        return 0.5 * self.weight
+
+    def optimizer(self, rate: float, steps: int) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+        descent = torch.optim.SGD(self.parameters(), lr=2.0)
+        return descent, torch.optim.lr_scheduler.ConstantLR(descent, 1.0)
+
+
+def test_the_moving_average_of_the_weights_is_checked_and_kept() -> None:
+    """The weights are 0, -1, -2 and -3. The average begins with the first step."""
+    network, config = Falling(), train.TrainConfig(steps_max=3, check_every=1, batch=4)
+    sampler = train.Sampler([series(4_000)], config, network, "cpu")
+    curve = train.fit(network, sampler, [sampler.draw(np.random.default_rng(0), 4, 1)], config)
+    assert curve.validate == [0.0, -0.5, -0.75, -1.125]
+    assert network.weight.item() == -2.25
 
 
 def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:

@@ -111,7 +111,7 @@ impl<'a> PolicyRun<'a> {
     }
 
     /// Whether the policy can hold placeholders.
-    pub(crate) fn has_control(&self) -> bool {
+    fn has_control(&self) -> bool {
         self.control.is_some()
     }
 
