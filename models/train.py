@@ -129,7 +129,8 @@ def fit(
     config: TrainConfig,
     checkpoint: Path | None = None,
 ) -> Curve:
-    """Trains until the checks do not improve, and keeps the best weights.
+    """Trains until the checks do not improve, and keeps the best weights, or their average at the end
+    if the network has one.
 
     The first check is of the untrained network. After each check, the file `checkpoint` gets the
     state of the training. If it exists at the beginning, the training goes on from there.
@@ -141,9 +142,9 @@ def fit(
     begins = digest(network, training) if checkpoint else ""
     settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": begins}
     kept = Checkpoint(path=checkpoint, settings=settings, parts=parts, draws=random_state)
-    curve, best, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
+    curve, weights, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
     if progress := kept.restore(training.device):
-        curve, best = Curve(**progress["curve"]), progress["best"]
+        curve, weights = Curve(**progress["curve"]), progress["weights"]
         best_loss, since_best, first = progress["best_loss"], progress["since_best"], progress["step"]
         print(f"going on after step {first - 1}", flush=True)
     processes, loss_of = training.processes, training.processes.loss(network)
@@ -163,8 +164,9 @@ def fit(
             if processes.rank == 0:
                 print(f"step {step:6}  train {curve.train[-1]:.4g}  validate {checked:.4g}", flush=True)
             since_best = 0 if checked < best_loss else since_best + 1
-            if since_best == 0:
-                best_loss, best = checked, {name: value.clone() for name, value in averaged.module.state_dict().items()}
+            best_loss = min(best_loss, checked)
+            if since_best == 0 or network.averaging:
+                weights = {name: value.clone() for name, value in averaged.module.state_dict().items()}
             if since_best == config.patience:
                 break
         if step < config.steps_max:
@@ -175,9 +177,9 @@ def fit(
             schedule.step()
             averaged.update_parameters(network)
         if is_check:
-            judged = {"curve": asdict(curve), "best": best, "best_loss": best_loss, "since_best": since_best}
+            judged = {"curve": asdict(curve), "weights": weights, "best_loss": best_loss, "since_best": since_best}
             kept.save(judged | {"step": step + 1})
-    network.load_state_dict(best)
+    network.load_state_dict(weights)
     return curve
 
 
@@ -293,7 +295,7 @@ def main() -> None:
     network.to(device)
     # Trained weights need a lower rate.
     rate = TrainConfig.rate if fresh else TrainConfig.rate / 10
-    # Without a check, there would be no best weights.
+    # Without a check, there would be no weights to keep.
     check_every = max(1, min(arguments.check_every, arguments.steps))
     config = TrainConfig(seed=arguments.seed, steps_max=arguments.steps, rate=rate, check_every=check_every, batch=arguments.batch)
 
