@@ -278,8 +278,8 @@ fn networks_of_other_buckets_have_no_row_and_others_are_named() {
 /// The check runs each network on the input of its file, and compares the output.
 #[test]
 fn the_networks_of_the_paper_are_usable() {
-    for name in ["transformer.onnx", "lstm.onnx", "transformer-g4dn.onnx"] {
-        let file = format!("{}/../models/paper/{name}", env!("CARGO_MANIFEST_DIR"));
+    for name in ["transformer", "lstm", "transformer-g4dn", "transformer-g4dn-differences"] {
+        let file = format!("{}/../models/paper/{name}.onnx", env!("CARGO_MANIFEST_DIR"));
         let (code, out, error) = run(&["model", "check", &file]);
         assert_eq!(code, 0, "{name}: {error}");
         assert!(out.contains("usable, run by the embedded engine"), "{name}: {out}");
