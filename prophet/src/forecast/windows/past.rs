@@ -66,8 +66,9 @@ struct Pool<N, S> {
     drawn: OnceLock<Drawn<N, S>>,
 }
 
-/// The windows in a pool, oldest first. What a forecast reads is copied here and kept apart, because
-/// a forecast computes the similarity of all windows in the pool, and draws hundreds of them.
+/// The windows in a pool, oldest first. What a forecast reads is copied here and kept apart,
+/// because a forecast computes the similarity of all windows in the pool, and draws hundreds of
+/// them.
 #[derive(Clone)]
 struct Drawn<N, S> {
     /// The number of each window, and its start in Unix seconds.
