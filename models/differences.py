@@ -7,8 +7,9 @@ forecast is a ridge regression on the distances of the last value from moving av
 changes, and on the time of day and of the week. It is fitted before the training, and the layers
 begin with an output of 0, so the training begins with the loss of the regression.
 
-The decoder reads the forecast of the regression. The paper's decoder reads the points that it has
-forecast itself, but in the training the actual ones, from which it learns to repeat the last point.
+The decoder reads the forecast of the regression, both in the training and in a forecast. The paper's
+decoder reads the points that it has forecast itself, but in the training the actual ones, from which
+it learns to repeat the last point.
 """
 
 import math
@@ -39,8 +40,8 @@ class DifferencesConfig(TransformerConfig):
     """The shape of the network, and the cluster that it is trained for."""
 
     pace: float = 0.1
-    """The layers correct the regression by a hundredth of the largest count, and larger steps of the
-    training only add noise to it.
+    """The layers correct the regression by a hundredth of the largest count, so the steps of the
+    training are smaller than the paper's.
     """
 
 
@@ -68,7 +69,7 @@ class DifferencesTransformer(Transformer):
         return torch.relu(points * self.maxima).transpose(1, 2)[..., None]
 
     def corrected(self, scaled: Tensor, time: Tensor) -> Tensor:
-        """Returns the forecast of the next ticks, [batch, horizon, buckets], as shares of the maxima."""
+        """Returns the next ticks as shares of the maxima, [batch, horizon, buckets]."""
         linear = self.regression(scaled, time)
         points = torch.cat([scaled[:, -1:], linear[:, :-1]], dim=1)
         return linear + self.decode(points, self.remember(self.encode(scaled, time)), time)
@@ -89,7 +90,7 @@ class DifferencesTransformer(Transformer):
         return torch.cat([(rows @ self.seen).flatten(1), rows[..., -1], *clock], dim=-1)
 
     def loss(self, examples: Examples) -> Tensor:
-        """Returns the mean squared error as a share of that of the last value, the mean over the ticks.
+        """Returns the mean squared error as a share of that of the last value: a mean over ticks.
 
         Without the shares, the sixth tick would weigh seven times as much as the first one.
         """

@@ -76,8 +76,8 @@ class Network(nn.Module, ABC):
     """Whether it has the output `headroom`."""
     averaging: ClassVar[float] = 0.0
     """The share of the old value in each step of the moving average of the weights. The training
-    checks this average, and keeps it as it is at the end, because it needs no choice of a step. With
-    0, there is no average, and the weights of the best check are kept.
+    checks this average, and keeps it as it is at the end, because it needs no choice of a step.
+    With 0, there is no average, and the weights of the best check are kept.
     """
 
     config: Any

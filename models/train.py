@@ -129,8 +129,8 @@ def fit(
     config: TrainConfig,
     checkpoint: Path | None = None,
 ) -> Curve:
-    """Trains until the checks do not improve, and keeps the best weights, or their average at the end
-    if the network has one.
+    """Trains until the checks do not improve. Keeps the weights of the best check, or the moving
+    average of the weights at the end if the network has one.
 
     The first check is of the untrained network. After each check, the file `checkpoint` gets the
     state of the training. If it exists at the beginning, the training goes on from there.
@@ -140,11 +140,12 @@ def fit(
     averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(network.averaging)).eval()
     parts = {"network": network, "averaged": averaged, "optimizer": optimizer, "schedule": schedule}
     begins = digest(network, training) if checkpoint else ""
-    settings = asdict(config) | {"network": network.name, "shape": repr(network.config), "begins": begins}
+    named = {"network": network.name, "shape": repr(network.config), "averaging": network.averaging}
+    settings = asdict(config) | named | {"begins": begins}
     kept = Checkpoint(path=checkpoint, settings=settings, parts=parts, draws=random_state)
-    curve, weights, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
+    curve, best, best_loss, since_best, first = Curve(steps=[], train=[], validate=[]), {}, float("inf"), 0, 0
     if progress := kept.restore(training.device):
-        curve, weights = Curve(**progress["curve"]), progress["weights"]
+        curve, best = Curve(**progress["curve"]), progress["best"]
         best_loss, since_best, first = progress["best_loss"], progress["since_best"], progress["step"]
         print(f"going on after step {first - 1}", flush=True)
     processes, loss_of = training.processes, training.processes.loss(network)
@@ -164,9 +165,8 @@ def fit(
             if processes.rank == 0:
                 print(f"step {step:6}  train {curve.train[-1]:.4g}  validate {checked:.4g}", flush=True)
             since_best = 0 if checked < best_loss else since_best + 1
-            best_loss = min(best_loss, checked)
-            if since_best == 0 or network.averaging:
-                weights = {name: value.clone() for name, value in averaged.module.state_dict().items()}
+            if since_best == 0:
+                best_loss, best = checked, {name: value.clone() for name, value in averaged.module.state_dict().items()}
             if since_best == config.patience:
                 break
         if step < config.steps_max:
@@ -177,9 +177,10 @@ def fit(
             schedule.step()
             averaged.update_parameters(network)
         if is_check:
-            judged = {"curve": asdict(curve), "weights": weights, "best_loss": best_loss, "since_best": since_best}
+            judged = {"curve": asdict(curve), "best": best, "best_loss": best_loss, "since_best": since_best}
             kept.save(judged | {"step": step + 1})
-    network.load_state_dict(weights)
+    network.load_state_dict(averaged.module.state_dict() if network.averaging else best)
+    network.eval()
     return curve
 
 
@@ -240,7 +241,7 @@ def parse_arguments() -> argparse.Namespace:
         "--layers",
         type=int,
         metavar="N",
-        help="the number of layers of a Transformer; with 0, transformer-differences is its regression alone",
+        help="the number of layers of a Transformer; with 0 and --steps 0, transformer-differences is its regression alone",
     )
     parser.add_argument(
         "--from",
@@ -259,7 +260,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--leave-out", metavar="NAME", help="the name of a log to leave out")
     parser.add_argument("--seed", type=int, default=TrainConfig.seed)
     parser.add_argument(
-        "--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps; with 0, only fit the regression"
+        "--steps", type=int, default=TrainConfig.steps_max, help="largest number of steps; with 0, only what precedes the training"
     )
     parser.add_argument("--check-every", type=int, default=TrainConfig.check_every, help="steps between two checks")
     parser.add_argument("--batch", type=int, default=TrainConfig.batch, help="rows per step, of all processes together")

@@ -173,11 +173,11 @@ class Attention(nn.Module):
         With `causal`, an element does not attend to the elements after it.
         """
         key, value = memory
-        if not torch.compiler.is_exporting():
+        if torch.compiler.is_exporting():
+            mixed = self.weights(queries, key, causal) @ value
+        else:
             query = self.by_head(self.query(queries))
             mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
-        else:
-            mixed = self.weights(queries, key, causal) @ value
         return self.merge(mixed.transpose(1, 2).flatten(-2))
 
     def remember(self, memory: Tensor) -> Memory:

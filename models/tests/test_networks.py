@@ -69,7 +69,8 @@ VECTORS = {
 def test_the_engine_computes_the_same_as_pytorch(exported, monkeypatch, vector: str, batch: int) -> None:
     network, _, session = exported
     if vector == "huge counts":
-        # The fused attention rounds differently, which decides between ticks of nearly equal weight.
+        # The fused attention rounds differently, so it can select another tick where two weights
+        # are nearly equal.
         monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
     torch.manual_seed(2)
     for buckets in [3] if network.joint else [1, 3, 50 if batch == 1 else 2]:

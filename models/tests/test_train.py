@@ -84,11 +84,12 @@ class Falling(networks.Network):
 
 def test_the_moving_average_of_the_weights_is_checked_and_kept_at_the_end() -> None:
     """The weights are 0, -1, -2 and -3. The average begins with the first step."""
-    network, config = Falling(), train.TrainConfig(steps_max=3, check_every=1, batch=4)
+    network, config = Falling(), train.TrainConfig(steps_max=3, check_every=2, batch=4)
     sampler = train.Sampler([series(4_000)], config, network, "cpu")
     curve = train.fit(network, sampler, [sampler.draw(np.random.default_rng(0), 4, 1)], config)
-    assert curve.validate == [0.0, 0.5, 0.75, 1.125]
+    assert curve.validate == [0.0, 0.75]
     assert network.weight.item() == -2.25
+    assert not network.training, "the plots are drawn without dropout"
 
 
 def test_ticks_of_five_minutes_are_examples_of_the_longer_lead_times() -> None:

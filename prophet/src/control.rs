@@ -139,6 +139,11 @@ impl Control {
         learn(&mut self.learners, tick);
     }
 
+    /// Counts submitted pods of a shape, without an observation.
+    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
+        self.recorder.arrived(shape, count);
+    }
+
     /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
     /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {

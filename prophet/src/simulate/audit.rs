@@ -22,6 +22,7 @@ use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
 use crate::record::ShapeId;
+use crate::replay::NEVER;
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
 use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
@@ -668,6 +669,52 @@ proptest! {
             let log = warm_up.replay(world(replay), &|_| ()).unwrap();
             prop_assert_eq!(log, simulate(world(replay), policy, &|_| ()), "replay {}", replay);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(18))]
+
+    /// The first 60,000 seconds are before the first decision.
+    #[test]
+    fn a_policy_that_does_not_learn_decides_the_same_after_a_warm_up_that_it_observed(
+        jobs in prop::collection::vec((any_job(), any::<bool>()), 40..90),
+        settings in any_settings(),
+        policy in prop::sample::select(vec![
+            NamedPolicy::Constant(2),
+            NamedPolicy::Ladder,
+            NamedPolicy::Paper(PaperForecast::LastValue),
+            NamedPolicy::Rates(0.8),
+            NamedPolicy::Jobs(KnownJobs::Active),
+            NamedPolicy::Oracle,
+        ]),
+        per_hour in 0.0..0.5,
+    ) {
+        let jobs = jobs.into_iter().map(|(job, marked)| {
+            let job = Job { submit: 30 * job.submit, ..job };
+            if marked { interruptible(job) } else { job }
+        });
+        let (catalog, window) = (spot_and_two_types(1), (146_400, 180_000));
+        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
+        let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
+        let settings = SimulationSettings { interruptions, tiers, ..settings };
+        let workload = Workload::new(&sorted(jobs.collect()), &catalog);
+        let world = SimulationInput {
+            workload: &workload,
+            catalog: &catalog,
+            settings: &settings,
+            window,
+            replay: 0,
+            keep_ticks: true,
+        };
+        let mut run = Simulation::new(world, policy);
+        prop_assert!(!run.policy.learns);
+        run.policy.learns = true;
+        run.start_minimum();
+        run.advance(first_decision(window), &|_| ());
+        run.begin_replay();
+        run.advance(NEVER, &|_| ());
+        prop_assert_eq!(run.finish(), simulate(world, policy, &|_| ()));
     }
 }
 

@@ -438,8 +438,9 @@ impl Arena<'_> {
     }
 }
 
-/// Constants with which the search begins, and which run beside the other policies if there is one
-/// replay: the default policy takes longer than all others together, and keeps only one core busy.
+/// Constants that the search is likely to need. They run beside the other policies if there is one
+/// replay, because the default policy takes longer than all others together, and keeps only one
+/// core busy.
 const FIRST_CONSTANTS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 16, 32];
 
 /// The number of constants that a step of the search runs, at the same time. It is fixed, so that

@@ -36,7 +36,7 @@ impl SimulationInput<'_> {
 const SETTLE_SECONDS: i64 = 86_400;
 
 /// Returns the time of the first decision in a run with this window, in seconds. Until then, a
-/// policy only learns.
+/// policy learns or does nothing.
 pub(super) fn first_decision(window: (i64, i64)) -> i64 {
     window.0.saturating_sub(SETTLE_SECONDS)
 }

@@ -136,7 +136,13 @@ impl NamedPolicy {
     pub(super) fn learns(self) -> bool {
         !matches!(
             self,
-            Self::Reactive | Self::Constant(_) | Self::Ladder | Self::Jobs(_) | Self::Oracle
+            Self::Reactive
+                | Self::Constant(_)
+                | Self::Ladder
+                | Self::Paper(PaperForecast::LastValue)
+                | Self::Rates(_)
+                | Self::Jobs(_)
+                | Self::Oracle
         )
     }
 

@@ -26,9 +26,10 @@ pub(crate) struct PolicyRun<'a> {
     pub(crate) knows_ends: bool,
     policy: Policy,
     prices: Prices,
-    /// The time of the first decision, in Unix seconds. Before it, the policy only learns.
+    /// The time of the first decision, in Unix seconds.
     decides_from: i64,
-    learns: bool,
+    /// Whether the policy observes the warm-up before it.
+    pub(super) learns: bool,
     /// By shape of the workload, the id of the shape in the control.
     shapes: Vec<Option<ShapeId>>,
     /// The pods that arrived since the last turn.
@@ -160,6 +161,19 @@ impl<'a> PolicyRun<'a> {
         if self.has_control() && now >= self.decides_from {
             self.starts.push((bucket, starts));
         }
+    }
+
+    /// Clears the observations since the last turn, in a warm-up that the policy does not observe.
+    /// Only the number of submitted pods is kept, because decisions on spot instances read it.
+    pub(crate) fn skip(&mut self) {
+        let arrivals = std::mem::take(&mut self.arrivals);
+        if let Some(control) = &mut self.control {
+            for (shape, count) in arrivals {
+                control.arrived(shape, count);
+            }
+        }
+        self.tiers.clear();
+        self.gangs.clear();
     }
 
     /// Returns the observations since the last turn, and clears them.

@@ -741,6 +741,7 @@ impl<'a> Simulation<'a> {
         let within = (self.world.window.0..self.world.window.1).contains(&now);
         let keep = keep && within;
         if !keep && !self.policy.observes(now) {
+            self.policy.skip();
             return;
         }
         let time = DateTime::from_timestamp(now, 0).unwrap_or_default();

@@ -30,7 +30,7 @@ pub enum ModelSource {
     None,
     /// The pretrained model that ships with Prophet.
     Pretrained,
-    /// The paper's Transformer that ships with Prophet.
+    /// The variant of the paper's Transformer that ships with Prophet.
     PaperTransformer,
     /// The paper's LSTM that ships with Prophet.
     PaperLstm,
