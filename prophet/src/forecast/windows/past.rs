@@ -199,12 +199,8 @@ impl<N: Copy, S: Clone> Windows<N, S> {
         mut drawn: impl FnMut(&'a S, u32),
     ) {
         let Drawn { notes, seen, .. } = self.pooled();
-        let (mut sums, mut total) = (vec![0.0; notes.len()], 0.0);
-        for (sum, (times, note)) in sums.iter_mut().zip(notes) {
-            total += f64::from(*times) * likeness(note);
-            *sum = total;
-        }
-        draw_by_sums(&sums, WINDOWS, |at, times| drawn(&seen[at], times));
+        let weights = notes.iter().map(|(times, note)| f64::from(*times) * likeness(note));
+        draw(weights, WINDOWS, |at, times| drawn(&seen[at], times));
     }
 }
 
@@ -283,7 +279,7 @@ fn kind_of_day(start_on_weekend: bool, now_on_weekend: bool) -> f64 {
 pub(crate) fn draw(
     weights: impl Iterator<Item = f64>,
     count: usize,
-    drawn: impl FnMut(usize, u32),
+    mut drawn: impl FnMut(usize, u32),
 ) {
     let mut total = 0.0;
     let add = |weight| {
@@ -291,21 +287,16 @@ pub(crate) fn draw(
         total
     };
     let sums: Vec<f64> = weights.map(add).collect();
-    draw_by_sums(&sums, count, drawn);
-}
-
-/// Draws as [`draw`] does. `sums` has, by position, the sum of the weights up to it.
-fn draw_by_sums(sums: &[f64], count: usize, mut drawn: impl FnMut(usize, u32)) {
-    let step = sums.last().copied().unwrap_or_default() / count as f64;
+    let step = total / count as f64;
     // Weights below the smallest normal number cannot be distinguished, and rounding could make the
     // draw endless.
     if !(step.is_finite() && step > f64::MIN_POSITIVE) {
         return;
     }
     let mut next = 0.5 * step;
-    for (at, sum) in sums.iter().enumerate() {
+    for (at, sum) in sums.into_iter().enumerate() {
         let mut times = 0;
-        while next < *sum {
+        while next < sum {
             next += step;
             times += 1;
         }
