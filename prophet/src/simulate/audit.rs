@@ -22,7 +22,6 @@ use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::forecast::Method;
 use crate::record::ShapeId;
-use crate::replay::NEVER;
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
 use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
@@ -619,14 +618,32 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
     assert_eq!(waiting(KnownJobs::Others), ["a", "a", "a", "b", "a", "a", "a"]);
 }
 
+/// The window in which the jobs of [`two_days`] count. The first 60,000 seconds of these days are
+/// before the first decision.
+const SECOND_DAY: (i64, i64) = (146_400, 180_000);
+
+/// Two days of jobs, some of which tolerate interruption, with tiers and interruptions.
+fn two_days() -> impl Strategy<Value = (Vec<Job>, SimulationSettings)> {
+    let jobs = prop::collection::vec((any_job(), any::<bool>()), 40..90);
+    (jobs, any_settings(), 0.0..0.5).prop_map(|(jobs, settings, per_hour)| {
+        let jobs = jobs.into_iter().map(|(job, marked)| {
+            let job = Job { submit: 30 * job.submit, ..job };
+            if marked { interruptible(job) } else { job }
+        });
+        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
+        let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
+        let expression = "max(forecast, newNodes(\"10m\") / 2)".parse().ok();
+        let settings = SimulationSettings { expression, interruptions, tiers, ..settings };
+        (sorted(jobs.collect()), settings)
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(18))]
 
-    /// Two days of jobs, of which the first 60,000 seconds are before the first decision.
     #[test]
     fn a_replay_goes_on_as_if_it_had_run_from_the_start(
-        jobs in prop::collection::vec((any_job(), any::<bool>()), 40..90),
-        settings in any_settings(),
+        (jobs, settings) in two_days(),
         policy in prop::sample::select(vec![
             NamedPolicy::DEFAULT,
             NamedPolicy::Ends,
@@ -642,25 +659,16 @@ proptest! {
             NamedPolicy::Burst { period: Span::seconds(600), most: Some(4) },
             NamedPolicy::StaticMax,
         ]),
-        per_hour in 0.0..0.5,
     ) {
-        let jobs = jobs.into_iter().map(|(job, marked)| {
-            let job = Job { submit: 30 * job.submit, ..job };
-            if marked { interruptible(job) } else { job }
-        });
-        let (catalog, window) = (spot_and_two_types(1), (146_400, 180_000));
-        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
-        let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
-        let expression = "max(forecast, newNodes(\"10m\") / 2)".parse().ok();
-        let settings = SimulationSettings { expression, interruptions, tiers, ..settings };
-        let workload = Workload::new(&sorted(jobs.collect()), &catalog);
-        let moved = |seed| workload.jittered(30, seed, first_decision(window));
+        let catalog = spot_and_two_types(1);
+        let workload = Workload::new(&jobs, &catalog);
+        let moved = |seed| workload.jittered(30, seed, first_decision(SECOND_DAY));
         let replays = [1, 2, 3].map(moved);
         let world = |replay: usize| SimulationInput {
             workload: &replays[replay],
             catalog: &catalog,
             settings: &settings,
-            window,
+            window: SECOND_DAY,
             replay: u32::try_from(replay).unwrap(),
             keep_ticks: true,
         };
@@ -670,16 +678,10 @@ proptest! {
             prop_assert_eq!(log, simulate(world(replay), policy, &|_| ()), "replay {}", replay);
         }
     }
-}
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(18))]
-
-    /// The first 60,000 seconds are before the first decision.
     #[test]
     fn a_policy_that_does_not_learn_decides_the_same_after_a_warm_up_that_it_observed(
-        jobs in prop::collection::vec((any_job(), any::<bool>()), 40..90),
-        settings in any_settings(),
+        (jobs, settings) in two_days(),
         policy in prop::sample::select(vec![
             NamedPolicy::Constant(2),
             NamedPolicy::Ladder,
@@ -688,33 +690,21 @@ proptest! {
             NamedPolicy::Jobs(KnownJobs::Active),
             NamedPolicy::Oracle,
         ]),
-        per_hour in 0.0..0.5,
     ) {
-        let jobs = jobs.into_iter().map(|(job, marked)| {
-            let job = Job { submit: 30 * job.submit, ..job };
-            if marked { interruptible(job) } else { job }
-        });
-        let (catalog, window) = (spot_and_two_types(1), (146_400, 180_000));
-        let interruptions = Interruptions { per_hour, ..Interruptions::default() };
-        let tiers = Tiers::from(vec!["urgent=1:4".parse::<Tier>().unwrap()]);
-        let settings = SimulationSettings { interruptions, tiers, ..settings };
-        let workload = Workload::new(&sorted(jobs.collect()), &catalog);
+        let catalog = spot_and_two_types(1);
+        let workload = Workload::new(&jobs, &catalog);
         let world = SimulationInput {
             workload: &workload,
             catalog: &catalog,
             settings: &settings,
-            window,
+            window: SECOND_DAY,
             replay: 0,
             keep_ticks: true,
         };
         let mut run = Simulation::new(world, policy);
         prop_assert!(!run.policy.learns);
         run.policy.learns = true;
-        run.start_minimum();
-        run.advance(first_decision(window), &|_| ());
-        run.begin_replay();
-        run.advance(NEVER, &|_| ());
-        prop_assert_eq!(run.finish(), simulate(world, policy, &|_| ()));
+        prop_assert_eq!(run.complete(&|_| ()), simulate(world, policy, &|_| ()));
     }
 }
 

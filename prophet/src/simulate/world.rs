@@ -62,12 +62,7 @@ pub fn simulate(
     named_policy: NamedPolicy,
     reached: &dyn Fn(i64),
 ) -> RunLog {
-    let mut run = Simulation::new(world, named_policy);
-    run.start_minimum();
-    run.advance(first_decision(world.window), reached);
-    run.begin_replay();
-    run.advance(NEVER, reached);
-    run.finish()
+    Simulation::new(world, named_policy).complete(reached)
 }
 
 pub(super) struct Simulation<'a> {
@@ -338,6 +333,15 @@ impl<'a> Simulation<'a> {
         };
         future.cluster.withdraw_placeholders();
         future
+    }
+
+    /// Runs all jobs.
+    pub(super) fn complete(mut self, reached: &dyn Fn(i64)) -> RunLog {
+        self.start_minimum();
+        self.advance(first_decision(self.world.window), reached);
+        self.begin_replay();
+        self.advance(NEVER, reached);
+        self.finish()
     }
 
     /// Launches the minimum number of nodes of each group, ready from the start.
