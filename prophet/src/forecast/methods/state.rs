@@ -2,15 +2,12 @@
 //! state.
 //!
 //! The weight of a past window depends on recency, time of day and kind of day (`past.rs`), on
-//! similarity of recent arrivals (`activity.rs`) and on similarity of free room. The latter is
-//! exp(-d / 0.5), where the distance d is the mean of |ln(1 + r) - ln(1 + r')| over the shapes that
-//! arrive most often. The number r is how many pods of a shape fit in the free room of occupied
-//! nodes. The forecast is the weighted distribution of D.
+//! similarity of recent arrivals (`activity.rs`) and on similarity of free room (`roominess.rs`).
+//! The forecast is the weighted distribution of D.
 
-use crate::forecast::hyperparameters::ROOM_SCALE;
-use crate::forecast::windows::Changes;
-use crate::forecast::windows::PastNeeds;
-use crate::forecast::windows::{Activity, ActivityLevel};
+use crate::forecast::windows::{
+    Activity, ActivityLevel, Changes, PastNeeds, RoomLikeness, Roominess, Rooms,
+};
 use crate::forecast::{
     demand_ahead::Ahead,
     distribution::Distribution,
@@ -18,7 +15,7 @@ use crate::forecast::{
     lead::Lead,
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
-use crate::record::{FREQUENT_SHAPES_MAX, History, ShapeId};
+use crate::record::{History, ShapeId};
 
 /// Forecasts D from past windows that started in a similar state.
 #[derive(Clone)]
@@ -26,12 +23,20 @@ pub struct StateForecaster {
     activity: Activity,
     needs: PastNeeds<State>,
     changes: Changes,
-    /// The similarity of two free rooms, in (0, 1], by the number of shapes that both contain and
-    /// by the sum of their distances in 32nds. A table takes less time than a division.
-    likeness: Vec<Vec<f64>>,
+    likeness: RoomLikeness,
     /// The activity level at the last tick.
     level: ActivityLevel,
     last: Kept<Option<Last>>,
+    pool: Kept<Option<Pool>>,
+}
+
+/// The states at the starts of the windows that are drawn, arranged for comparison.
+#[derive(Clone)]
+struct Pool {
+    /// The version of the windows.
+    version: u64,
+    levels: Vec<ActivityLevel>,
+    rooms: Rooms,
 }
 
 /// The last forecast, which is reused while the windows and the state are the same.
@@ -56,44 +61,28 @@ impl StateForecaster {
             activity: Activity::new(lead),
             needs: PastNeeds::new(buckets, lead),
             changes: Changes::new(lead),
-            likeness: (0..=FREQUENT_SHAPES_MAX).map(likeness).collect(),
+            likeness: RoomLikeness::new(),
             level: ActivityLevel::default(),
             last: Kept::default(),
+            pool: Kept::default(),
         }
     }
 
     /// Returns the similarity of two states, in (0, 1].
     fn alike(&self, one: &State, other: &State) -> f64 {
-        self.activity.likeness(one.level, other.level) * self.likeness(&one.room, &other.room)
-    }
-
-    /// Returns the similarity of two free rooms over the shapes that both contain, in (0, 1].
-    ///
-    /// It is 1 where they share no shape.
-    fn likeness(&self, one: &Roominess, other: &Roominess) -> f64 {
-        let (apart, shared) = if one.shapes == other.shapes && one.len == other.len {
-            // Unused entries are 0 in both.
-            let pairs = one.logs.iter().zip(&other.logs);
-            (pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum(), usize::from(one.len))
-        } else {
-            one.apart(other)
-        };
-        let row = &self.likeness[shared];
-        row[(apart as usize).min(row.len() - 1)]
+        self.activity.likeness(one.level, other.level)
+            * self.likeness.between(&one.room, &other.room)
     }
 }
 
-/// Returns the similarities, in (0, 1], of free rooms that share `shapes` shapes, by the sum of the
-/// distances of these shapes in 32nds, up to the largest distance that is distinguished.
-fn likeness(shapes: usize) -> Vec<f64> {
-    let of_mean = |mean: usize| (-(mean as f64) / 32.0 / ROOM_SCALE).exp();
-    (0..=STEPS * shapes).map(|apart| of_mean(apart / shapes.max(1))).collect()
-}
-
-fn log(room: u64) -> i16 {
-    #[expect(clippy::cast_possible_truncation, reason = "32 ln(2^64) is 1420")]
-    let log = (32.0 * (room as f64).ln_1p()).round() as i16;
-    log
+impl Pool {
+    fn new(version: u64, states: &[State]) -> Self {
+        Self {
+            version,
+            levels: states.iter().map(|state| state.level).collect(),
+            rooms: Rooms::new(states.iter().map(|state| &state.room)),
+        }
+    }
 }
 
 impl Forecaster for StateForecaster {
@@ -118,7 +107,18 @@ impl Forecaster for StateForecaster {
         let version = self.needs.version();
         let mut last = self.last.lock();
         let same = last.take().filter(|last| last.version == version && last.state == state);
-        let draw = || self.needs.distributions(|start| self.alike(start, &state));
+        let draw = || {
+            self.needs.distributions(|states, weights| {
+                let mut pool = self.pool.lock();
+                let same = pool.take().filter(|pool| pool.version == version);
+                let pool = pool.insert(same.unwrap_or_else(|| Pool::new(version, states)));
+                let rooms = pool.rooms.likenesses(&state.room, &self.likeness);
+                let levels = pool.levels.iter();
+                let levels = levels.map(|level| self.activity.likeness(*level, state.level));
+                let alike = levels.zip(rooms).map(|(level, room)| level * room);
+                weights.iter_mut().zip(alike).for_each(|(weight, alike)| *weight *= alike);
+            })
+        };
         let last = last.insert(same.unwrap_or_else(|| Last { version, state, new_nodes: draw() }));
         let reason = self.needs.reason();
         let bucket = |new_nodes: &Distribution| BucketOutlook::new(new_nodes.clone(), reason);
@@ -137,50 +137,6 @@ impl DemandForecaster for StateForecaster {
         self.changes.ahead(history, ticks, || self.needs.moments(|start| self.alike(start, &state)))
     }
 }
-
-/// ln(1 + room) of the shapes that arrive most, in 32nds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Roominess {
-    /// The number of shapes, at most [`FREQUENT_SHAPES_MAX`]. One byte, because a forecast reads
-    /// the free room of many windows.
-    len: u8,
-    /// The shapes in rising order. Unused entries are 0.
-    shapes: [ShapeId; FREQUENT_SHAPES_MAX],
-    /// One value per shape. Unused entries are 0.
-    logs: [i16; FREQUENT_SHAPES_MAX],
-}
-
-impl Roominess {
-    /// `fits` has the number of pods that fit, by shape. Shapes beyond the most that are recorded
-    /// are left out.
-    fn new(fits: impl Iterator<Item = (ShapeId, u64)>) -> Self {
-        let mut room = Self { len: 0, shapes: Default::default(), logs: Default::default() };
-        let mut fits: Vec<(ShapeId, u64)> = fits.take(FREQUENT_SHAPES_MAX).collect();
-        fits.sort_unstable_by_key(|(id, _)| *id);
-        for (at, (id, fit)) in fits.into_iter().enumerate() {
-            room.len += 1;
-            (room.shapes[at], room.logs[at]) = (id, log(fit));
-        }
-        room
-    }
-
-    fn shapes(&self) -> &[ShapeId] {
-        &self.shapes[..usize::from(self.len)]
-    }
-
-    /// Returns the sum of the distances over the shapes that both contain, and the number of these
-    /// shapes.
-    fn apart(&self, other: &Self) -> (u32, usize) {
-        let known = |id: &ShapeId| other.shapes().binary_search(id).ok().map(|at| other.logs[at]);
-        let pairs = self.shapes().iter().zip(&self.logs);
-        let pairs = pairs.filter_map(|(id, log)| Some(log.abs_diff(known(id)?)));
-        pairs.fold((0, 0), |(sum, n), apart| (sum + u32::from(apart), n + 1))
-    }
-}
-
-/// Largest distance between free rooms that is distinguished, in 32nds. At this distance of 4 the
-/// similarity is exp(-4 / 0.5) = 0.0003, so larger distances do not differ in effect.
-const STEPS: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -233,25 +189,5 @@ mod tests {
     fn moments_with_similar_free_room_count() {
         check(0, 0.24..0.34);
         check(16_000, 0.0..0.05);
-    }
-
-    #[test]
-    fn similarity_is_computed_over_shared_shapes() {
-        let state = StateForecaster::new(1, sample::LEAD);
-        let rooms = |shapes: &[ShapeId], logs: &[i16]| {
-            let len = u8::try_from(shapes.len()).unwrap();
-            let mut room = Roominess { len, ..Roominess::new(std::iter::empty()) };
-            room.shapes[..shapes.len()].copy_from_slice(shapes);
-            room.logs[..logs.len()].copy_from_slice(logs);
-            room
-        };
-        let near = |a: &Roominess, b: &Roominess, expected: f64| {
-            assert!((state.likeness(a, b) - expected).abs() < 1e-9, "{}", state.likeness(a, b));
-        };
-        let one = rooms(&[0, 2], &[32, 0]);
-        near(&one, &rooms(&[1, 2, 3], &[288, 16, 32]), (-1.0_f64).exp());
-        near(&one, &rooms(&[0, 2], &[48, 16]), (-1.0_f64).exp());
-        near(&one, &rooms(&[1], &[160]), 1.0);
-        near(&one, &one, 1.0);
     }
 }

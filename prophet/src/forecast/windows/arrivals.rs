@@ -145,7 +145,11 @@ impl PastArrivals {
         times_drawn.resize(self.kinds.known.len(), 0);
         let mut kinds = Vec::new();
         self.windows.draw(
-            |note| self.likeness(level, *note),
+            |levels, weights| {
+                if let Some(level) = level {
+                    self.activity.weigh(level, levels.iter().copied(), weights);
+                }
+            },
             |kind, times| {
                 if times_drawn[*kind] == 0 {
                     kinds.push(*kind);

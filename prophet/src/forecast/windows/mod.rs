@@ -3,6 +3,7 @@
 //! ```text
 //! past.rs      the windows, weighted by recency, time of day and kind of day
 //! activity.rs  the recent arrivals at a moment, and the similarity of two moments by them
+//! roominess.rs the free room at a moment, and the similarity of two free rooms
 //! needs.rs     the new nodes that each window needed
 //! arrivals.rs  the arrivals of each window, packed into the present free room
 //! drawn.rs     the new nodes of drawn windows, as distributions
@@ -15,6 +16,7 @@ mod changes;
 mod drawn;
 mod needs;
 mod past;
+mod roominess;
 
 pub(crate) use activity::{Activity, ActivityLevel};
 pub(crate) use arrivals::{KindId, PastArrivals};
@@ -22,6 +24,7 @@ pub(crate) use changes::Changes;
 pub(crate) use drawn::DrawnNodes;
 pub(crate) use needs::{PastNeeds, last_needs};
 pub(crate) use past::Windows;
+pub(crate) use roominess::{RoomLikeness, Roominess, Rooms};
 
 use embedder::BucketId;
 use smallvec::SmallVec;

@@ -50,10 +50,10 @@ impl<N: Copy> PastNeeds<N> {
     }
 
     /// Returns the distribution of past needs by bucket, with windows weighted by their age and by
-    /// `likeness`.
-    pub(crate) fn distributions(&self, likeness: impl Fn(&N) -> f64) -> Vec<Distribution> {
+    /// `weigh`, as in [`Windows::draw`].
+    pub(crate) fn distributions(&self, weigh: impl FnOnce(&[N], &mut [f64])) -> Vec<Distribution> {
         let mut drawn = DrawnNodes::new(self.buckets);
-        self.windows.draw(likeness, |needs, times| drawn.add(times, needs));
+        self.windows.draw(weigh, |needs, times| drawn.add(times, needs));
         drawn.distributions()
     }
 }

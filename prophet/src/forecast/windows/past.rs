@@ -73,8 +73,10 @@ struct Pool<N, S> {
 struct Drawn<N, S> {
     /// The number of each window, and its start in Unix seconds.
     windows: Vec<(usize, i64)>,
-    /// How often each window was drawn, and its note.
-    notes: Vec<(u32, N)>,
+    /// How often each window was drawn.
+    times: Vec<u32>,
+    /// The note of each window.
+    notes: Vec<N>,
     /// The summary of each window.
     seen: Vec<S>,
 }
@@ -163,13 +165,14 @@ impl<N: Copy, S: Clone> Windows<N, S> {
                 self.ages.weight(window.start, due) * kind_of_day(window.weekend, is_weekend)
             };
             let windows = self.closed.range(..self.pool.ended - self.first);
-            let mut drawn = Drawn { windows: vec![], notes: vec![], seen: vec![] };
+            let mut drawn = Drawn { windows: vec![], times: vec![], notes: vec![], seen: vec![] };
             draw(windows.map(weight), POOL, |at, times| {
                 let (window, Window { start, note, seen, .. }) =
                     (self.first + at, &self.closed[at]);
                 if window >= self.oldest {
                     drawn.windows.push((window, *start));
-                    drawn.notes.push((times, *note));
+                    drawn.times.push(times);
+                    drawn.notes.push(*note);
                     drawn.seen.push(seen.clone());
                 }
             });
@@ -183,34 +186,39 @@ impl<N: Copy, S: Clone> Windows<N, S> {
         &self,
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
-        let windows = self.pooled().windows.iter();
-        let notes = self.pooled().notes.iter();
+        let Drawn { windows, times, notes, .. } = self.pooled();
         windows
+            .iter()
+            .zip(times)
             .zip(notes)
-            .map(move |((_, start), (times, note))| (*start, f64::from(*times) * likeness(note)))
+            .map(move |(((_, start), times), note)| (*start, f64::from(*times) * likeness(note)))
     }
 
-    /// Draws [`WINDOWS`] times from the pool, weighted by `likeness`.
+    /// Draws [`WINDOWS`] times from the pool.
     ///
-    /// Calls `drawn` for each window that was drawn, with the number of times.
+    /// `weigh` multiplies the weights of all windows in the pool by the similarity of their notes.
+    /// It gets all of them at once, because it can then compare several in one step. Calls `drawn`
+    /// for each window that was drawn, with the number of times.
     pub(crate) fn draw<'a>(
         &'a self,
-        likeness: impl Fn(&N) -> f64,
+        weigh: impl FnOnce(&[N], &mut [f64]),
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let Drawn { notes, seen, .. } = self.pooled();
-        let weights = notes.iter().map(|(times, note)| f64::from(*times) * likeness(note));
-        draw(weights, WINDOWS, |at, times| drawn(&seen[at], times));
+        let Drawn { times, notes, seen, .. } = self.pooled();
+        let mut weights: Vec<f64> = times.iter().copied().map(f64::from).collect();
+        weigh(notes, &mut weights);
+        draw(weights.into_iter(), WINDOWS, |at, times| drawn(&seen[at], times));
     }
 }
 
 impl<N, S> Pool<N, S> {
     /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
-        let Some(Drawn { windows, notes, seen }) = self.drawn.get_mut() else { return };
+        let Some(Drawn { windows, times, notes, seen }) = self.drawn.get_mut() else { return };
         let gone = windows.partition_point(|(window, _)| *window < oldest);
         if gone > 0 {
             windows.drain(..gone);
+            times.drain(..gone);
             notes.drain(..gone);
             seen.drain(..gone);
             self.version += 1;
