@@ -255,6 +255,13 @@ impl PackShape {
         Self { requests: shape.requests, admitted, opens }
     }
 
+    /// Returns the bucket and the number of new instances that `count` pods of the shape open, if
+    /// none of them is placed on free room. `None` if the shape fits on no bucket.
+    pub fn new_instances(&self, count: u64) -> Option<(BucketId, u64)> {
+        let Opens { bucket, holds } = self.opens.ok()?;
+        Some((bucket, count.div_ceil(holds)))
+    }
+
     /// Returns the bucket of which a new instance is opened for the shape, and the requests of one
     /// pod.
     pub fn opens(&self) -> Option<(BucketId, Resources)> {
@@ -263,28 +270,75 @@ impl PackShape {
 }
 
 /// Free room onto which pods can be packed repeatedly, each time from the same initial state.
+///
+/// Packings can have their first pods in common, which are then packed once for all of them.
 #[derive(Clone)]
 pub struct FreeRoom {
     initial: Index,
-    /// The free room that the present packing leaves.
+    /// The first pods of all packings, on the initial free room.
+    first: Filled,
+    /// The present packing, on what the first pods leave.
+    present: Filled,
+}
+
+/// Free room with pods on it.
+#[derive(Clone)]
+struct Filled {
+    /// The free room that the pods leave.
     remaining: Index,
-    /// The blocks that the present packing changed, possibly repeatedly. Only these are restored
-    /// after it, because a copy of all blocks would take longer than the packing itself.
+    /// The blocks that the pods changed, possibly repeatedly. Only these are restored afterwards,
+    /// because a copy of all blocks would take longer than the packing itself.
     changed: Vec<usize>,
-    /// The instances that the present packing opened.
+    /// The instances that the pods opened.
     bins: Vec<Run>,
+    /// The number of these instances, by bucket.
     opened: Vec<u64>,
 }
 
 impl FreeRoom {
     /// Creates the free room of nodes, in the order in which they are filled.
-    pub fn new(rooms: &[Room]) -> Self {
+    pub fn new(rooms: &[Room], catalog: &Catalog) -> Self {
         let initial = Index::new(rooms);
-        let remaining = initial.clone();
-        Self { initial, remaining, changed: Vec::new(), bins: Vec::new(), opened: Vec::new() }
+        let filled = Filled {
+            remaining: initial.clone(),
+            changed: Vec::new(),
+            bins: Vec::new(),
+            opened: vec![0; catalog.len()],
+        };
+        Self { initial, first: filled.clone(), present: filled }
     }
 
-    /// Returns the new instances per bucket that pods need beyond this free room.
+    /// Returns how many of `count` pods of one shape do not fit on the initial free room.
+    pub fn left(&self, shape: &PackShape, count: u64) -> u64 {
+        self.initial.left(&shape.admitted, shape.requests, count)
+    }
+
+    /// Adds `count` pods of one shape to the first pods of all further packings.
+    ///
+    /// Pods of the shape that was added last may be added in parts.
+    pub fn add_first(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
+        let Self { first, present, .. } = self;
+        let changed = first.changed.len();
+        first.pack(shape, count, catalog);
+        for &block in &first.changed[changed..] {
+            present.remaining.restore(&first.remaining, block);
+        }
+        first.changed.dedup();
+    }
+
+    /// Lets further packings begin on the initial free room, without first pods.
+    pub fn clear_first(&mut self) {
+        let Self { initial, first, present } = self;
+        for block in first.changed.drain(..) {
+            first.remaining.restore(initial, block);
+            present.remaining.restore(initial, block);
+        }
+        first.bins.clear();
+        first.opened.fill(0);
+    }
+
+    /// Returns the new instances per bucket that the first pods and then `pods` need beyond the
+    /// initial free room.
     ///
     /// Shapes are packed in the given order. Pods that fit nowhere are ignored.
     pub fn opened<'a>(
@@ -292,23 +346,25 @@ impl FreeRoom {
         pods: impl Iterator<Item = (&'a PackShape, u64)>,
         catalog: &Catalog,
     ) -> &[u64] {
-        self.opened.clear();
-        self.opened.resize(catalog.len(), 0);
+        let Self { first, present, .. } = self;
+        present.bins.clone_from(&first.bins);
+        present.opened.clone_from(&first.opened);
         let mut pods = pods.peekable();
         while let Some((shape, count)) = pods.next() {
             if pods.peek().is_some() {
-                self.pack(shape, count, catalog);
+                present.pack(shape, count, catalog);
             } else {
-                self.pack_last(shape, count);
+                present.pack_last(shape, count);
             }
         }
-        for block in self.changed.drain(..) {
-            self.remaining.restore(&self.initial, block);
+        for block in present.changed.drain(..) {
+            present.remaining.restore(&first.remaining, block);
         }
-        self.bins.clear();
-        &self.opened
+        &present.opened
     }
+}
 
+impl Filled {
     fn pack(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
         let PackShape { requests, admitted, opens, .. } = shape;
         let left = self.remaining.fill(admitted, *requests, count, &mut self.changed);
@@ -325,13 +381,13 @@ impl FreeRoom {
     }
 
     /// Counts the new instances for the last shape of a packing. Nothing is packed after it, so the
-    /// free room need not change. Most packings have one shape only.
+    /// free room need not change. Most packings have few shapes.
     fn pack_last(&mut self, shape: &PackShape, count: u64) {
-        let PackShape { requests, admitted, opens, .. } = shape;
+        let PackShape { requests, admitted, .. } = shape;
         let left = self.remaining.left(admitted, *requests, count);
         let left = Run::left(&self.bins, admitted, *requests, left);
-        if let Ok(Opens { bucket, holds }) = *opens {
-            self.opened[bucket] = self.opened[bucket].saturating_add(left.div_ceil(holds));
+        if let Some((bucket, nodes)) = shape.new_instances(left) {
+            self.opened[bucket] = self.opened[bucket].saturating_add(nodes);
         }
     }
 }

@@ -204,8 +204,8 @@ impl Index {
     /// Places up to `count` pods, and adds the blocks that change to `changed`. Returns the number
     /// of pods that are left.
     ///
-    /// No block is split, however many runs it has, because [`Index::restore`] needs the blocks of
-    /// the initial index.
+    /// No block is split, however many runs it has, because [`Index::restore`] needs the same
+    /// blocks in both indexes.
     pub(crate) fn fill(
         &mut self,
         admitted: &BucketSet,
@@ -241,15 +241,15 @@ impl Index {
         left
     }
 
-    /// Restores a block and its path in the tree from `before`, of which this index is a clone that
-    /// only [`Index::fill`] changed. The tree is correct again once all blocks are restored that
-    /// `fill` listed.
-    pub(crate) fn restore(&mut self, before: &Self, block: usize) {
+    /// Makes a block and its path in the tree those of `other`, where both indexes are clones of
+    /// the same one that only [`Index::fill`] changed. The tree is that of `other` once this is
+    /// done for all blocks in which the two differ.
+    pub(crate) fn restore(&mut self, other: &Self, block: usize) {
         self.blocks[block].clear();
-        self.blocks[block].extend_from_slice(&before.blocks[block]);
+        self.blocks[block].extend_from_slice(&other.blocks[block]);
         let mut at = self.leaves() + block;
-        while at > 0 && self.tree[at] != before.tree[at] {
-            self.tree[at] = before.tree[at];
+        while at > 0 && self.tree[at] != other.tree[at] {
+            self.tree[at] = other.tree[at];
             at /= 2;
         }
     }

@@ -251,7 +251,7 @@ proptest! {
     }
 
     /// Packing onto the same free room twice gives the same result, which equals the result of
-    /// `pack`.
+    /// `pack`, whether or not the first pods are packed in advance.
     #[test]
     fn each_packing_starts_from_the_same_free_room(
         catalog in any_catalog(),
@@ -262,11 +262,30 @@ proptest! {
             .into_iter()
             .map(|(id, free, pods, nodes)| Room { bucket: id % catalog.len(), free: Resources { pods, ..free }, nodes })
             .collect();
-        let mut room = FreeRoom::new(&rooms);
+        let mut room = FreeRoom::new(&rooms, &catalog);
+        let nodes: u64 = rooms.iter().map(|room| room.nodes).sum();
         for requests in windows.iter().chain(&windows) {
             let shapes: Vec<PackShape> = requests.iter().map(|request| PackShape::new(&request.shape, &catalog)).collect();
             let opened = room.opened(shapes.iter().zip(requests.iter().map(|request| request.count)), &catalog);
-            prop_assert_eq!(opened, &pack(requests, &rooms, &catalog, Order::Given).opened);
+            let expected = pack(requests, &rooms, &catalog, Order::Given);
+            prop_assert_eq!(opened, &expected.opened);
+            let Some((shape, rest)) = shapes.split_first() else { continue };
+            // The first shape is added in two parts, and the second packing begins with the same pods.
+            let count = requests[0].count;
+            room.add_first(shape, count / 2, &catalog);
+            room.add_first(shape, count - count / 2, &catalog);
+            for _ in 0..2 {
+                let rest = rest.iter().zip(requests[1..].iter().map(|request| request.count));
+                prop_assert_eq!(room.opened(rest, &catalog), &expected.opened);
+            }
+            let alone = pack(&requests[..1], &rooms, &catalog, Order::Given);
+            let left = room.left(shape, count);
+            let on_new: u64 = alone.placed.iter().filter(|placed| placed.node >= nodes).map(|placed| placed.nodes * placed.pods_each).sum();
+            prop_assert_eq!(left, on_new + alone.unplaced.iter().map(|unplaced| unplaced.count).sum::<u64>());
+            let opened = shape.new_instances(left).into_iter().filter(|(_, nodes)| *nodes > 0);
+            let expected = alone.opened.iter().copied().enumerate().filter(|(_, nodes)| *nodes > 0);
+            prop_assert!(opened.eq(expected));
+            room.clear_first();
         }
     }
 

@@ -29,6 +29,6 @@ pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
 pub(crate) use counts::sum_by_key;
 pub use history::{History, TICKS_MAX};
 pub use recorder::{BucketState, PodStarts, Recorder};
-pub(crate) use shape_table::PodCounts;
+pub(crate) use shape_table::{PodCounts, ShapeTable};
 pub use shapes::Shapes;
 pub use tick::{BucketTick, ShapeId, Tick, TierArrivals};

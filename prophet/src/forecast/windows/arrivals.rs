@@ -14,7 +14,7 @@ use super::NewNodes;
 use super::activity::{Activity, ActivityLevel};
 use super::past::Windows;
 use crate::forecast::{lead::Lead, question::Present};
-use crate::record::{History, PodCounts, ShapeId, sum_by_key};
+use crate::record::{History, PodCounts, ShapeId, ShapeTable, sum_by_key};
 
 /// Past windows with the activity level at their start and the arrivals within them.
 #[derive(Clone)]
@@ -56,6 +56,8 @@ struct Kind {
     arrivals: Arrivals,
     /// The number of windows.
     windows: usize,
+    /// The pods that are packed first. They are copied here, because a draw is sorted by them.
+    first: Option<(ShapeId, u64)>,
 }
 
 /// The new nodes that arrivals need in a free room.
@@ -74,9 +76,42 @@ struct PackedRoom {
     version: u64,
     /// Built from `rooms` for the first kind that is packed.
     free: Option<FreeRoom>,
+    /// The first pods of all packings on `free`, until others are set.
+    first: Option<(ShapeId, u64)>,
+    /// How many pods of a shape fit on it, by shape.
+    capacities: Vec<Capacity>,
     /// By kind. They are not part of [`Kind`], because a forecast reads hundreds of them, and close
     /// together they are read in less time.
     packed: Vec<Packed>,
+}
+
+/// What is known of the number of pods of one shape that fit on a free room, if no other pods are
+/// placed on it. Most kinds have pods of one shape, so this takes the place of most packings.
+#[derive(Clone, Copy, Default)]
+struct Capacity {
+    /// The version of the free room; 0 before the first pods are counted.
+    version: u64,
+    /// As many pods fit.
+    pods: u64,
+    /// Whether no more pods fit.
+    exact: bool,
+}
+
+impl Capacity {
+    /// Returns how many of `count` pods do not fit on the free room with this version. `left`
+    /// returns this number, too, but it searches the free room. Therefore it is called for twice as
+    /// many pods, so that few calls are needed if the next kinds have more pods.
+    fn left(&mut self, version: u64, count: u64, left: impl FnOnce(u64) -> u64) -> u64 {
+        if self.version != version {
+            *self = Self { version, ..Self::default() };
+        }
+        if count > self.pods && !self.exact {
+            let tried = count.saturating_mul(2);
+            let left = left(tried);
+            (self.pods, self.exact) = (tried - left, left > 0);
+        }
+        count.saturating_sub(self.pods)
+    }
 }
 
 impl PastArrivals {
@@ -139,7 +174,9 @@ impl PastArrivals {
     }
 
     /// Draws windows, weighted by their age and, where `level` is given, by the similarity of their
-    /// activity level to it. Returns the kinds that were drawn, with the number of times.
+    /// activity level to it. Returns the kinds that were drawn, with the number of times. Kinds
+    /// with the same first shape are adjacent, in the order of its pods, so that these are packed
+    /// once.
     pub(crate) fn draw(&mut self, level: Option<ActivityLevel>) -> Vec<(KindId, u32)> {
         let mut times_drawn = std::mem::take(&mut self.times_drawn);
         times_drawn.resize(self.kinds.known.len(), 0);
@@ -158,8 +195,9 @@ impl PastArrivals {
             },
         );
         let drawn = kinds.into_iter().map(|kind| (kind, std::mem::take(&mut times_drawn[kind])));
-        let drawn = drawn.collect();
+        let mut drawn: Vec<(KindId, u32)> = drawn.collect();
         self.times_drawn = times_drawn;
+        drawn.sort_unstable_by_key(|(kind, _)| self.kinds.known[*kind].first);
         drawn
     }
 
@@ -184,7 +222,8 @@ impl PastArrivals {
             if !known(room) {
                 room.rooms.clear();
                 room.rooms.extend_from_slice(rooms);
-                (room.version, room.free) = (room.version.max(latest) + 1, None);
+                room.version = room.version.max(latest) + 1;
+                (room.free, room.first) = (None, None);
             }
         }
         self.rooms[self.room].version
@@ -193,20 +232,50 @@ impl PastArrivals {
     /// Returns the new nodes by bucket that the arrivals of a kind need in the free room. Buckets
     /// that need none are left out.
     pub(crate) fn new_nodes(&mut self, kind: KindId, history: &History) -> &[(BucketId, u64)] {
-        let PackedRoom { rooms, version, free, packed } = &mut self.rooms[self.room];
-        let packed = &mut packed[kind];
-        if packed.version != *version {
-            let arrivals = &self.kinds.known[kind].arrivals;
-            let shapes = history.shapes();
-            let free = free.get_or_insert_with(|| FreeRoom::new(rooms));
-            let pods =
-                arrivals.iter().filter_map(|&(id, count)| Some((&shapes.get(id)?.packs, count)));
-            let opened = free.opened(pods, shapes.catalog()).iter().copied().enumerate();
-            packed.new_nodes.clear();
-            opened.filter(|(_, nodes)| *nodes > 0).for_each(|some| packed.new_nodes.push(some));
-            packed.version = *version;
+        let room = &mut self.rooms[self.room];
+        if room.packed[kind].version != room.version {
+            let new_nodes = room.new_nodes(&self.kinds.known[kind].arrivals, history.shapes());
+            room.packed[kind] = Packed { version: room.version, new_nodes };
         }
-        &packed.new_nodes
+        &room.packed[kind].new_nodes
+    }
+}
+
+impl PackedRoom {
+    /// Returns the new nodes that arrivals need in the free room.
+    fn new_nodes(&mut self, arrivals: &[(ShapeId, u64)], shapes: &ShapeTable) -> NewNodes {
+        let Self { rooms, version, free, first, capacities, .. } = self;
+        let free = free.get_or_insert_with(|| FreeRoom::new(rooms, shapes.catalog()));
+        let packs = |(id, count): (ShapeId, u64)| Some((&shapes.get(id)?.packs, count));
+        let opened = |(_, nodes): &(BucketId, u64)| *nodes > 0;
+        match *arrivals {
+            [] => NewNodes::new(),
+            [pods] => {
+                let Some((shape, count)) = packs(pods) else { return NewNodes::new() };
+                let at = pods.0 as usize;
+                capacities.resize(capacities.len().max(at + 1), Capacity::default());
+                let left = capacities[at].left(*version, count, |count| free.left(shape, count));
+                shape.new_instances(left).into_iter().filter(opened).collect()
+            }
+            [pods, ref rest @ ..] => {
+                let added = first.filter(|(id, count)| *id == pods.0 && *count <= pods.1);
+                if added.is_none() {
+                    free.clear_first();
+                }
+                if let Some((shape, count)) = packs(pods) {
+                    let added = added.map_or(0, |(_, count)| count);
+                    free.add_first(shape, count - added, shapes.catalog());
+                }
+                *first = Some(pods);
+                let rest = rest.iter().copied().filter_map(packs);
+                free.opened(rest, shapes.catalog())
+                    .iter()
+                    .copied()
+                    .enumerate()
+                    .filter(opened)
+                    .collect()
+            }
+        }
     }
 }
 
@@ -217,7 +286,8 @@ impl Kinds {
             self.known[*id].windows += 1;
             return (*id, false);
         }
-        let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1 };
+        let first = arrivals.first().copied();
+        let kind = Kind { arrivals: Arc::clone(&arrivals), windows: 1, first };
         let id = self.free.pop().unwrap_or(self.known.len());
         match self.known.get_mut(id) {
             Some(free) => *free = kind,
@@ -250,7 +320,65 @@ fn arrivals(history: &History, ticks: usize) -> Arrivals {
 
 #[cfg(test)]
 mod tests {
+    use embedder::{AcceleratorKind, Order, PodRequest, Resources, Shape, pack};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::forecast::sample;
+
+    /// The CPU of the shapes, by id. A node of the sample has 8,000, so the last one fits nowhere.
+    const CPU_MILLIS: [u64; 4] = [1_000, 3_000, 4_000, 9_000];
+
+    fn shape(cpu_millis: u64) -> Shape {
+        let requests = Resources { cpu_millis, ..Resources::default() };
+        Shape::new(requests, AcceleratorKind::default())
+    }
+
+    proptest! {
+        /// Kinds are packed one after the other on several free rooms. Each result must be that of
+        /// a packing of its own.
+        #[test]
+        fn kinds_need_as_many_new_nodes_as_a_packing_of_their_own(
+            ticks in vec(vec((0..4_u32, 1..40_u64), 0..4), 130..200),
+            free in vec(vec((0..9_u64, 1..4_u64), 0..12), 1..4),
+        ) {
+            let catalog = sample::catalog();
+            let (mut past, mut history) = (PastArrivals::new(sample::LEAD), History::new(&catalog));
+            for (minute, mut arrivals) in (0..).zip(ticks) {
+                arrivals.sort_unstable();
+                sum_by_key(&mut arrivals, u64::saturating_add);
+                let mut tick = sample::tick(minute, vec![]);
+                if minute == 0 {
+                    tick.first_seen = (0..).zip(CPU_MILLIS.map(shape)).collect();
+                }
+                tick.arrivals = arrivals;
+                history.record(tick);
+                past.learn(&history);
+            }
+            for free in free.iter().chain(&free) {
+                let room = |&(cpus, nodes): &(u64, u64)| {
+                    let free = Resources { cpu_millis: 1_000 * cpus, ..Resources::UNLIMITED };
+                    Room { bucket: 0, free, nodes }
+                };
+                let rooms: Vec<Room> = free.iter().map(room).collect();
+                past.set_room(&rooms);
+                for (kind, _) in past.draw(None) {
+                    let arrivals = past.kinds.known[kind].arrivals.clone();
+                    let pods = |&(id, count): &(ShapeId, u64)| {
+                        PodRequest { shape: shape(CPU_MILLIS[id as usize]), count }
+                    };
+                    let pods: Vec<PodRequest> = arrivals.iter().map(pods).collect();
+                    let expected = pack(&pods, &rooms, &catalog, Order::Given).opened;
+                    let mut found = vec![0; catalog.len()];
+                    for (id, nodes) in past.new_nodes(kind, &history) {
+                        found[*id] = *nodes;
+                    }
+                    prop_assert_eq!(found, expected, "{:?}", arrivals);
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_kind_lives_as_long_as_its_windows() {
