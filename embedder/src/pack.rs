@@ -275,7 +275,14 @@ impl PackShape {
 #[derive(Clone)]
 pub struct FreeRoom {
     initial: Index,
-    /// The first pods of all packings, on the initial free room.
+    /// `None` before the first packing, because the free room alone answers many questions.
+    packings: Option<Packings>,
+}
+
+/// The first pods of all packings, and the present packing.
+#[derive(Clone)]
+struct Packings {
+    /// The first pods, on the initial free room.
     first: Filled,
     /// The present packing, on what the first pods leave.
     present: Filled,
@@ -286,7 +293,7 @@ pub struct FreeRoom {
 struct Filled {
     /// The free room that the pods leave.
     remaining: Index,
-    /// The blocks that the pods changed, possibly repeatedly. Only these are restored afterwards,
+    /// The blocks that the pods changed, possibly repeatedly. Only these are copied afterwards,
     /// because a copy of all blocks would take longer than the packing itself.
     changed: Vec<usize>,
     /// The instances that the pods opened.
@@ -297,15 +304,8 @@ struct Filled {
 
 impl FreeRoom {
     /// Creates the free room of nodes, in the order in which they are filled.
-    pub fn new(rooms: &[Room], catalog: &Catalog) -> Self {
-        let initial = Index::new(rooms);
-        let filled = Filled {
-            remaining: initial.clone(),
-            changed: Vec::new(),
-            bins: Vec::new(),
-            opened: vec![0; catalog.len()],
-        };
-        Self { initial, first: filled.clone(), present: filled }
+    pub fn new(rooms: &[Room]) -> Self {
+        Self { initial: Index::new(rooms), packings: None }
     }
 
     /// Returns how many of `count` pods of one shape do not fit on the initial free room.
@@ -317,21 +317,24 @@ impl FreeRoom {
     ///
     /// Pods of the shape that was added last may be added in parts.
     pub fn add_first(&mut self, shape: &PackShape, count: u64, catalog: &Catalog) {
-        let Self { first, present, .. } = self;
+        let Packings { first, present } = self.packings(catalog);
         let changed = first.changed.len();
         first.pack(shape, count, catalog);
+        // Each part may split runs. Unless they are joined, many parts leave many runs.
+        Run::join(&mut first.bins);
         for &block in &first.changed[changed..] {
-            present.remaining.restore(&first.remaining, block);
+            first.remaining.join(block);
+            present.remaining.copy_block(&first.remaining, block);
         }
         first.changed.dedup();
     }
 
     /// Lets further packings begin on the initial free room, without first pods.
     pub fn clear_first(&mut self) {
-        let Self { initial, first, present } = self;
+        let Some(Packings { first, present }) = &mut self.packings else { return };
         for block in first.changed.drain(..) {
-            first.remaining.restore(initial, block);
-            present.remaining.restore(initial, block);
+            first.remaining.copy_block(&self.initial, block);
+            present.remaining.copy_block(&self.initial, block);
         }
         first.bins.clear();
         first.opened.fill(0);
@@ -346,7 +349,7 @@ impl FreeRoom {
         pods: impl Iterator<Item = (&'a PackShape, u64)>,
         catalog: &Catalog,
     ) -> &[u64] {
-        let Self { first, present, .. } = self;
+        let Packings { first, present } = self.packings(catalog);
         present.bins.clone_from(&first.bins);
         present.opened.clone_from(&first.opened);
         let mut pods = pods.peekable();
@@ -358,9 +361,21 @@ impl FreeRoom {
             }
         }
         for block in present.changed.drain(..) {
-            present.remaining.restore(&first.remaining, block);
+            present.remaining.copy_block(&first.remaining, block);
         }
         &present.opened
+    }
+
+    fn packings(&mut self, catalog: &Catalog) -> &mut Packings {
+        self.packings.get_or_insert_with(|| {
+            let first = Filled {
+                remaining: self.initial.clone(),
+                changed: Vec::new(),
+                bins: Vec::new(),
+                opened: vec![0; catalog.len()],
+            };
+            Packings { present: first.clone(), first }
+        })
     }
 }
 

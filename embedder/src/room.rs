@@ -96,6 +96,17 @@ impl Run {
         left
     }
 
+    /// Joins adjacent runs that are alike.
+    pub(crate) fn join(runs: &mut Vec<Self>) {
+        runs.dedup_by(|next, run| {
+            let alike = next.bucket == run.bucket && next.free == run.free;
+            if alike {
+                run.nodes = run.nodes.saturating_add(next.nodes);
+            }
+            alike
+        });
+    }
+
     /// Returns the number of pods that [`Run::place_all`] would leave, without placing any.
     pub(crate) fn left(
         runs: &[Self],
@@ -204,8 +215,8 @@ impl Index {
     /// Places up to `count` pods, and adds the blocks that change to `changed`. Returns the number
     /// of pods that are left.
     ///
-    /// No block is split, however many runs it has, because [`Index::restore`] needs the same
-    /// blocks in both indexes.
+    /// No block is split, however many runs it has, because [`Index::copy_block`] needs the
+    /// same blocks in both indexes.
     pub(crate) fn fill(
         &mut self,
         admitted: &BucketSet,
@@ -241,10 +252,10 @@ impl Index {
         left
     }
 
-    /// Makes a block and its path in the tree those of `other`, where both indexes are clones of
-    /// the same one that only [`Index::fill`] changed. The tree is that of `other` once this is
-    /// done for all blocks in which the two differ.
-    pub(crate) fn restore(&mut self, other: &Self, block: usize) {
+    /// Copies a block and its path in the tree from `other`. Both indexes must be clones of one
+    /// index that only [`Index::fill`] and [`Index::join`] changed since. Once all blocks in which
+    /// the two differ are copied, the trees are equal.
+    pub(crate) fn copy_block(&mut self, other: &Self, block: usize) {
         self.blocks[block].clear();
         self.blocks[block].extend_from_slice(&other.blocks[block]);
         let mut at = self.leaves() + block;
@@ -252,6 +263,11 @@ impl Index {
             self.tree[at] = other.tree[at];
             at /= 2;
         }
+    }
+
+    /// Joins adjacent runs of a block that have become alike. The numbers of their nodes are lost.
+    pub(crate) fn join(&mut self, block: usize) {
+        Run::join(&mut self.blocks[block]);
     }
 
     /// Returns the first block, from `from` on, on which the shape may fit.

@@ -262,7 +262,7 @@ proptest! {
             .into_iter()
             .map(|(id, free, pods, nodes)| Room { bucket: id % catalog.len(), free: Resources { pods, ..free }, nodes })
             .collect();
-        let mut room = FreeRoom::new(&rooms, &catalog);
+        let mut room = FreeRoom::new(&rooms);
         let nodes: u64 = rooms.iter().map(|room| room.nodes).sum();
         for requests in windows.iter().chain(&windows) {
             let shapes: Vec<PackShape> = requests.iter().map(|request| PackShape::new(&request.shape, &catalog)).collect();
@@ -270,13 +270,19 @@ proptest! {
             let expected = pack(requests, &rooms, &catalog, Order::Given);
             prop_assert_eq!(opened, &expected.opened);
             let Some((shape, rest)) = shapes.split_first() else { continue };
-            // The first shape is added in two parts, and the second packing begins with the same pods.
+            // The first shape is added in two parts, each of which several packings begin with.
             let count = requests[0].count;
-            room.add_first(shape, count / 2, &catalog);
-            room.add_first(shape, count - count / 2, &catalog);
-            for _ in 0..2 {
-                let rest = rest.iter().zip(requests[1..].iter().map(|request| request.count));
-                prop_assert_eq!(room.opened(rest, &catalog), &expected.opened);
+            let mut added = 0;
+            for first in [count / 2, count] {
+                room.add_first(shape, first - added, &catalog);
+                added = first;
+                let mut requests = requests.clone();
+                requests[0].count = first;
+                let expected = pack(&requests, &rooms, &catalog, Order::Given);
+                for _ in 0..2 {
+                    let rest = rest.iter().zip(requests[1..].iter().map(|request| request.count));
+                    prop_assert_eq!(room.opened(rest, &catalog), &expected.opened);
+                }
             }
             let alone = pack(&requests[..1], &rooms, &catalog, Order::Given);
             let left = room.left(shape, count);

@@ -80,7 +80,7 @@ impl Forecaster for Rates {
         let around = AROUND_SECONDS.max(AROUND_LEADS * lead);
         let before = (at - around..=at - lead).step_by(STEP_SECONDS);
         let after = (at + lead..=at + around - lead).step_by(STEP_SECONDS);
-        let mut room = FreeRoom::new(&now.demand.rooms, &self.catalog);
+        let mut room = FreeRoom::new(&now.demand.rooms);
         let mut needs: Vec<Vec<u64>> = vec![Vec::new(); self.catalog.len()];
         for start in before.chain(after) {
             let pods = self.window(start);

@@ -26,8 +26,14 @@ pub struct StateForecaster {
     likeness: RoomLikeness,
     /// The activity level at the last tick.
     level: ActivityLevel,
-    last: Kept<Option<Last>>,
-    pool: Kept<Option<Pool>>,
+    kept: Kept<Reused>,
+}
+
+/// What a forecast keeps for the next one.
+#[derive(Clone, Default)]
+struct Reused {
+    last: Option<Last>,
+    pool: Option<Pool>,
 }
 
 /// The states at the starts of the windows that are drawn, arranged for comparison.
@@ -63,8 +69,7 @@ impl StateForecaster {
             changes: Changes::new(lead),
             likeness: RoomLikeness::new(),
             level: ActivityLevel::default(),
-            last: Kept::default(),
-            pool: Kept::default(),
+            kept: Kept::default(),
         }
     }
 
@@ -105,11 +110,10 @@ impl Forecaster for StateForecaster {
             room: Roominess::new(frequent.iter().map(fit)),
         };
         let version = self.needs.version();
-        let mut last = self.last.lock();
+        let Reused { last, pool } = &mut *self.kept.lock();
         let same = last.take().filter(|last| last.version == version && last.state == state);
-        let draw = || {
+        let mut draw = || {
             self.needs.distributions(|states, weights| {
-                let mut pool = self.pool.lock();
                 let same = pool.take().filter(|pool| pool.version == version);
                 let pool = pool.insert(same.unwrap_or_else(|| Pool::new(version, states)));
                 let rooms = pool.rooms.likenesses(&state.room, &self.likeness);

@@ -55,6 +55,12 @@ impl Shapes {
     }
 }
 
+/// The largest value.
+const LOG_MAX: usize = 1_420;
+
+/// A sum of distances is a number of 16 bits.
+const _: () = assert!(FREQUENT_SHAPES_MAX * LOG_MAX <= u16::MAX as usize);
+
 fn log(room: u64) -> i16 {
     #[expect(clippy::cast_possible_truncation, reason = "32 ln(2^64) is 1420")]
     let log = (32.0 * (room as f64).ln_1p()).round() as i16;
@@ -115,7 +121,7 @@ impl Common {
         common
     }
 
-    /// Returns the sum of the distances to values of the set. It is at most 8 times 1420.
+    /// Returns the sum of the distances to values of the set.
     fn apart(&self, logs: &Logs) -> u16 {
         let apart: [u16; FREQUENT_SHAPES_MAX] =
             from_fn(|at| logs[at].abs_diff(self.logs[at]) & self.masks[at]);
