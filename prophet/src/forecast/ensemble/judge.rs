@@ -66,6 +66,17 @@ struct Arrived {
     weight: f64,
 }
 
+/// What a tick is for all shadows of a bucket.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// The factor by which sums decay in a tick.
+    keep: f64,
+    /// The length of a tick in hours.
+    hours: f64,
+    /// The price of an idle instance-hour in dollars.
+    idle: f64,
+}
+
 impl Shadow {
     fn new(lead: Lead) -> Self {
         Self {
@@ -99,13 +110,11 @@ impl Shadow {
         demand: u64,
         want: Option<u64>,
         arrived: Arrived,
-        (lead, idle): (Lead, f64),
+        Pace { keep, hours, idle }: Pace,
     ) -> Option<(f64, f64)> {
         let Account { missing, idle: idle_nodes } =
             self.stock.step(demand, want.unwrap_or_default());
         want?;
-        let tick_seconds = lead.tick_seconds as f64;
-        let (keep, hours) = ((-tick_seconds / HALF_LIFE_SECONDS).exp2(), tick_seconds / 3_600.0);
         // The pods that arrived since the first node was missing wait: at least one pod per missing
         // node, and at most as many pods as the missing nodes hold.
         let (missing, before) = (missing as f64, self.waiting);
@@ -167,15 +176,15 @@ impl Judge {
         pods: (f64, f64),
         weight: f64,
     ) {
-        let keep = (-(self.lead.tick_seconds as f64) / HALF_LIFE_SECONDS).exp2();
+        let tick_seconds = self.lead.tick_seconds as f64;
+        let keep = (-tick_seconds / HALF_LIFE_SECONDS).exp2();
+        let pace = Pace { keep, hours: tick_seconds / 3_600.0, idle: self.idle };
         self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
         let pods_per_node = self.pods_per_node();
         let arrived = Arrived { pods: pods.0, pods_per_node, weight };
-        let of_bucket = (self.lead, self.idle);
         let experts = self.shadows.iter_mut().zip(wants);
-        let costs: Vec<Option<(f64, f64)>> = experts
-            .map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, of_bucket))
-            .collect();
+        let costs: Vec<Option<(f64, f64)>> =
+            experts.map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, pace)).collect();
         let mut losses = vec![None; costs.len()];
         let has_choice = self.panels.len() > 1;
         for Panel { wait, weights, shadow } in &mut self.panels {
@@ -186,7 +195,7 @@ impl Judge {
             if has_choice {
                 let carrying = carrying(wants, weights.weights());
                 let want = carrying.and_then(|expert| wants[expert]);
-                shadow.step(tick.demand, want, arrived, of_bucket);
+                shadow.step(tick.demand, want, arrived, pace);
             }
         }
         if let Objective::Quantile(level) = self.objective {
