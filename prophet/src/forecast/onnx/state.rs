@@ -117,17 +117,23 @@ impl ModelState {
         let now = self.times.back().copied().unwrap_or(0);
         let ticks = i64::try_from(spec.window).unwrap_or(0);
         let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
-        let row = |time: &i64| {
-            let ago = usize::try_from((now - time) / spec.tick_seconds.max(1)).ok()?;
-            (spec.window - 1).checked_sub(ago)
+        // The number of ticks within each tick of the model, newest first. It is counted without a
+        // division for each tick, because divisions took as long as the rest of the window.
+        let mut times = self.times.iter().rev().peekable();
+        let mut begin = now;
+        let count = |_| {
+            begin = begin.saturating_sub(spec.tick_seconds.max(1));
+            std::iter::from_fn(|| times.next_if(|time| **time > begin)).count()
         };
-        let rows: Vec<usize> = self.times.iter().rev().map_while(row).collect();
+        let counts: Vec<usize> = (0..spec.window).map(count).collect();
         let mut target = vec![f32::NAN; spec.window * buckets.len()];
         for (at, &id) in buckets.iter().enumerate() {
-            for (row, demand) in rows.iter().zip(self.buckets[id].demand_max.iter().rev()) {
-                let most = &mut target[row * buckets.len() + at];
+            let mut demand = self.buckets[id].demand_max.iter().rev();
+            for (row, count) in (0..spec.window).rev().zip(&counts) {
+                let demand = demand.by_ref().take(*count);
                 // `f32::max` of a number and NaN is the number.
-                *most = most.max(*demand);
+                let most = demand.fold(f32::NAN, |most, demand| most.max(*demand));
+                target[row * buckets.len() + at] = most;
             }
         }
         (time, target)
