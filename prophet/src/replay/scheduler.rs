@@ -43,6 +43,13 @@ impl Placements {
         on
     }
 
+    /// Returns a copy with the pods of the jobs for which `stays` holds.
+    pub(crate) fn only(&self, stays: impl Fn(usize) -> bool) -> Self {
+        let by_job = self.by_job.iter().filter(|(job, _)| stays(**job));
+        let by_job = by_job.map(|(job, pods)| (*job, pods.clone())).collect();
+        Self { by_job, refused: self.refused.clone() }
+    }
+
     #[cfg(test)]
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<PlacedPods>)> {
         self.by_job.iter()

@@ -233,12 +233,17 @@ impl<'a> Simulation<'a> {
     /// Whether a job can start until `until`: one that is pending or will be submitted, or one that
     /// loses pods with a spot instance.
     fn any_starts(&self, until: i64) -> bool {
-        let is_loss = |event: Event| matches!(event, Event::Noticed(_) | Event::TakenAway(_));
-        let mut events = self.events.iter().map(|&Reverse((time, _, event))| (time, event));
         let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         !self.queue.is_empty()
             || next.is_some_and(|submit| submit <= until)
-            || events.any(|(time, event)| time <= until && is_loss(event))
+            || self.any_loses_pods(until)
+    }
+
+    /// Whether a job can lose pods with a spot instance until `until`.
+    fn any_loses_pods(&self, until: i64) -> bool {
+        let is_loss = |event: Event| matches!(event, Event::Noticed(_) | Event::TakenAway(_));
+        let mut events = self.events.iter();
+        events.any(|&Reverse((time, _, event))| time <= until && is_loss(event))
     }
 
     /// Returns the free room that will be left once the jobs have ended that end within the lead
@@ -293,6 +298,9 @@ impl<'a> Simulation<'a> {
 
     /// Returns the run from `now` until `until`, without decisions, under other settings. Nodes
     /// that are launching become ready at `now`, and no node is launched for a placeholder.
+    ///
+    /// Jobs that run beyond `until` are left out unless a job can lose pods, because nothing reads
+    /// them, and a copy of them takes longer than the run. Their pods stay on their nodes.
     fn continued<'b>(
         &'b self,
         settings: &'b SimulationSettings,
@@ -304,12 +312,17 @@ impl<'a> Simulation<'a> {
             Event::Launched(_) => Some(Reverse((now, order, event))),
             _ => (time <= until).then_some(Reverse((time, order, event))),
         });
+        let any_loses_pods = self.any_loses_pods(until);
+        let changes = |job: usize| {
+            any_loses_pods || self.running.get(&job).is_none_or(|(_, end)| *end <= until)
+        };
+        let running = self.running.iter().filter(|(job, _)| changes(**job));
         let mut future = Simulation {
             policy: PolicyRun::new(world, NamedPolicy::Reactive),
             world,
             cluster: self.cluster.clone(),
             queue: self.queue.clone(),
-            placements: self.placements.clone(),
+            placements: self.placements.only(changes),
             autoscaler: self.autoscaler.continued(settings),
             events: events.collect(),
             next_tick: NEVER,
@@ -318,7 +331,7 @@ impl<'a> Simulation<'a> {
             single: self.single.clone(),
             workload: Cow::Borrowed(&self.workload),
             counted: BTreeMap::new(),
-            running: self.running.clone(),
+            running: running.map(|(job, times)| (*job, *times)).collect(),
             interrupted: self.interrupted.clone(),
             seed: self.seed,
             scheduled: self.scheduled,
