@@ -275,7 +275,7 @@ impl PackShape {
 #[derive(Clone)]
 pub struct FreeRoom {
     initial: Index,
-    /// `None` before the first packing, because the free room alone answers many questions.
+    /// `None` before the first packing, because [`FreeRoom::left`] needs no copy of the free room.
     packings: Option<Packings>,
 }
 
@@ -296,7 +296,7 @@ struct Filled {
     /// The blocks that the pods changed, possibly repeatedly. Only these are copied afterwards,
     /// because a copy of all blocks would take longer than the packing itself.
     changed: Vec<usize>,
-    /// The instances that the pods opened.
+    /// The instances that the pods opened. They have no numbers: `first` is 0 in all of them.
     bins: Vec<Run>,
     /// The number of these instances, by bucket.
     opened: Vec<u64>,

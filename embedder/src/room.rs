@@ -265,7 +265,7 @@ impl Index {
         }
     }
 
-    /// Joins adjacent runs of a block that have become alike. The numbers of their nodes are lost.
+    /// Joins adjacent runs of a block that have become alike.
     pub(crate) fn join(&mut self, block: usize) {
         Run::join(&mut self.blocks[block]);
     }

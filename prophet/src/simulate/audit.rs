@@ -848,6 +848,18 @@ fn the_oracle_holds_a_node_for_a_job_that_loses_its_own() {
     assert_eq!(log.jobs[0].ran.map(|(start, _)| start), Some(gone));
 }
 
+/// The first job ends in the second in which the other one comes, and leaves it a node.
+#[test]
+fn the_oracle_holds_no_node_where_a_job_ends_in_time() {
+    let types = vec![entry("one", 1_000, 0, 1.0, vec![])];
+    let catalog = CatalogFile { instance_types: types }.catalog().unwrap();
+    let of_node = |submit, runtime| job(submit, runtime, 1, cpus(1_000), None, 0);
+    let jobs = vec![of_node(0, 1_190), of_node(1_500, 60)];
+    let log = run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Oracle, ALL);
+    let waits = log.jobs.iter().map(|job| job.wait_seconds(ALL.1));
+    assert_eq!((waits.collect::<Vec<_>>(), log.nodes.len()), (vec![310, 0], 1));
+}
+
 fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
     let prices = Prices::new(Objective::default(), catalog);
     Figures::of(log, catalog, (&prices, &Tiers::default()), 10)

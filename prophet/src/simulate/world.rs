@@ -86,7 +86,8 @@ pub(super) struct Simulation<'a> {
     pub(super) workload: Cow<'a, Workload>,
     /// The jobs that count and started, by their index in the workload.
     counted: BTreeMap<usize, JobRecord>,
-    /// The jobs that run with all their pods: when they started, and when they end.
+    /// The jobs that run with all their pods: when they started, and when they end. A run that is
+    /// continued for a reference has only those that can change.
     pub(super) running: HashMap<usize, (i64, i64)>,
     /// What interruptions did to jobs; only jobs that lost pods.
     interrupted: HashMap<usize, Interrupted>,
@@ -299,8 +300,9 @@ impl<'a> Simulation<'a> {
     /// Returns the run from `now` until `until`, without decisions, under other settings. Nodes
     /// that are launching become ready at `now`, and no node is launched for a placeholder.
     ///
-    /// Jobs that run beyond `until` are left out unless a job can lose pods, because nothing reads
-    /// them, and a copy of them takes longer than the run. Their pods stay on their nodes.
+    /// Jobs that run beyond `until` are left out, because nothing reads them, and a copy of them
+    /// takes longer than the run. Their pods stay on their nodes. All jobs are copied if a node can
+    /// be taken away by then, because any of them can lose pods.
     fn continued<'b>(
         &'b self,
         settings: &'b SimulationSettings,

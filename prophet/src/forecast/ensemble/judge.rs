@@ -66,9 +66,9 @@ struct Arrived {
     weight: f64,
 }
 
-/// What a tick is for all shadows of a bucket.
+/// The values of a tick that all shadows of a bucket share.
 #[derive(Clone, Copy)]
-struct Pace {
+struct Shared {
     /// The factor by which sums decay in a tick.
     keep: f64,
     /// The length of a tick in hours.
@@ -110,7 +110,7 @@ impl Shadow {
         demand: u64,
         want: Option<u64>,
         arrived: Arrived,
-        Pace { keep, hours, idle }: Pace,
+        Shared { keep, hours, idle }: Shared,
     ) -> Option<(f64, f64)> {
         let Account { missing, idle: idle_nodes } =
             self.stock.step(demand, want.unwrap_or_default());
@@ -178,13 +178,14 @@ impl Judge {
     ) {
         let tick_seconds = self.lead.tick_seconds as f64;
         let keep = (-tick_seconds / HALF_LIFE_SECONDS).exp2();
-        let pace = Pace { keep, hours: tick_seconds / 3_600.0, idle: self.idle };
+        let shared = Shared { keep, hours: tick_seconds / 3_600.0, idle: self.idle };
         self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
         let pods_per_node = self.pods_per_node();
         let arrived = Arrived { pods: pods.0, pods_per_node, weight };
         let experts = self.shadows.iter_mut().zip(wants);
-        let costs: Vec<Option<(f64, f64)>> =
-            experts.map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, pace)).collect();
+        let costs: Vec<Option<(f64, f64)>> = experts
+            .map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, shared))
+            .collect();
         let mut losses = vec![None; costs.len()];
         let has_choice = self.panels.len() > 1;
         for Panel { wait, weights, shadow } in &mut self.panels {
@@ -195,7 +196,7 @@ impl Judge {
             if has_choice {
                 let carrying = carrying(wants, weights.weights());
                 let want = carrying.and_then(|expert| wants[expert]);
-                shadow.step(tick.demand, want, arrived, pace);
+                shadow.step(tick.demand, want, arrived, shared);
             }
         }
         if let Objective::Quantile(level) = self.objective {

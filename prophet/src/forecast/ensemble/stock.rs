@@ -26,8 +26,8 @@ pub(super) struct Stock {
     ready: u64,
     /// Ordered nodes by the tick at which they become ready, earliest first.
     launching: VecDeque<OrderedNodes>,
-    /// The sums of `launching`. Dozens of stocks advance at each tick, and in most of them nothing
-    /// is launching or unneeded, so sums save most of the time.
+    /// The sums of `launching`. They are kept, because dozens of stocks advance at each tick, and
+    /// in most of them nothing is launching or unneeded.
     ordered: OrderedNodes,
     /// Unneeded nodes by the number of ticks they have been unneeded, fewest first.
     unneeded: VecDeque<u64>,
@@ -142,7 +142,24 @@ impl Stock {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_sums_are_those_of_the_queues(steps in vec((0..9_u64, 0..9_u64), 1..60)) {
+            let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
+            for (demand, headroom) in steps {
+                stock.step(demand, headroom);
+                let nodes = stock.launching.iter().map(|launch| launch.nodes).sum();
+                let waited_for = stock.launching.iter().map(|launch| launch.waited_for).sum();
+                prop_assert_eq!(stock.ordered, OrderedNodes { nodes, waited_for });
+                prop_assert_eq!(stock.unneeded_sum, stock.unneeded.iter().sum::<u64>());
+            }
+        }
+    }
 
     type Step = ((u64, u64), (u64, u64));
 

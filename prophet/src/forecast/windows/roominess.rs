@@ -55,7 +55,7 @@ impl Shapes {
     }
 }
 
-/// The largest value.
+/// The largest value of [`log`]: 32 ln(2^64), rounded.
 const LOG_MAX: usize = 1_420;
 
 /// A sum of distances is a number of 16 bits.
@@ -195,6 +195,11 @@ mod tests {
             let all: Vec<f64> = rooms.likenesses(one, &likeness).collect();
             assert_eq!(all, [found, 1.0, found]);
         }
+    }
+
+    #[test]
+    fn the_largest_value_is_that_of_the_largest_room() {
+        assert_eq!(usize::try_from(log(u64::MAX)), Ok(LOG_MAX));
     }
 
     #[test]
