@@ -21,7 +21,8 @@ KEY = re.compile(r"^(?P<indent> *)(?P<key>[A-Za-z0-9]+):(?: (?P<value>.+))?$")
 INTRODUCTION = """\
 # The Helm chart of Prophet
 
-    helm install prophet charts/prophet --namespace prophet --create-namespace --values values.yaml
+    helm install prophet charts/prophet --namespace prophet --create-namespace \\
+      --values values.yaml --wait
 
 [Installing Prophet](../../docs/installing.md) describes an installation on EKS beside
 cluster-autoscaler, and [From Observe to Act](../../docs/observe-to-act.md) the next steps. [The

@@ -14,10 +14,19 @@ pub struct Options {
     pub streaming_lists: bool,
     /// Whether pods need their service account, as in any real cluster.
     pub service_accounts: bool,
+    /// Whether the API server is configured as one of two. It then establishes a new definition
+    /// after five seconds, so that other API servers can observe the definition.
+    pub replicated: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { kwok: true, audited: false, streaming_lists: true, service_accounts: false }
+        Self {
+            kwok: true,
+            audited: false,
+            streaming_lists: true,
+            service_accounts: false,
+            replicated: false,
+        }
     }
 }

@@ -71,6 +71,10 @@ pub(crate) fn api_server(
     if !options.streaming_lists {
         command.arg("--feature-gates=WatchList=false");
     }
+    if options.replicated {
+        // The flag is deprecated, and delays a definition as long as it exists.
+        command.arg("--apiserver-count=2");
+    }
     if options.audited {
         let policy = folder.join("audit-policy.yaml");
         fs::write(&policy, audit::POLICY)?;

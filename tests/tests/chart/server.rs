@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use kube::Api;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 use tests::control_plane::{ControlPlane, Options};
 use tests::{built, helm, wait};
@@ -86,18 +86,34 @@ fn pod(object: &Value) -> Option<Value> {
     Some(pod)
 }
 
-/// The history may move to another place, which changes the kind of the workload. A definition that
-/// stays after an uninstallation belongs to the next one.
+/// An upgrade creates the policies whose kind was not served yet at the installation. The history
+/// may move to another place, which changes the kind of the workload. A definition that stays after
+/// an uninstallation belongs to the next one.
 #[tokio::test]
-async fn upgrades_move_the_history_and_a_second_installation_adopts_the_definition() {
-    let plane =
-        ControlPlane::start_with(Options { kwok: false, ..Options::default() }).await.unwrap();
+async fn upgrades_create_policies_and_move_the_history_and_a_definition_is_adopted() {
+    let options = Options { kwok: false, replicated: true, ..Options::default() };
+    let plane = ControlPlane::start_with(options).await.unwrap();
     let chart = helm::chart();
     let chart = chart.to_str().unwrap();
     let run = |arguments: &[&str]| {
         helm::online(&plane, arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error:#}"))
     };
-    run(&["install", "prophet", chart, "--create-namespace"]);
+    let policies = r#"policies=[{"name":"batch","spec":{}}]"#;
+    let install = ["install", "prophet", chart, "--create-namespace", "--set-json", policies];
+    let refused = format!("{:#}", helm::online(&plane, &install).unwrap_err());
+    assert!(refused.contains("no matches for kind \"OverprovisioningPolicy\""), "{refused}");
+    let upgrade = ["upgrade", "prophet", chart, "--set-json", policies];
+    let upgraded = wait::until_true("an upgrade", Duration::from_mins(1), async || {
+        Ok(helm::online(&plane, &upgrade).is_ok())
+    });
+    upgraded.await.unwrap_or_else(|error| panic!("{error:#}"));
+    let kind = GroupVersionKind::gvk("prophet.dev", "v1alpha1", "OverprovisioningPolicy");
+    let kind = ApiResource::from_gvk(&kind);
+    let created: Api<DynamicObject> = Api::namespaced_with(plane.client(), helm::NAMESPACE, &kind);
+    created.get("batch").await.unwrap();
+    run(&["uninstall", "prophet", "--no-hooks"]);
+
+    run(&["install", "prophet", chart]);
     for (history, kind) in [
         ("{}", "StatefulSet"),
         (r#"{"s3":"s3://bucket/history"}"#, "Deployment"),
@@ -117,7 +133,6 @@ async fn upgrades_move_the_history_and_a_second_installation_adopts_the_definiti
         only.await.unwrap_or_else(|error| panic!("{history}: {error:#}"));
     }
     run(&["uninstall", "prophet", "--no-hooks"]);
-    let policies = r#"policies=[{"name":"batch","spec":{}}]"#;
     run(&["install", "prophet", chart, "--set-json", policies]);
     let manifest = run(&["get", "manifest", "prophet"]);
     assert!(manifest.contains("kind: OverprovisioningPolicy"), "the definition is served already");

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
+use tests::control_plane::Options;
 use tests::crds;
 use tests::helm::{self, NAMESPACE};
 use tests::installed::{Prophet, volume};
@@ -190,13 +191,16 @@ async fn wait_for_recall(replica: &Prophet) {
 /// Both replicas run from what the API server stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn helm_installs_upgrades_rolls_back_and_uninstalls_two_replicas() {
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
+    let options = Options { replicated: true, ..Options::default() };
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let world = Plan { options, ..Plan::of(groups) }.start_alone().await;
     world.apply(crds::POD_METRICS).await;
     let before = world.inventory().await.unwrap();
     world.apply(BEFORE).await;
     let chart = helm::chart();
     let chart = chart.to_str().unwrap();
-    let notes = helm(&world, &["install", "prophet", chart, "--create-namespace"], &values(1));
+    let notes =
+        helm(&world, &["install", "prophet", chart, "--create-namespace", "--wait"], &values(1));
     assert!(notes.contains("prophet/batch: Act"), "{notes}");
 
     let replicas = world.replicas().await;
