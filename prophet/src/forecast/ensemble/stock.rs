@@ -27,7 +27,7 @@ pub(super) struct Stock {
     /// Ordered nodes by the tick at which they become ready, earliest first.
     launching: VecDeque<OrderedNodes>,
     /// The sums of `launching`. They are kept, because dozens of stocks advance at each tick, and
-    /// in most of them nothing is launching or unneeded.
+    /// in most of them nothing is launching or unneeded, so that the lists need not be advanced.
     ordered: OrderedNodes,
     /// Unneeded nodes by the number of ticks they have been unneeded, fewest first.
     unneeded: VecDeque<u64>,
@@ -77,8 +77,10 @@ impl Stock {
     /// `demand` is the demand at the tick, and `headroom` is the headroom of the expert from now
     /// on, both in nodes.
     pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
-        let OrderedNodes { nodes: launched, waited_for } =
-            self.launching.pop_front().unwrap_or_default();
+        // A list of zeros is not advanced, because it would not change.
+        let is_launching = self.ordered != OrderedNodes::default();
+        let landed = if is_launching { self.launching.pop_front() } else { None };
+        let OrderedNodes { nodes: launched, waited_for } = landed.unwrap_or_default();
         self.ordered.nodes -= launched;
         self.ordered.waited_for -= waited_for;
         let needed = demand.saturating_sub(self.ready).min(launched);
@@ -95,9 +97,14 @@ impl Stock {
         let have = self.ready + self.ordered.nodes;
         let nodes = wanted.saturating_sub(have);
         let waited_for = demand.saturating_sub(have);
-        self.launching.push_back(OrderedNodes { nodes, waited_for });
-        self.ordered.nodes += nodes;
-        self.ordered.waited_for += waited_for;
+        if is_launching || nodes > 0 {
+            if !is_launching {
+                self.launching.pop_front();
+            }
+            self.launching.push_back(OrderedNodes { nodes, waited_for });
+            self.ordered.nodes += nodes;
+            self.ordered.waited_for += waited_for;
+        }
         Account {
             missing: self.ordered.waited_for.max(demand.saturating_sub(self.ready)),
             idle: self.ready.saturating_sub(demand),
@@ -123,6 +130,9 @@ impl Stock {
     ///
     /// Nodes that are needed again are those that were unneeded for the shortest time.
     fn let_go(&mut self, unneeded: u64) -> u64 {
+        if unneeded == 0 && self.unneeded_sum == 0 {
+            return 0;
+        }
         let mut over = self.unneeded_sum.saturating_sub(unneeded);
         let known = self.unneeded_sum - over;
         for nodes in &mut self.unneeded {
@@ -157,6 +167,8 @@ mod tests {
                 let waited_for = stock.launching.iter().map(|launch| launch.waited_for).sum();
                 prop_assert_eq!(stock.ordered, OrderedNodes { nodes, waited_for });
                 prop_assert_eq!(stock.unneeded_sum, stock.unneeded.iter().sum::<u64>());
+                // A launch takes two ticks, and an unneeded node stays for three.
+                prop_assert_eq!((stock.launching.len(), stock.unneeded.len()), (2, 3));
             }
         }
     }
@@ -212,6 +224,23 @@ mod tests {
             ((2, 0), (1, 0)),
             ((1, 0), (0, 0)),
             ((1, 0), (0, 1)),
+        ]);
+    }
+
+    /// A node that is needed again and then free again stays for three more ticks.
+    #[test]
+    fn a_node_that_is_needed_again_stays_longer() {
+        check(&[
+            ((1, 0), (1, 0)),
+            ((1, 0), (1, 0)),
+            ((1, 0), (0, 0)),
+            ((0, 0), (0, 1)),
+            ((0, 0), (0, 1)),
+            ((1, 0), (0, 0)),
+            ((0, 0), (0, 1)),
+            ((0, 0), (0, 1)),
+            ((0, 0), (0, 1)),
+            ((0, 0), (0, 0)),
         ]);
     }
 

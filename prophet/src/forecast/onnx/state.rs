@@ -119,11 +119,15 @@ impl ModelState {
         let time = (1 - ticks..=0).map(|at| now + at * spec.tick_seconds).collect();
         // The number of ticks within each tick of the model, newest first. It is counted without a
         // division for each tick, because divisions took as long as the rest of the window.
-        let mut times = self.times.iter().rev().peekable();
         let mut begin = now;
+        let mut older = self.times.len();
         let count = |_| {
             begin = begin.saturating_sub(spec.tick_seconds.max(1));
-            std::iter::from_fn(|| times.next_if(|time| **time > begin)).count()
+            let end = older;
+            while older > 0 && self.times[older - 1] > begin {
+                older -= 1;
+            }
+            end - older
         };
         let counts: Vec<usize> = (0..spec.window).map(count).collect();
         let mut target = vec![f32::NAN; spec.window * buckets.len()];

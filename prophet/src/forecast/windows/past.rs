@@ -26,6 +26,9 @@ pub(crate) struct Windows<N, S> {
     /// The windows that have ended, oldest first. The first ones may be forgotten already; they
     /// stay until the next pool is due, because the present pool is drawn from them, too.
     closed: VecDeque<Window<N, S>>,
+    /// Their starts, kept apart, because the weights of a pool are computed from all starts and
+    /// from nothing else of the windows.
+    starts: VecDeque<Start>,
     /// The number of the first window in `closed`.
     first: usize,
     /// The number of the oldest window that is not forgotten.
@@ -35,7 +38,7 @@ pub(crate) struct Windows<N, S> {
     open: VecDeque<(usize, i64, N)>,
     /// The number of ticks learnt.
     learnt: usize,
-    pool: Pool<N, S>,
+    pool: Pool<N>,
 }
 
 /// A window that has ended.
@@ -43,8 +46,6 @@ pub(crate) struct Windows<N, S> {
 struct Window<N, S> {
     /// The start in Unix seconds.
     start: i64,
-    /// Whether the start is on a weekend.
-    weekend: bool,
     /// The method's note of the start.
     note: N,
     /// The method's summary of the ticks in the window.
@@ -54,7 +55,7 @@ struct Window<N, S> {
 /// A weighted draw of the windows that have ended when it is due. It is reused for
 /// [`POOL_SECONDS`].
 #[derive(Clone)]
-struct Pool<N, S> {
+struct Pool<N> {
     /// The time at which the pool is due, in Unix seconds.
     due: Option<i64>,
     /// The number of windows that have ended at that time.
@@ -63,30 +64,28 @@ struct Pool<N, S> {
     version: u64,
     /// The windows are drawn for the first forecast from the pool, because a method learns from
     /// many ticks before its first forecast.
-    drawn: OnceLock<Drawn<N, S>>,
+    drawn: OnceLock<Drawn<N>>,
 }
 
-/// The windows in a pool, oldest first. What a forecast reads is copied here and kept apart,
-/// because a forecast computes the similarity of all windows in the pool, and draws hundreds of
-/// them.
+/// The windows in a pool, oldest first.
 #[derive(Clone)]
-struct Drawn<N, S> {
-    /// The number of each window, and its start in Unix seconds.
-    windows: Vec<(usize, i64)>,
+struct Drawn<N> {
+    /// The number of each window.
+    windows: Vec<usize>,
     /// How often each window was drawn.
     times: Vec<u32>,
-    /// The note of each window.
+    /// The note of each window. They are copied, so that they are adjacent in memory, because a
+    /// forecast compares all of them.
     notes: Vec<N>,
-    /// The summary of each window.
-    seen: Vec<S>,
 }
 
-impl<N: Copy, S: Clone> Windows<N, S> {
+impl<N: Copy, S> Windows<N, S> {
     pub(crate) fn new(lead: Lead) -> Self {
         Self {
             ticks: lead.ticks(),
             ages: Ages::new(lead),
             closed: VecDeque::new(),
+            starts: VecDeque::new(),
             first: 0,
             oldest: 0,
             open: VecDeque::new(),
@@ -130,7 +129,8 @@ impl<N: Copy, S: Clone> Windows<N, S> {
         if let Some((_, start, note)) =
             self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt)
         {
-            self.closed.push_back(Window { start, weekend: weekend(start), note, seen: seen() });
+            self.closed.push_back(Window { start, note, seen: seen() });
+            self.starts.push_back(self.ages.start(start));
         }
         if self.learnt.is_multiple_of(STRIDE) {
             self.open.push_back((self.learnt, now, note()));
@@ -150,30 +150,31 @@ impl<N: Copy, S: Clone> Windows<N, S> {
             version: self.pool.version + 1,
             drawn: OnceLock::new(),
         };
-        let gone = self.closed.drain(..self.oldest - self.first);
+        let forgotten = ..self.oldest - self.first;
+        self.starts.drain(forgotten);
+        let gone = self.closed.drain(forgotten);
         let gone = gone.map(|window| window.seen).collect();
         self.first = self.oldest;
         gone
     }
 
     /// Returns the windows in the pool that are not forgotten.
-    fn pooled(&self) -> &Drawn<N, S> {
+    fn pooled(&self) -> &Drawn<N> {
         self.pool.drawn.get_or_init(|| {
-            let due = self.pool.due.unwrap_or_default();
-            let is_weekend = weekend(due);
-            let weight = |window: &Window<N, S>| {
-                self.ages.weight(window.start, due) * kind_of_day(window.weekend, is_weekend)
+            let starts = self.starts.range(..self.pool.ended - self.first);
+            let most = starts.len().min(POOL);
+            let mut drawn = Drawn {
+                windows: Vec::with_capacity(most),
+                times: Vec::with_capacity(most),
+                notes: Vec::with_capacity(most),
             };
-            let windows = self.closed.range(..self.pool.ended - self.first);
-            let mut drawn = Drawn { windows: vec![], times: vec![], notes: vec![], seen: vec![] };
-            draw(windows.map(weight), POOL, |at, times| {
-                let (window, Window { start, note, seen, .. }) =
-                    (self.first + at, &self.closed[at]);
+            let due = self.ages.start(self.pool.due.unwrap_or_default());
+            draw(starts.map(|start| self.ages.weight(*start, due)), POOL, |at, times| {
+                let window = self.first + at;
                 if window >= self.oldest {
-                    drawn.windows.push((window, *start));
+                    drawn.windows.push(window);
                     drawn.times.push(times);
-                    drawn.notes.push(*note);
-                    drawn.seen.push(seen.clone());
+                    drawn.notes.push(self.closed[at].note);
                 }
             });
             drawn
@@ -186,12 +187,10 @@ impl<N: Copy, S: Clone> Windows<N, S> {
         &self,
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
-        let Drawn { windows, times, notes, .. } = self.pooled();
-        windows
-            .iter()
-            .zip(times)
-            .zip(notes)
-            .map(move |(((_, start), times), note)| (*start, f64::from(*times) * likeness(note)))
+        let Drawn { windows, times, notes } = self.pooled();
+        windows.iter().zip(times).zip(notes).map(move |((window, times), note)| {
+            (self.closed[window - self.first].start, f64::from(*times) * likeness(note))
+        })
     }
 
     /// Draws [`WINDOWS`] times from the pool.
@@ -204,41 +203,59 @@ impl<N: Copy, S: Clone> Windows<N, S> {
         weigh: impl FnOnce(&[N], &mut [f64]),
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let Drawn { times, notes, seen, .. } = self.pooled();
+        let Drawn { windows, times, notes } = self.pooled();
         let mut weights: Vec<f64> = times.iter().copied().map(f64::from).collect();
         weigh(notes, &mut weights);
-        draw(weights.into_iter(), WINDOWS, |at, times| drawn(&seen[at], times));
+        let seen = |at: usize| &self.closed[windows[at] - self.first].seen;
+        draw(weights.into_iter(), WINDOWS, |at, times| drawn(seen(at), times));
     }
 }
 
-impl<N, S> Pool<N, S> {
+impl<N> Pool<N> {
     /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
-        let Some(Drawn { windows, times, notes, seen }) = self.drawn.get_mut() else { return };
-        let gone = windows.partition_point(|(window, _)| *window < oldest);
+        let Some(Drawn { windows, times, notes }) = self.drawn.get_mut() else { return };
+        let gone = windows.partition_point(|window| *window < oldest);
         if gone > 0 {
             windows.drain(..gone);
             times.drain(..gone);
             notes.drain(..gone);
-            seen.drain(..gone);
             self.version += 1;
         }
     }
 }
 
+/// The start of a window, or the time at which a pool is due, split so that an age in ticks needs
+/// no division. A division for each window took longer than the rest of the weighing.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    /// The number of ticks from 1970 on, rounded down.
+    ticks: i64,
+    /// The seconds that remain.
+    rest: i64,
+    /// Whether the time is on a weekend.
+    weekend: bool,
+}
+
 /// The weights of windows by their age, which combine recency and nearness in time of day.
 #[derive(Clone, Debug)]
 struct Ages {
-    tick_seconds: u32,
+    tick_seconds: i64,
     /// The weights by age in ticks, in [0, 1]. Ages beyond it occur only where ticks are missing.
     weights: Vec<f32>,
 }
 
 impl Ages {
     fn new(lead: Lead) -> Self {
-        Self {
-            tick_seconds: u32::try_from(lead.tick_seconds).unwrap_or(1).max(1),
-            weights: Vec::new(),
+        Self { tick_seconds: lead.tick_seconds.max(1), weights: Vec::new() }
+    }
+
+    /// Returns a time in Unix seconds as the start of a window.
+    fn start(&self, time: i64) -> Start {
+        Start {
+            ticks: time.div_euclid(self.tick_seconds),
+            rest: time.rem_euclid(self.tick_seconds),
+            weekend: weekend(time),
         }
     }
 
@@ -249,16 +266,17 @@ impl Ages {
         }
     }
 
-    /// Returns the weight at `now` of a window that began at `start`, both in Unix seconds.
-    fn weight(&self, start: i64, now: i64) -> f64 {
-        let age = u32::try_from(now - start).ok().map(|age| age / self.tick_seconds);
-        let weight =
-            |age: usize| self.weights.get(age).copied().unwrap_or_else(|| self.of_age(age));
-        age.map_or(0.0, |age| weight(age as usize).into())
+    /// Returns the weight of a window at `now`, including the factor for its kind of day.
+    #[inline]
+    fn weight(&self, start: Start, now: Start) -> f64 {
+        let age = now.ticks - start.ticks - i64::from(now.rest < start.rest);
+        let Ok(age) = usize::try_from(age) else { return 0.0 };
+        let weight = self.weights.get(age).copied().unwrap_or_else(|| self.of_age(age));
+        f64::from(weight) * kind_of_day(start.weekend, now.weekend)
     }
 
     fn of_age(&self, ticks: usize) -> f32 {
-        let age = ticks as f64 * f64::from(self.tick_seconds);
+        let age = ticks as f64 * self.tick_seconds as f64;
         let around = age.rem_euclid(86_400.0);
         let apart = around.min(86_400.0 - around);
         #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more precision")]
@@ -275,6 +293,7 @@ fn weekend(time: i64) -> bool {
 }
 
 /// Returns the factor for the kind of day, which is working day or weekend in UTC.
+#[inline]
 fn kind_of_day(start_on_weekend: bool, now_on_weekend: bool) -> f64 {
     if start_on_weekend == now_on_weekend { 1.0 } else { OTHER_KIND_OF_DAY }
 }
@@ -337,6 +356,17 @@ mod tests {
             if minute > 20_300 && minute % 13 == 0 {
                 assert_eq!(moments(&late), all, "{minute}");
                 assert_eq!((late.are_few(), all.is_empty()), (false, false));
+                for windows in [&late, &prompt] {
+                    let closed = windows.closed.iter().map(|window| window.start);
+                    let starts = windows.starts.iter().map(|start| 60 * start.ticks + start.rest);
+                    assert!(closed.eq(starts), "{minute}");
+                    // A window ends three ticks after its start, where its summary is made.
+                    let mut pool = windows.pooled().notes.iter();
+                    windows.draw(
+                        |_, _| (),
+                        |end, _| assert!(pool.any(|start| start + 3 == *end), "{minute}: {end}"),
+                    );
+                }
             }
         }
     }
@@ -362,11 +392,30 @@ mod tests {
     fn weights_depend_on_age_and_time_of_day() {
         let mut ages = Ages::new(Lead { seconds: 300, tick_seconds: 3_600 });
         ages.reach(200);
-        let at = |hours: i64| ages.weight(0, 3_600 * hours);
+        let at = |hours: i64| ages.weight(ages.start(0), ages.start(3_600 * hours));
         assert!((at(0) - 1.0).abs() < 1e-6);
         assert!((at(168) - 0.5).abs() < 1e-6);
         assert!((at(2) - (-1.0_f64).exp() * (-2.0_f64 / 168.0).exp2()).abs() < 1e-6);
         assert!(at(24) > 0.9 && at(12) < 0.01);
+        // Hour 48 is on a Saturday.
+        let expected = OTHER_KIND_OF_DAY * (-48.0_f64 / 168.0).exp2();
+        assert!((at(48) - expected).abs() < 1e-6);
+    }
+
+    /// The age of a window is the time since its start, rounded down to whole ticks. A window that
+    /// starts later, because the clock was set back, has no weight.
+    #[test]
+    fn an_age_is_rounded_down_to_whole_ticks() {
+        let mut ages = Ages::new(Lead { seconds: 300, tick_seconds: 7 });
+        ages.weights = vec![0.5, 0.25, 0.125, 0.0625];
+        for start in -20..20 {
+            for now in -20..(start + 28) {
+                let age = usize::try_from(i64::div_euclid(now - start, 7));
+                let expected = age.map_or(0.0, |age| f64::from(ages.weights[age]));
+                let weight = ages.weight(ages.start(start), ages.start(now));
+                assert!((weight - expected).abs() < 1e-12, "{start} {now}: {weight}");
+            }
+        }
     }
 
     #[test]
