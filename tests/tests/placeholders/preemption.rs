@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tests::autoscaler::AutoscalerSettings;
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
+use tests::wait;
 
-use super::world::{Plan, World, job};
+use super::world::{DEADLINE, Plan, World, job};
 
 /// A policy with two placeholders of each bucket at no demand, and none from a demand of two nodes.
 const TWO_AT_FIRST: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
@@ -26,6 +27,13 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     let world = plan().start(&policy("batch", TWO_AT_FIRST)).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     assert_eq!(world.autoscaler.counters().launched(), 2, "{}", world.details());
+    // The controller charges the time from the turn in which it sees the placeholders on nodes.
+    let prophet = world.prophet.as_ref().unwrap();
+    let ready = r#"prophet_ready_placeholders{policy="prophet/batch",bucket="m5.xlarge"} 2"#;
+    let seen = wait::until_true("a turn with both placeholders on nodes", DEADLINE, async || {
+        Ok(prophet.metrics().await?.contains(ready))
+    });
+    seen.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
 
     world.apply(&job("first", 2)).await;
     let with = world.wait_for_job("first", 2).await;
@@ -35,7 +43,7 @@ async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
     assert_eq!(world.nodes().await.len(), 2);
     // The time of the placeholders is charged to the namespace of the job.
-    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    let metrics = prophet.metrics().await.unwrap();
     let charged = r#"prophet_charged_placeholder_seconds_total{policy="prophet/batch",bucket="m5.xlarge",namespace="default"} "#;
     let seconds = metrics.lines().find_map(|line| line.strip_prefix(charged)?.parse::<f64>().ok());
     assert!(seconds.is_some_and(|seconds| seconds > 0.0), "{metrics}");
@@ -81,7 +89,7 @@ async fn pods_that_vanish_between_ticks_launch_nothing() {
     world.wait_for_status("batch", "the burst to be seen", |status| status["demand"] == 50).await;
     delete_job(&world, "burst").await;
     world.wait_for_status("batch", "the burst to be gone", |status| status["demand"] == 0).await;
-    let until = tests::wait::stays_true("nothing is held", Duration::from_secs(45), async || {
+    let until = wait::stays_true("nothing is held", Duration::from_secs(45), async || {
         Ok(world.pods(NAMESPACE).await?.is_empty())
     });
     until.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
