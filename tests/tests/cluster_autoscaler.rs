@@ -97,10 +97,12 @@ fn the_flags_are_the_settings_of_the_scenario() {
 
 /// A program with the flags of cluster-autoscaler. It reads the address of AWS from its cloud
 /// configuration, carries out the orders in a file, one per line, and counts as a scan each time
-/// that it has read the file.
+/// that it has read the file. After an internal error of the emulator, it tries the order again in
+/// the next scan, as cluster-autoscaler does.
 const SCRIPT: &str = r#"
 import http.server, re, sys, threading, time
 import boto3
+import botocore.parsers
 
 flags = dict(argument.removeprefix("--").split("=", 1) for argument in sys.argv[1:])
 assert flags["cloud-provider"] == "aws", flags
@@ -127,13 +129,17 @@ done = 0
 while True:
     orders = open(ORDERS).read().splitlines()
     for name, argument in (order.split() for order in orders[done:]):
-        if name == "terminate":
-            autoscaling.terminate_instance_in_auto_scaling_group(
-                InstanceId=argument, ShouldDecrementDesiredCapacity=True)
-        else:
-            autoscaling.set_desired_capacity(
-                AutoScalingGroupName=name, DesiredCapacity=int(argument), HonorCooldown=False)
-    done = len(orders)
+        try:
+            if name == "terminate":
+                autoscaling.terminate_instance_in_auto_scaling_group(
+                    InstanceId=argument, ShouldDecrementDesiredCapacity=True)
+            else:
+                autoscaling.set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=int(argument), HonorCooldown=False)
+        except botocore.parsers.ResponseParserError as error:
+            print(error, file=sys.stderr, flush=True)
+            break
+        done += 1
     scans += 1
     time.sleep(0.1)
 "#;
