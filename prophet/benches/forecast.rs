@@ -5,15 +5,15 @@ use std::hint::black_box;
 
 use chrono::{DateTime, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
+use demand::forecast::onnx::ModelSource;
+use demand::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
+use demand::record::{BucketTick, ShapeId, Tick};
+use demand::tier::Tiers;
 use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::control::{Control, Observed};
 use prophet::decide::{decide, forecast, learn};
-use prophet::forecast::onnx::ModelSource;
-use prophet::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
-use prophet::record::{BucketTick, ShapeId, Tick};
-use prophet::tier::Tiers;
 
 /// The number of instance types.
 const BUCKETS: u64 = 50;

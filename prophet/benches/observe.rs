@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chrono::DateTime;
+use demand::forecast::onnx::ModelSource;
+use demand::forecast::{ForecasterConfig, Ladder, Lead, Method};
+use demand::tier::Tiers;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
 use prophet::catalog::{Comparison, NodeGroup, Offers, OtherTypes, Sizes, offers};
 use prophet::cluster::{Places, Seen, View};
 use prophet::control::{Control, Observed};
-use prophet::forecast::onnx::ModelSource;
-use prophet::forecast::{ForecasterConfig, Ladder, Lead, Method};
 use prophet::observe::{Index, Node, Pod, Workloads};
-use prophet::tier::Tiers;
 use serde_json::{Value, json};
 
 /// The number of node groups; each has an instance type of its own.

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use prophet::forecast::onnx::{Model, ModelInput, PRETRAINED, start};
+use demand::forecast::onnx::{Model, ModelInput, PRETRAINED, start};
 
 /// The number of buckets in one run of the model.
 const BUCKETS: usize = 50;

@@ -11,10 +11,10 @@ use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
 use crate::decide::{decide, forecast, learn, retain};
 use crate::fallback::{Fallback, Moment};
-use crate::forecast::{
+use demand::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
-use crate::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
+use demand::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
 
 /// One policy's control. All of its state can be rebuilt from the history and from what stands.
 pub struct Control {

@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use embedder::{Catalog, Demand};
 use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
-use crate::forecast::{Forecaster, Learners, Outlook, Present};
-use crate::record::Tick;
+use demand::forecast::{Forecaster, Learners, Outlook, Present};
+use demand::record::Tick;
 
 /// Learns from a tick.
 pub fn learn<F: Forecaster + ?Sized>(learners: &mut Learners<F>, tick: Tick) {
@@ -73,3 +73,35 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
 
 /// No limit lets so many placeholders stand that their chances past this many would matter.
 const CHANCES_MAX: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use demand::forecast::{Method, sample};
+    use demand::record::History;
+    use placeholders::{GroupStanding, Objective};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(method: Method, announced: u64, placeholders: u64) {
+        let catalog = sample::catalog();
+        let forecaster =
+            sample::config(method, Objective::default()).forecaster(DateTime::UNIX_EPOCH);
+        let demand = Demand { present: vec![5], announced: vec![announced], ..Demand::default() };
+        let now = DateTime::UNIX_EPOCH;
+        let outlook = forecaster.forecast(&History::new(&catalog), &Present::at_tick(now, &demand));
+        let standing = Standing { buckets: vec![vec![GroupStanding::default()]] };
+        let (policy, steady) = (Policy::default(), Steady::default());
+        let (plan, _) = decide(&outlook, &demand, &standing, &catalog, &policy, &steady, now);
+        assert_eq!(plan.buckets[0].target, placeholders, "{method:?}");
+    }
+
+    /// At five nodes the ladder holds one placeholder.
+    #[test]
+    fn scheduled_holds_announced_demand_only() {
+        check(Method::Scheduled, 0, 0);
+        check(Method::Scheduled, 3, 3);
+        check(Method::Ladder, 0, 1);
+        check(Method::Ladder, 3, 3);
+    }
+}

@@ -16,7 +16,7 @@ use embedder::{
 };
 use placeholders::{Policy, Prices, Reason, Standing};
 
-use crate::forecast::{BucketOutlook, Distribution, Outlook};
+use demand::forecast::{BucketOutlook, Distribution, Outlook};
 
 /// How long after a spot bucket opened the nodes in its place stay at most: 15 minutes. A launch of
 /// a spot instance takes no longer, or counts as failed and closes the bucket again.

@@ -6,11 +6,8 @@
 //! control.rs   one policy's turn, without Kubernetes, clocks or I/O
 //! decide.rs    learn, forecast, decide: all decisions
 //! fallback.rs  on-demand nodes in place of spot instances whose launches fail
-//! tier.rs      bands of priority, each with its own cost of waiting
 //! observe/     the watches of a cluster, and one synchronous index
 //! catalog/     the buckets on offer: files, live nodes, Karpenter, Auto Scaling groups
-//! record/      ticks, arrivals and shapes; the history on disk or in S3
-//! forecast/    the methods, the ensemble and the trained models
 //! outcome.rs   the result of a turn on a cluster
 //! rollout/     the part of the placeholders that stands while a policy begins to act
 //! writes.rs    which writes to the API server may be sent now
@@ -27,12 +24,10 @@
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
 //! advice.rs    instance types for a log
-//! usage/       what containers use, and the requests that follow from it
 //! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
 //! report/      plots, and the frame of HTML reports
-//! input/       files that users give: their kind, their text, errors in YAML
 //! cli/         one file per command; nothing imports it
 //! ```
 
@@ -55,14 +50,11 @@ pub mod description_page;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
 mod fallback;
-pub mod forecast;
 pub mod http;
-pub mod input;
 #[cfg(feature = "kubernetes")]
 pub mod observe;
 #[cfg(feature = "kubernetes")]
 pub mod outcome;
-pub mod record;
 pub mod replay;
 mod report;
 pub mod rightsize;
@@ -71,9 +63,6 @@ pub mod rollout;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
-pub mod span;
-pub mod tier;
 pub mod trace;
-pub mod usage;
 #[cfg(feature = "kubernetes")]
 mod writes;

@@ -12,7 +12,7 @@ use crate::catalog::{Offers, Sizes};
 use crate::control::{Observed, Turn};
 use crate::crd::RolloutStatus;
 use crate::observe::{Device, HeldBack};
-use crate::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
+use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]

@@ -9,13 +9,13 @@
 use std::io::Write as _;
 
 use chrono::{DateTime, TimeDelta};
+use demand::forecast::onnx::Spec;
+use demand::record::store::{Journal, Line, Place as Folder, parse_shape_key};
+use demand::usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 use prophet::catalog::{CatalogFile, Comparison, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;
-use prophet::forecast::onnx::Spec;
 use prophet::observe::{Index, World, millis, units};
-use prophet::record::store::{Journal, Line, Place as Folder, parse_shape_key};
-use prophet::usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
 

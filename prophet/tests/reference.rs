@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use demand::span::Span;
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
-use prophet::span::Span;
 
 type Rows = Vec<Vec<i64>>;
 

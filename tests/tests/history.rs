@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use prophet::record::store::{
+use demand::record::store::{
     BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place, VERSION,
 };
 use serde_json::{Map, Value};

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use demand::forecast::onnx::{Model, PRETRAINED};
+use demand::record::store::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
 use prophet::cluster::RemoteModel;
-use prophet::forecast::onnx::{Model, PRETRAINED};
-use prophet::record::store::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
 use serde_json::{Map, Value, json};
 use tests::built;
 

@@ -14,9 +14,10 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemMod, ItemUse, UseTree, Visibility};
 
 /// The crates whose structure is checked, with the folder of their sources.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 5] = [
     ("embedder", "embedder/src"),
     ("placeholders", "placeholders/src"),
+    ("demand", "demand/src"),
     ("prophet", "prophet/src"),
     ("tests", "tests/src"),
 ];
@@ -38,8 +39,8 @@ const CLIENTS: [(&str, &[&str]); 5] = [
     ),
     ("aws_sdk_autoscaling", &["prophet/src/catalog/aws/", "tests/"]),
     ("aws_sdk_ec2", &["prophet/src/catalog/aws/", "tests/"]),
-    ("ort", &["prophet/src/forecast/onnx/"]),
-    ("rten", &["prophet/src/forecast/onnx/"]),
+    ("ort", &["demand/src/forecast/onnx/"]),
+    ("rten", &["demand/src/forecast/onnx/"]),
 ];
 
 /// One crate's sources: its modules by path, with the names that each brings into scope.

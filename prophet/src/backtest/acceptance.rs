@@ -17,12 +17,12 @@ use super::moments::Moments;
 use super::named_forecaster::{ENSEMBLE, NamedForecaster, NamedModel};
 use super::pass::{Pass, TickForecasts};
 use super::tally::Tally;
-use crate::forecast::DemandForecaster;
-use crate::forecast::onnx::{ModelSource, Onnx};
 use crate::replay::{DAY_SECONDS, Workload};
 use crate::simulate::{
     NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
 };
+use demand::forecast::DemandForecaster;
+use demand::forecast::onnx::{ModelSource, Onnx};
 
 /// The models that are compared.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! One forecast: of one bucket, at one tick, for one horizon.
 
-use crate::forecast::{Ahead, Distribution};
+use demand::forecast::{Ahead, Distribution};
 
 /// The quantile levels at which pinball losses are computed: the tenths, and three higher levels.
 pub(super) const LEVELS: [f64; 12] =

@@ -8,7 +8,7 @@ use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::pass::TickForecasts;
-use crate::forecast::Blend;
+use demand::forecast::Blend;
 
 /// The weights of the methods, for each horizon.
 pub(super) struct Blended {

@@ -25,6 +25,8 @@
 mod acceptance;
 mod answer;
 mod blended;
+#[cfg(test)]
+mod coverage;
 mod curves;
 mod errors;
 mod horizon;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
-use crate::record::Tick;
 use crate::replay::{
     DAY_SECONDS, LookAhead, Series, Workload, allocated, offered, snapshots, ticks,
 };
 use crate::simulate::SimulationSettings;
+use demand::record::Tick;
 
 /// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::table4::Protocol;
-use crate::forecast::Method;
 use crate::simulate::{NamedPolicy, PaperForecast};
+use demand::forecast::Method;
 
 /// A forecaster that is scored.
 #[derive(Clone, Debug, PartialEq)]

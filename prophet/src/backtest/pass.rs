@@ -13,9 +13,9 @@ use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
 use crate::clock::Stopwatch;
 use crate::decide::{forecast, learn};
-use crate::forecast::onnx::{ModelSource, Onnx};
-use crate::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
+use demand::forecast::onnx::{ModelSource, Onnx};
+use demand::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {

@@ -13,8 +13,8 @@ use super::score::Score;
 use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, ticks};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings};
-use crate::span::Span;
 use crate::trace::{Job, Recipe, generate};
+use demand::span::Span;
 
 const DAY: i64 = 86_400;
 

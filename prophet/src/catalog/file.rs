@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use super::group::NodeGroup;
-use crate::input;
-use crate::input::YamlError;
 #[cfg(feature = "kubernetes")]
 use crate::observe::Taint;
+use demand::input;
+use demand::input::YamlError;
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,12 +14,12 @@ use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
-use crate::forecast::onnx::ModelSource;
 use crate::replay::DAY_SECONDS;
 use crate::report::{TextTable, day, write_note};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
-use crate::span::Span;
 use crate::trace::Trace;
+use demand::forecast::onnx::ModelSource;
+use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

@@ -13,8 +13,8 @@ use crate::backtest::{
     paper_forecasters, policies, write_report, write_table,
 };
 use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
-use crate::span::Span;
 use crate::trace::Trace;
+use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,10 +12,10 @@ use placeholders::Ceiling;
 use super::input;
 use crate::cluster::Allowed;
 use crate::cluster::{Config, GroupSource, RemoteModel};
-use crate::forecast::onnx;
 use crate::observe::{Scope, WATCH_SECONDS};
-use crate::record::store::Place;
-use crate::span::Span;
+use demand::forecast::onnx;
+use demand::record::store::Place;
+use demand::span::Span;
 
 /// The option for namespaces.
 #[derive(clap::Args)]

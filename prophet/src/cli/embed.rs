@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::output::OutputFormat;
 use super::{input, output, progress};
 use crate::catalog::{CatalogFile, instance_type, why_unfit};
-use crate::input::{header_faults, other_separator};
+use demand::input::{header_faults, other_separator};
 
 const EXAMPLES: &str = "\
 Examples:

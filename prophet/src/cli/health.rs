@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::http_get::{Address, GetLimits, get};
 use super::output;
 use crate::clock::Stopwatch;
-use crate::span::Span;
+use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 
 use super::{output, usage as wrong_usage};
-use crate::record::store::{
+use demand::record::store::{
     BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
 };
 

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::catalog::CatalogFile;
-use crate::input::read_text;
 use crate::simulate::SimulationSettings;
+use demand::input::read_text;
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {

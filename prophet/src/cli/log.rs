@@ -10,20 +10,20 @@ use placeholders::Objective;
 
 use super::{input, progress, usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
-use crate::forecast::{Expression, Method, onnx};
-#[cfg(feature = "kubernetes")]
-use crate::record::store::Place;
 use crate::replay::Workload;
 use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
 #[cfg(feature = "kubernetes")]
 use crate::simulate::{Recorded, RecordedWaiting, recorded};
-use crate::span::Span;
 use crate::trace;
 use crate::trace::{Admits, Job, SchedulingDelay, Trace};
+use demand::forecast::{Expression, Method, onnx};
 #[cfg(feature = "kubernetes")]
-use crate::usage::MeasuredRun;
+use demand::record::store::Place;
+use demand::span::Span;
+#[cfg(feature = "kubernetes")]
+use demand::usage::MeasuredRun;
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {

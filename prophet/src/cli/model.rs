@@ -10,7 +10,7 @@ use serde_json::json;
 use super::model_place::ModelPlace;
 use super::output::OutputFormat;
 use super::{accept, model_place, output};
-use crate::forecast::{
+use demand::forecast::{
     ModelFault, onnx,
     onnx::{Engine, Model, ModelSource, Spec},
 };

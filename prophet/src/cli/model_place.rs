@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use super::output::StagedFolder;
 #[cfg(not(feature = "kubernetes"))]
 use super::usage;
-use crate::forecast::onnx::BYTES_MAX;
+use demand::forecast::onnx::BYTES_MAX;
 #[cfg(feature = "kubernetes")]
-use crate::record::store::Place;
+use demand::record::store::Place;
 
 /// The file or the object of a model.
 pub(super) enum ModelPlace {

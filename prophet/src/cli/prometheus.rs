@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::http_get::{Address, GetLimits, get};
 use crate::rightsize::recurring;
-use crate::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
+use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 /// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
 const CHUNK_SECONDS: i64 = 3_600;

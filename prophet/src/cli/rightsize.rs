@@ -16,12 +16,12 @@ use super::{input, output, progress, usage as wrong_usage};
 use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};
 use crate::simulate::NamedPolicy;
-#[cfg(feature = "kubernetes")]
-use crate::span::Span;
 use crate::trace::{Job, TraceFault, UsageNotes, read_usage};
 #[cfg(feature = "kubernetes")]
-use crate::usage::MeasuredRun;
-use crate::usage::{
+use demand::span::Span;
+#[cfg(feature = "kubernetes")]
+use demand::usage::MeasuredRun;
+use demand::usage::{
     BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
     UsageBook, UsageFault, UsageRow, WorkloadClass,
 };

@@ -16,7 +16,7 @@ use super::cluster::{ClusterArgs, block_on};
 use crate::cluster::Reviewer;
 use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
-use crate::span::Span;
+use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

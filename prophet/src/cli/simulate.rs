@@ -7,14 +7,14 @@ use clap::value_parser;
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
-use crate::forecast::Expression;
 use crate::replay::SchedulerKind;
 use crate::simulate::{
     GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
     write_report, write_table,
 };
-use crate::span::Span;
-use crate::tier::Tier;
+use demand::forecast::Expression;
+use demand::span::Span;
+use demand::tier::Tier;
 
 const EXAMPLES: &str = "\
 Examples:

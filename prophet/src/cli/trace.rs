@@ -15,15 +15,15 @@ use super::output::OutputFormat;
 use super::{input, output, progress, usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
-use crate::forecast::onnx::{RoomNodes, arrivals, room};
-use crate::record::{BucketTick, History};
 use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
-use crate::span::Span;
 use crate::trace;
 use crate::trace::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
     Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
+use demand::forecast::onnx::{RoomNodes, arrivals, room};
+use demand::record::{BucketTick, History};
+use demand::span::Span;
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

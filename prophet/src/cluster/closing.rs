@@ -4,7 +4,7 @@
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
 use tokio::task::JoinHandle;
 
-use crate::record::store::{HistoryError, Journal, Place};
+use demand::record::store::{HistoryError, Journal, Place};
 
 /// The problems of single days, or why no day was closed.
 type Attempt = Result<Vec<String>, HistoryError>;
@@ -78,7 +78,7 @@ mod tests {
     use chrono::TimeZone as _;
 
     use super::*;
-    use crate::record::store::Line;
+    use demand::record::store::Line;
 
     const POLICY: &str = "batch.night";
 

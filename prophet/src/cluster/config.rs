@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::settings::Allowed;
 use crate::catalog::Comparison;
-use crate::forecast::onnx;
 use crate::observe::Scope;
-use crate::record::store::Place;
+use demand::forecast::onnx;
+use demand::record::store::Place;
 
 /// The controller's settings, which apply to all policies.
 pub struct Config {

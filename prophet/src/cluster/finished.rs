@@ -11,7 +11,7 @@ use super::gather::{View, by_type, place};
 use super::surroundings::Surroundings;
 use crate::catalog::Offers;
 use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
-use crate::record::store::{FinishedPods, Offered, shape_key};
+use demand::record::store::{FinishedPods, Offered, shape_key};
 
 /// The most bytes of ended pods in a line: 1 MiB. More of them wait for the next line, because the
 /// length of a line is limited to 4 MiB.

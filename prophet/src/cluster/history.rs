@@ -20,10 +20,10 @@ use crate::account::Account;
 use crate::catalog::named_parts;
 use crate::control::Control;
 use crate::dashboard::Dashboard;
-use crate::forecast::ForecasterConfig;
 use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::{
+use demand::forecast::ForecasterConfig;
+use demand::record::store::{
     BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
 };
 
@@ -163,7 +163,7 @@ impl PolicyHistory {
             self.rebuild = None;
         }
         let rebuild = self.rebuild.get_or_insert_with(|| {
-            let (place, policy) = (journal.place.clone(), journal.policy.clone());
+            let (place, policy) = (journal.place().clone(), journal.policy().to_owned());
             let of = config.clone();
             let reading = Reading::start(shared, async move |cancelled| {
                 replayed(&place, &policy, &of, tick_seconds, now, &cancelled).await

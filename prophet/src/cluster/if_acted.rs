@@ -15,13 +15,13 @@ use super::reading::Reading;
 use super::settings::PolicySettings;
 use crate::clock::Stopwatch;
 use crate::crd::Mode;
-use crate::forecast::Method;
 use crate::observe::{Key, Shared};
-use crate::record::store::Place;
 use crate::simulate::{
     IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
 };
-use crate::span::Span;
+use demand::forecast::Method;
+use demand::record::store::Place;
+use demand::span::Span;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

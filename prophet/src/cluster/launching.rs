@@ -20,7 +20,7 @@ use crate::observe::Key;
 use crate::observe::Workloads;
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeSlot, OnNode};
-use crate::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
+use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]

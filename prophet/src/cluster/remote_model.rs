@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::forecast::onnx::{BYTES_MAX, ModelSlot};
-use crate::record::store::{Place, PlaceError};
+use demand::forecast::onnx::{BYTES_MAX, ModelSlot};
+use demand::record::store::{Place, PlaceError};
 
 /// An ONNX model in an object store.
 pub struct RemoteModel {

@@ -5,8 +5,8 @@ use embedder::{Catalog, MicroDollars};
 
 use super::settings::PolicySettings;
 use crate::crd::{Mode, OverprovisioningPolicy, RolloutStatus};
-use crate::record::History;
 use crate::rollout::{Measured, Rollout, Step};
+use demand::record::History;
 
 /// The present step of a policy's rollout.
 #[derive(Default)]

@@ -33,12 +33,12 @@ use crate::control::{Control, Observed, TierArrival};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
-use crate::forecast::{ForecasterConfig, Lead, Method, onnx};
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS, Shared};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use crate::record::store::LaunchEnd;
-use crate::record::{PodStarts, ShapeId};
+use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
+use demand::record::store::LaunchEnd;
+use demand::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]

@@ -16,12 +16,12 @@ use crate::crd::{
     PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
     SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
 };
-use crate::forecast::{Expression, Ladder, Method};
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
-use crate::record::TICKS_MAX;
 use crate::rollout::Rollout;
-use crate::span::Span;
-use crate::tier::{Tier, Tiers};
+use demand::forecast::{Expression, Ladder, Method};
+use demand::record::TICKS_MAX;
+use demand::span::Span;
+use demand::tier::{Tier, Tiers};
 
 /// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]

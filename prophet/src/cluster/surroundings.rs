@@ -12,8 +12,8 @@ use super::election::Leadership;
 use super::sources::Groups;
 use super::yielding::Yield;
 use crate::observe::{FinishedPod, PodClass, Preempted, Shared};
-use crate::record::PodStarts;
 use crate::writes::Writes;
+use demand::record::PodStarts;
 
 /// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::store::{Appended, HistoryError, Journal, Line};
+use demand::record::store::{Appended, HistoryError, Journal, Line};
 
 /// The most lines that wait for the storage: an hour of one-minute ticks. More lines would take
 /// more memory, and an hour without storage is a fault that a person has to mend.
@@ -60,7 +60,7 @@ mod tests {
     use chrono::{DateTime, TimeDelta};
 
     use super::*;
-    use crate::record::store::Place;
+    use demand::record::store::Place;
 
     fn line(minute: i64) -> Line {
         let text = format!(

@@ -23,7 +23,7 @@ pub const LEVEL_MIN: f64 = 0.1;
 /// The highest service level, in percent. Above it, weeks of history have no pod that waits.
 pub const LEVEL_MAX: f64 = 99.99;
 /// The longest expression, in characters.
-pub const EXPRESSION_MAX: usize = crate::forecast::EXPRESSION_MAX;
+pub const EXPRESSION_MAX: usize = demand::forecast::EXPRESSION_MAX;
 /// The largest change of a target that is ignored, as a fraction.
 pub const TOLERANCE_MAX: f64 = 0.99;
 

@@ -12,8 +12,8 @@ use placeholders::WINDOW_SECONDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::forecast::Method;
-use crate::tier::Tier;
+use demand::forecast::Method;
+use demand::tier::Tier;
 
 pub mod bounds;
 mod status;

@@ -4,7 +4,7 @@ use embedder::{BucketId, Catalog};
 use placeholders::{Prices, Step};
 
 use crate::control::Turn;
-use crate::forecast::Carrier;
+use demand::forecast::Carrier;
 
 /// The number of curves of a policy.
 pub const CURVES: usize = 4;

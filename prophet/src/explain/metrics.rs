@@ -16,8 +16,8 @@ use super::reaction::Reaction;
 use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
 use crate::observe::Key;
 use crate::outcome::{Charge, Outcome};
-use crate::record::store::LaunchEnd;
 use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
+use demand::record::store::LaunchEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfPolicy {

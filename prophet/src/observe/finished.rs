@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::class::{ClassId, PodClass};
 use super::objects::{Pod, PodStatus, since, time};
-use crate::usage::PodUsage;
+use demand::usage::PodUsage;
 
 /// A workload pod that ran on a node and ended. `C` identifies its class.
 #[derive(Clone, Debug, PartialEq, Eq)]

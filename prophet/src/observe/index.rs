@@ -22,7 +22,7 @@ use super::nodes::{NodeId, Nodes};
 use super::objects::time;
 use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
 use super::requests::requests;
-use crate::record::PodStarts;
+use demand::record::PodStarts;
 
 /// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::announced::Key;
 use super::objects::{PodMetrics, time};
 use super::quantity::{millis, units};
-use crate::usage::{PodMeasurements, PodUsage};
+use demand::usage::{PodMeasurements, PodUsage};
 
 /// The most pods that are measured at the same time. Each takes half a kilobyte, or at most four if
 /// its CPU varies by orders of magnitude. Further pods are not measured.

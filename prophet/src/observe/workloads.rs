@@ -7,7 +7,7 @@ use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
 use super::constraints::meets;
 use super::objects::Requirement;
-use crate::tier::Tiers;
+use demand::tier::Tiers;
 
 /// The scheduling gate of pods whose nodes Kueue's topology-aware scheduling assigns.
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";

@@ -8,7 +8,7 @@ use embedder::{Catalog, Sums};
 
 use super::offered::Series;
 use super::workload::{JobClassId, Workload};
-use crate::record::{BucketTick, ShapeId, Tick};
+use demand::record::{BucketTick, ShapeId, Tick};
 
 /// The pods of jobs that were submitted and have not ended.
 #[derive(Clone, Debug)]

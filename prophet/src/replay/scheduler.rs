@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::cluster::{GroupId, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
-use crate::record::ShapeId;
+use demand::record::ShapeId;
 
 /// Pods of one shape on a node.
 #[derive(Clone, Copy, Debug)]

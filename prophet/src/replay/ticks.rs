@@ -11,7 +11,7 @@ use super::cluster::SimulatedCluster;
 use super::offered::{Onlooker, run};
 use super::scheduler_kind::SchedulerKind;
 use super::workload::{JobClassId, Workload};
-use crate::record::{BucketState, Recorder, ShapeId, Tick};
+use demand::record::{BucketState, Recorder, ShapeId, Tick};
 
 /// Calls `each` with every tick of the jobs and the free room on occupied nodes.
 ///

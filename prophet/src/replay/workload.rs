@@ -10,8 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::catalog::why_unfit;
-use crate::record::ShapeId;
 use crate::trace::{Admits, Job, Work};
+use demand::record::ShapeId;
 
 /// The index of a class in [`Workload::classes`].
 pub(crate) type JobClassId = usize;

@@ -13,7 +13,7 @@ use crate::advice::{PolicyFigures, Scale, TypeCount};
 use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
 use crate::trace::Job;
-use crate::usage::{
+use demand::usage::{
     AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
 };
 

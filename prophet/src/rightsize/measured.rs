@@ -11,7 +11,7 @@ use embedder::Resources;
 
 use super::owners::recurring;
 use crate::trace::UsageNotes;
-use crate::usage::{
+use demand::usage::{
     ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow,
 };
 
@@ -103,7 +103,7 @@ fn row(run: &MeasuredRun, requests_differ: bool) -> UsageRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::PodUsage;
+    use demand::usage::PodUsage;
 
     fn run(name: &str, pods: u64, started: i64, ended: i64, measurements: u64) -> MeasuredRun {
         let cpu_millis = vec![(500, measurements)];

@@ -1,7 +1,7 @@
 //! The jobs of a log, by owner.
 
 use crate::trace::Job;
-use crate::usage::{ContainerRequest, ContainerUsage, RequestOf};
+use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 /// The jobs of a log in the order of their names, and in that of their stems.
 ///

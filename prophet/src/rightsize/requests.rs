@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::owners::JobsByOwner;
 use crate::trace::Job;
-use crate::usage::{ContainerRequest, ContainerUsage, RequestOf};
+use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 /// The jobs with right-sized requests, and the number of jobs that have recommendations.
 ///
@@ -87,7 +87,7 @@ impl Change {
 mod tests {
     use super::*;
     use crate::trace::{Admits, Work};
-    use crate::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
+    use demand::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     const MIB: u64 = 1 << 20;
 

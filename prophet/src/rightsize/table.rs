@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{ContainerAdvice, RightSizing};
-use crate::usage::{AgeFigures, LimitFigures};
+use demand::usage::{AgeFigures, LimitFigures};
 
 /// The width of the names of containers. Longer ones lose their start, because the ends differ.
 const NAME: usize = 26;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::advice::TypeCount;
 use crate::replay::Workload;
-use crate::usage::LimitFigures;
+use demand::usage::LimitFigures;
 
 /// The mean amounts of CPU, in cores, and of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

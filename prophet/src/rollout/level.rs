@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Tick;
+use demand::record::Tick;
 
 /// The pods that started, by part of the time.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +76,8 @@ fn student(degrees: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::sample;
-    use crate::record::BucketTick;
+    use demand::forecast::sample;
+    use demand::record::BucketTick;
 
     /// Pods in time and later, one part after the other.
     fn starts(parts: &[(u64, u64)]) -> Starts {

@@ -22,7 +22,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
 use crate::crd::{RolloutPhase as Phase, RolloutStatus};
-use crate::record::{History, Tick};
+use demand::record::{History, Tick};
 
 /// The settings of a rollout.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 use super::*;
-use crate::forecast::sample;
-use crate::record::BucketTick;
+use demand::forecast::sample;
+use demand::record::BucketTick;
 
 fn at(minute: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(60 * minute, 0).unwrap()

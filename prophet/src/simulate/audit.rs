@@ -20,15 +20,15 @@ use super::tiers::TierFigures;
 use super::warm_up::WarmUp;
 use super::world::{Simulation, simulate};
 use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
-use crate::forecast::Method;
-use crate::record::ShapeId;
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
 use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
-use crate::span::Span;
-use crate::tier::{Tier, Tiers};
 use crate::trace::{Admits, Job, Work};
+use demand::forecast::Method;
+use demand::record::ShapeId;
+use demand::span::Span;
+use demand::tier::{Tier, Tiers};
 
 impl Simulation<'_> {
     /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs

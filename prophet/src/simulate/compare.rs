@@ -20,9 +20,9 @@ use super::spot::Interruptions;
 use super::tiers::TierFigures;
 use super::warm_up::WarmUp;
 use super::world::simulate;
-use crate::forecast::Method;
-use crate::forecast::onnx::in_engine_thread;
 use crate::replay::Workload;
+use demand::forecast::Method;
+use demand::forecast::onnx::in_engine_thread;
 
 /// The result of a comparison.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::oracle::{Foreseen, Oracle};
 use super::paper::{Counts, PaperRule};
 use super::rates::Rates;
 use super::settings::SimulationSettings;
-use crate::forecast::{
+use demand::forecast::{
     Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
     LastValue, StaticMax, WithGangs,
 };

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use embedder::{BucketId, BucketSet, Resources, new_instance};
 
-use crate::record::ShapeId;
 use crate::replay::{GroupId, JobClass, Queue, SimulatedCluster, SimulatedNodeId, Workload};
+use demand::record::ShapeId;
 
 /// Returns the nodes to request, by group, and the launching nodes that pending pods use, sorted by
 /// id.

@@ -134,10 +134,10 @@ mod tests {
     use embedder::Resources;
 
     use super::*;
-    use crate::forecast::sample;
-    use crate::record::store::ReplayReport;
     use crate::simulate::RecordedWaiting;
     use crate::trace::{Admits, Job, Work};
+    use demand::forecast::sample;
+    use demand::record::store::ReplayReport;
 
     /// On each of some days, a pod that fills a node comes at noon and runs for an hour. A launch
     /// takes five minutes.

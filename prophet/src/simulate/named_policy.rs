@@ -6,9 +6,9 @@ use std::str::FromStr;
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::forecast::{HEADROOM_MAX, Method};
-use crate::input::instead_of;
-use crate::span::Span;
+use demand::forecast::{HEADROOM_MAX, Method};
+use demand::input::instead_of;
+use demand::span::Span;
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,8 +11,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::forecast::{Forecaster, Outlook, Present, each};
-use crate::record::History;
+use demand::forecast::{Forecaster, Outlook, Present, each};
+use demand::record::History;
 
 /// The new nodes of each bucket that the next decision needs. The event loop writes them, and the
 /// forecaster of the oracle reads them.

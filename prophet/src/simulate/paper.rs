@@ -13,13 +13,13 @@ use embedder::Catalog;
 
 use super::named_policy::PaperForecast;
 use super::settings::SimulationSettings;
-use crate::forecast::onnx::Onnx;
-use crate::forecast::{
+use crate::replay::snapshot;
+use demand::forecast::onnx::Onnx;
+use demand::forecast::{
     DemandForecaster, Forecaster, HoltWinters, LadderForecaster, Lead, Learners, Outlook, Paths,
     Present, each,
 };
-use crate::record::History;
-use crate::replay::snapshot;
+use demand::record::History;
 
 /// Seconds between two forecasts: the paper's tick, in which a launch usually ends.
 const TICK_SECONDS: i64 = 300;
@@ -153,8 +153,8 @@ mod tests {
 
     use super::*;
     use crate::catalog::{CatalogFile, InstanceTypeEntry};
-    use crate::forecast::{Ahead, Distribution, Ladder};
-    use crate::record::BucketTick;
+    use demand::forecast::{Ahead, Distribution, Ladder};
+    use demand::record::BucketTick;
 
     /// Forecasts that each count rises by 1.2 a tick, two ticks ahead and not farther.
     struct Rising;

@@ -23,14 +23,14 @@ use crate::catalog::{
 };
 use crate::cluster::{Places, Seen, View};
 use crate::control::{Control, Observed, Turn};
-use crate::forecast::Method;
 use crate::observe::{Index, Key, Workloads};
-use crate::record::ShapeId;
-use crate::record::store::{BucketExtras, Line};
 use crate::replay::{PlacedPods, Workload};
-use crate::span::Span;
-use crate::tier::Tier;
 use crate::trace::{Admits, Job, Work};
+use demand::forecast::Method;
+use demand::record::ShapeId;
+use demand::record::store::{BucketExtras, Line};
+use demand::span::Span;
+use demand::tier::Tier;
 
 const GROUP: &str = "group";
 
@@ -423,8 +423,8 @@ proptest! {
 }
 
 /// The shapes of a workload, numbered as a control numbers them.
-fn shapes(input: &SimulationInput<'_>) -> crate::record::Recorder {
-    let mut recorder = crate::record::Recorder::new(input.catalog, 60);
+fn shapes(input: &SimulationInput<'_>) -> demand::record::Recorder {
+    let mut recorder = demand::record::Recorder::new(input.catalog, 60);
     for shape in &input.workload.shapes {
         let _: Option<ShapeId> = recorder.intern(shape);
     }

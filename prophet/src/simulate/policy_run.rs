@@ -11,8 +11,8 @@ use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use super::paper::Counts;
 use crate::control::{Control, Observed, TierArrival, Turn};
-use crate::record::{PodStarts, ShapeId};
 use crate::replay::Allocated;
+use demand::record::{PodStarts, ShapeId};
 
 /// The policy under test.
 pub(crate) struct PolicyRun<'a> {

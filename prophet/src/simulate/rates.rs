@@ -12,10 +12,10 @@
 use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
-use crate::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
-use crate::record::sum_by_key;
-use crate::record::{History, ShapeId};
 use crate::replay::Workload;
+use demand::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
+use demand::record::sum_by_key;
+use demand::record::{History, ShapeId};
 
 /// Forecasts from the arrivals around the moment of the forecast.
 pub(super) struct Rates {

@@ -10,13 +10,13 @@ use placeholders::Objective;
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::catalog::CatalogFile;
 use crate::outcome::GIVE_UP;
-use crate::record::store::{
+use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
+use demand::record::store::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
-use crate::span::Span;
-use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
-use crate::usage::MeasuredRun;
+use demand::span::Span;
+use demand::usage::MeasuredRun;
 
 /// What a history has of a cluster.
 #[derive(Debug)]

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::catalog::CatalogFile;
-use crate::forecast::onnx::ModelSource;
-use crate::forecast::{Expression, Ladder, Lead};
-use crate::input;
-use crate::input::YamlError;
 use crate::replay::SchedulerKind;
-use crate::span::Span;
-use crate::tier::Tiers;
+use demand::forecast::onnx::ModelSource;
+use demand::forecast::{Expression, Ladder, Lead};
+use demand::input;
+use demand::input::YamlError;
+use demand::span::Span;
+use demand::tier::Tiers;
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::log::{JobRecord, RunLog};
-use crate::tier::Tiers;
+use demand::tier::Tiers;
 
 /// The figures of the jobs of one tier that count, or their means over several runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

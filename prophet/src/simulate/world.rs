@@ -22,12 +22,12 @@ use super::policy_run::PolicyRun;
 use super::settings::{GangHeadroom, GangMode, LaunchLatency, SimulationSettings};
 use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use crate::control::Turn;
-use crate::record::{PodStarts, ShapeId};
 use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNode,
     SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
-use crate::span::Span;
+use demand::record::{PodStarts, ShapeId};
+use demand::span::Span;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::columns::header;
 use super::reader::{Reader, json_problem};
 use super::{alibaba, borg, openb, philly, swf, table};
-use crate::input::header_faults;
+use demand::input::header_faults;
 
 /// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::input::{FileKind, is_a_folder};
+use demand::input::{FileKind, is_a_folder};
 
 /// The longest line, in bytes: 1 MiB. A longer line is not part of a job log, and the limit bounds
 /// the memory.

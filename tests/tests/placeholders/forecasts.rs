@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use prophet::forecast::onnx::PRETRAINED;
-use prophet::record::store::{BucketLine, Journal, Line, Place, VERSION};
+use demand::forecast::onnx::PRETRAINED;
+use demand::record::store::{BucketLine, Journal, Line, Place, VERSION};
 use serde_json::{Map, Value, json};
 use tests::crds;
 use tests::installed::policy;

@@ -10,9 +10,9 @@ use crate::backtest::horizon::Horizon;
 use crate::backtest::named_forecaster::NamedModel;
 use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
 use crate::backtest::table4::{self, Protocol};
-use crate::forecast::Method;
 use crate::simulate::{Comparison, DAYS_MIN, SimulationSettings};
 use crate::trace::Trace;
+use demand::forecast::Method;
 
 /// The result of a backtest.
 #[derive(Clone, Debug)]

@@ -3,7 +3,6 @@
 use embedder::{Bucket, Catalog};
 use placeholders::Prices;
 
-use crate::forecast::Method;
 use crate::replay::DAY_SECONDS;
 use crate::report::{TextTable, clock, day, grouped, write_note};
 use crate::simulate::compare::{Comparison, PolicyResult};
@@ -11,6 +10,7 @@ use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
+use demand::forecast::Method;
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::reader::{UsageNotes, UsageReader};
 use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
 use crate::trace::reader::{TraceFault, json_problem};
-use crate::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
+use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 /// The values of a distribution: the minimum, then the ends of ten parts.
 const PARTS: usize = 11;

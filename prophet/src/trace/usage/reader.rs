@@ -1,7 +1,7 @@
 //! The trait of readers of usage, and the counts of rows.
 
 use crate::trace::reader::TraceFault;
-use crate::usage::UsageRow;
+use demand::usage::UsageRow;
 
 /// The counts of rows that a reader of usage read and omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

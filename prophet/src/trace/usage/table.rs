@@ -6,7 +6,7 @@ use super::reader::{UsageNotes, UsageReader};
 use crate::trace::columns::Columns;
 use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
 use crate::trace::times::SameClock;
-use crate::usage::{
+use demand::usage::{
     ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, RequestOf, UsageRow,
     WorkloadClass,
 };

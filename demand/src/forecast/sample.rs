@@ -1,0 +1,74 @@
+//! Histories for tests.
+
+use chrono::DateTime;
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, UNLIMITED,
+};
+use placeholders::Objective;
+
+use super::config::ForecasterConfig;
+use super::lead::Lead;
+use super::method::Method;
+use super::methods::Ladder;
+use super::onnx::ModelSource;
+use crate::record::{BucketTick, Tick};
+use crate::tier::Tiers;
+
+/// A lead time of three one-minute ticks.
+pub const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
+
+/// A catalog of one instance type with eight processors.
+pub fn catalog() -> Catalog {
+    catalog_of([("one", 0.0)])
+}
+
+/// A catalog of instance types with these names and prices in dollars per hour, and eight
+/// processors each.
+///
+/// # Panics
+/// On a price out of range, or two types of the same name.
+pub fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
+    let bucket = |(name, price): (&str, f64)| Bucket {
+        name: name.into(),
+        capacity_type: CapacityType::OnDemand,
+        accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
+        allocatable: Resources { accelerators: 0, cpu_millis: 8_000, ..Resources::UNLIMITED },
+        hourly: MicroDollars::from_dollars(price).expect("a price that is in range"),
+        groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
+    };
+    Catalog::new(types.map(bucket).into()).expect("names that differ")
+}
+
+/// A tick without arrivals, at a minute of 1970.
+///
+/// # Panics
+/// On a minute beyond the calendar.
+pub fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
+    let time = DateTime::from_timestamp(60 * minute, 0).expect("a minute that is in range");
+    Tick {
+        time,
+        buckets,
+        room: vec![],
+        first_seen: vec![],
+        arrivals: vec![],
+        gangs: vec![],
+        tiers: vec![],
+        rollout_percent: None,
+    }
+}
+
+/// The configuration of a method over [`catalog`], with the shipped model.
+pub fn config(method: Method, objective: Objective) -> ForecasterConfig {
+    ForecasterConfig {
+        catalog: catalog(),
+        method,
+        ladder: Ladder::default(),
+        ladder_first: false,
+        expression: None,
+        leads: vec![LEAD; catalog().len()],
+        objective,
+        tiers: Tiers::default(),
+        model: ModelSource::Pretrained,
+        patient: true,
+    }
+}

@@ -1,0 +1,34 @@
+//! The history that forecasters learn from.
+//!
+//! It has one record per tick. In memory it is bounded; on disk or in S3 it is durable.
+//!
+//! ```text
+//! tick.rs         the record of one tick
+//! history.rs      the latest ticks, in memory
+//! recorder.rs     makes ticks from the observations between them
+//! arrivals.rs     pods submitted since the last tick
+//! shapes.rs       shapes of pods, by number
+//! shape_table.rs  shapes, prepared for packing
+//! store/          the history on disk or in S3
+//! ```
+//!
+//! `docs/history.md` describes the format of the files.
+
+mod arrivals;
+mod counts;
+mod history;
+mod recorder;
+mod shape_table;
+mod shapes;
+#[cfg(feature = "kubernetes")]
+pub mod store;
+mod tick;
+
+pub use arrivals::{Arrivals, FREQUENT_SHAPES_MAX};
+pub use counts::sum_by_key;
+pub use history::{History, TICKS_MAX};
+pub use recorder::{BucketState, PodStarts, Recorder};
+pub(crate) use shape_table::PodCounts;
+pub use shape_table::ShapeTable;
+pub use shapes::Shapes;
+pub use tick::{BucketTick, ShapeId, Tick, TierArrivals};
