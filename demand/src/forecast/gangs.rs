@@ -55,7 +55,7 @@ impl WithGangs {
     fn ranks(&self) -> Ranks {
         let mut drawn: BTreeMap<(BucketId, usize, u64), u32> = BTreeMap::new();
         self.windows.draw(
-            |_, _| (),
+            |notes| notes.iter().map(|()| 1.0),
             |gangs, times| {
                 for of_bucket in gangs.chunk_by(|a, b| a.bucket == b.bucket) {
                     for (rank, VirtualInstance { bucket, instances }) in

@@ -33,7 +33,8 @@ impl Forecaster for Seasonal {
     }
 
     fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
-        let (new_nodes, reason) = (self.needs.distributions(|_, _| ()), self.needs.reason());
+        let new_nodes = self.needs.distributions(|notes| notes.iter().map(|()| 1.0));
+        let reason = self.needs.reason();
         let bucket = |new_nodes| BucketOutlook::new(new_nodes, reason);
         Outlook { buckets: new_nodes.into_iter().map(bucket).collect() }
     }

@@ -113,14 +113,13 @@ impl Forecaster for StateForecaster {
         let Reused { last, pool } = &mut *self.kept.lock();
         let same = last.take().filter(|last| last.version == version && last.state == state);
         let mut draw = || {
-            self.needs.distributions(|states, weights| {
+            self.needs.distributions(|states| {
                 let same = pool.take().filter(|pool| pool.version == version);
                 let pool = pool.insert(same.unwrap_or_else(|| Pool::new(version, states)));
                 let rooms = pool.rooms.likenesses(&state.room, &self.likeness);
                 let levels = pool.levels.iter();
                 let levels = levels.map(|level| self.activity.likeness(*level, state.level));
-                let alike = levels.zip(rooms).map(|(level, room)| level * room);
-                weights.iter_mut().zip(alike).for_each(|(weight, alike)| *weight *= alike);
+                levels.zip(rooms).map(|(level, room)| level * room)
             })
         };
         let last = last.insert(same.unwrap_or_else(|| Last { version, state, new_nodes: draw() }));

@@ -71,19 +71,6 @@ impl Activity {
         minute[usize::from(one[0].abs_diff(other[0]))]
             * ten_minutes[usize::from(one[1].abs_diff(other[1]))]
     }
-
-    /// Multiplies weights by the similarity of levels to `one`.
-    pub(crate) fn weigh(
-        &self,
-        one: ActivityLevel,
-        others: impl Iterator<Item = ActivityLevel>,
-        weights: &mut [f64],
-    ) {
-        weights
-            .iter_mut()
-            .zip(others)
-            .for_each(|(weight, other)| *weight *= self.likeness(one, other));
-    }
 }
 
 fn level(eighths: f64) -> u8 {

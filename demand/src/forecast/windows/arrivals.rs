@@ -176,11 +176,7 @@ impl PastArrivals {
         times_drawn.resize(self.kinds.known.len(), 0);
         let mut kinds = Vec::new();
         self.windows.draw(
-            |levels, weights| {
-                if let Some(level) = level {
-                    self.activity.weigh(level, levels.iter().copied(), weights);
-                }
-            },
+            |levels| levels.iter().map(|note| self.likeness(level, *note)),
             |kind, times| {
                 if times_drawn[*kind] == 0 {
                     kinds.push(*kind);

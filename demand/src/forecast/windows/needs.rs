@@ -50,10 +50,13 @@ impl<N: Copy> PastNeeds<N> {
     }
 
     /// Returns the distribution of past needs by bucket, with windows weighted by their age and by
-    /// `weigh`, as in [`Windows::draw`].
-    pub(crate) fn distributions(&self, weigh: impl FnOnce(&[N], &mut [f64])) -> Vec<Distribution> {
+    /// `likenesses`, as in [`Windows::draw`].
+    pub(crate) fn distributions<'a, L: Iterator<Item = f64>>(
+        &'a self,
+        likenesses: impl FnOnce(&'a [N]) -> L,
+    ) -> Vec<Distribution> {
         let mut drawn = DrawnNodes::new(self.buckets);
-        self.windows.draw(weigh, |needs, times| drawn.add(times, needs));
+        self.windows.draw(likenesses, |needs, times| drawn.add(times, needs));
         drawn.distributions()
     }
 }

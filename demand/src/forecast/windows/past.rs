@@ -33,19 +33,17 @@ pub(crate) struct Windows<N, S> {
     first: usize,
     /// The number of the oldest window that is not forgotten.
     oldest: usize,
-    /// The windows that have not ended: tick number of the start, its time in Unix seconds, and
-    /// note. One window starts at every [`STRIDE`]-th tick.
-    open: VecDeque<(usize, i64, N)>,
+    /// The windows that have not ended: tick number of the start, the start, and note. One window
+    /// starts at every [`STRIDE`]-th tick.
+    open: VecDeque<(usize, Start, N)>,
     /// The number of ticks learnt.
     learnt: usize,
-    pool: Pool<N>,
+    pool: Pool<N, S>,
 }
 
 /// A window that has ended.
 #[derive(Clone)]
 struct Window<N, S> {
-    /// The start in Unix seconds.
-    start: i64,
     /// The method's note of the start.
     note: N,
     /// The method's summary of the ticks in the window.
@@ -55,7 +53,7 @@ struct Window<N, S> {
 /// A weighted draw of the windows that have ended when it is due. It is reused for
 /// [`POOL_SECONDS`].
 #[derive(Clone)]
-struct Pool<N> {
+struct Pool<N, S> {
     /// The time at which the pool is due, in Unix seconds.
     due: Option<i64>,
     /// The number of windows that have ended at that time.
@@ -64,22 +62,26 @@ struct Pool<N> {
     version: u64,
     /// The windows are drawn for the first forecast from the pool, because a method learns from
     /// many ticks before its first forecast.
-    drawn: OnceLock<Drawn<N>>,
+    drawn: OnceLock<Drawn<N, S>>,
 }
 
 /// The windows in a pool, oldest first.
+///
+/// Notes and summaries are copied, so that they are adjacent in memory, because each forecast reads
+/// all notes and many summaries.
 #[derive(Clone)]
-struct Drawn<N> {
+struct Drawn<N, S> {
     /// The number of each window.
     windows: Vec<usize>,
     /// How often each window was drawn.
     times: Vec<u32>,
-    /// The note of each window. They are copied, so that they are adjacent in memory, because a
-    /// forecast compares all of them.
+    /// The note of each window.
     notes: Vec<N>,
+    /// The summary of each window.
+    seen: Vec<S>,
 }
 
-impl<N: Copy, S> Windows<N, S> {
+impl<N: Copy, S: Clone> Windows<N, S> {
     pub(crate) fn new(lead: Lead) -> Self {
         Self {
             ticks: lead.ticks(),
@@ -129,17 +131,17 @@ impl<N: Copy, S> Windows<N, S> {
         if let Some((_, start, note)) =
             self.open.pop_front_if(|(at, ..)| *at + self.ticks == self.learnt)
         {
-            self.closed.push_back(Window { start, note, seen: seen() });
-            self.starts.push_back(self.ages.start(start));
+            self.closed.push_back(Window { note, seen: seen() });
+            self.starts.push_back(start);
         }
         if self.learnt.is_multiple_of(STRIDE) {
-            self.open.push_back((self.learnt, now, note()));
+            self.open.push_back((self.learnt, self.ages.start(now), note()));
         }
         self.learnt += 1;
         self.ages.reach(history.len());
         let horizon = history.get(0).map_or(now, |tick| tick.time.timestamp());
-        let kept = self.closed.range(self.oldest - self.first..);
-        self.oldest += kept.take_while(|window| window.start < horizon).count();
+        let kept = self.starts.range(self.oldest - self.first..);
+        self.oldest += kept.take_while(|start| self.ages.time(**start) < horizon).count();
         if self.pool.due.is_some_and(|due| (0..POOL_SECONDS).contains(&(now - due))) {
             self.pool.forget(self.oldest);
             return vec![];
@@ -159,7 +161,7 @@ impl<N: Copy, S> Windows<N, S> {
     }
 
     /// Returns the windows in the pool that are not forgotten.
-    fn pooled(&self) -> &Drawn<N> {
+    fn pooled(&self) -> &Drawn<N, S> {
         self.pool.drawn.get_or_init(|| {
             let starts = self.starts.range(..self.pool.ended - self.first);
             let most = starts.len().min(POOL);
@@ -167,6 +169,7 @@ impl<N: Copy, S> Windows<N, S> {
                 windows: Vec::with_capacity(most),
                 times: Vec::with_capacity(most),
                 notes: Vec::with_capacity(most),
+                seen: Vec::with_capacity(most),
             };
             let due = self.ages.start(self.pool.due.unwrap_or_default());
             draw(starts.map(|start| self.ages.weight(*start, due)), POOL, |at, times| {
@@ -175,6 +178,7 @@ impl<N: Copy, S> Windows<N, S> {
                     drawn.windows.push(window);
                     drawn.times.push(times);
                     drawn.notes.push(self.closed[at].note);
+                    drawn.seen.push(self.closed[at].seen.clone());
                 }
             });
             drawn
@@ -187,39 +191,40 @@ impl<N: Copy, S> Windows<N, S> {
         &self,
         likeness: impl Fn(&N) -> f64,
     ) -> impl ExactSizeIterator<Item = (i64, f64)> {
-        let Drawn { windows, times, notes } = self.pooled();
+        let Drawn { windows, times, notes, .. } = self.pooled();
         windows.iter().zip(times).zip(notes).map(move |((window, times), note)| {
-            (self.closed[window - self.first].start, f64::from(*times) * likeness(note))
+            let start = self.starts[window - self.first];
+            (self.ages.time(start), f64::from(*times) * likeness(note))
         })
     }
 
     /// Draws [`WINDOWS`] times from the pool.
     ///
-    /// `weigh` multiplies the weights of all windows in the pool by the similarity of their notes.
-    /// It gets all of them at once, because it can then compare several in one step. Calls `drawn`
-    /// for each window that was drawn, with the number of times.
-    pub(crate) fn draw<'a>(
+    /// `likenesses` returns the factors of the weights of all windows in the pool, from their
+    /// notes. It gets all notes at once, because it can then compare several in one step. Calls
+    /// `drawn` for each window that was drawn, with the number of times.
+    pub(crate) fn draw<'a, L: Iterator<Item = f64>>(
         &'a self,
-        weigh: impl FnOnce(&[N], &mut [f64]),
+        likenesses: impl FnOnce(&'a [N]) -> L,
         mut drawn: impl FnMut(&'a S, u32),
     ) {
-        let Drawn { windows, times, notes } = self.pooled();
-        let mut weights: Vec<f64> = times.iter().copied().map(f64::from).collect();
-        weigh(notes, &mut weights);
-        let seen = |at: usize| &self.closed[windows[at] - self.first].seen;
-        draw(weights.into_iter(), WINDOWS, |at, times| drawn(seen(at), times));
+        let Drawn { times, notes, seen, .. } = self.pooled();
+        let weights = times.iter().zip(likenesses(notes));
+        let weights = weights.map(|(times, likeness)| f64::from(*times) * likeness);
+        draw(weights, WINDOWS, |at, times| drawn(&seen[at], times));
     }
 }
 
-impl<N> Pool<N> {
+impl<N, S> Pool<N, S> {
     /// Removes the windows with a number below `oldest`, if the pool is drawn.
     fn forget(&mut self, oldest: usize) {
-        let Some(Drawn { windows, times, notes }) = self.drawn.get_mut() else { return };
+        let Some(Drawn { windows, times, notes, seen }) = self.drawn.get_mut() else { return };
         let gone = windows.partition_point(|window| *window < oldest);
         if gone > 0 {
             windows.drain(..gone);
             times.drain(..gone);
             notes.drain(..gone);
+            seen.drain(..gone);
             self.version += 1;
         }
     }
@@ -257,6 +262,11 @@ impl Ages {
             rest: time.rem_euclid(self.tick_seconds),
             weekend: weekend(time),
         }
+    }
+
+    /// Returns the time of a start in Unix seconds.
+    fn time(&self, start: Start) -> i64 {
+        start.ticks * self.tick_seconds + start.rest
     }
 
     /// Extends the table of weights to ages of up to `ticks` ticks.
@@ -357,13 +367,14 @@ mod tests {
                 assert_eq!(moments(&late), all, "{minute}");
                 assert_eq!((late.are_few(), all.is_empty()), (false, false));
                 for windows in [&late, &prompt] {
-                    let closed = windows.closed.iter().map(|window| window.start);
-                    let starts = windows.starts.iter().map(|start| 60 * start.ticks + start.rest);
-                    assert!(closed.eq(starts), "{minute}");
+                    // A note is the minute of the start.
+                    let notes = windows.closed.iter().map(|window| 60 * window.note);
+                    let starts = windows.starts.iter().map(|start| windows.ages.time(*start));
+                    assert!(notes.eq(starts), "{minute}");
                     // A window ends three ticks after its start, where its summary is made.
                     let mut pool = windows.pooled().notes.iter();
                     windows.draw(
-                        |_, _| (),
+                        |notes| notes.iter().map(|_| 1.0),
                         |end, _| assert!(pool.any(|start| start + 3 == *end), "{minute}: {end}"),
                     );
                 }
