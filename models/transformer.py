@@ -139,6 +139,9 @@ class Block(nn.Module):
         self.back = Attention(width, config.heads) if looks_back else None
         self.feed = nn.Sequential(nn.Linear(width, config.widening * width), nn.ReLU(), nn.Linear(config.widening * width, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        if not looks_back:
+            # The second norm is not used. Several processes would wait for its gradient.
+            self.norms[1].requires_grad_(False)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, token: Tensor, memory: "Memory | None") -> Tensor:

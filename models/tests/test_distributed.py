@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from data import COLUMNS
@@ -44,12 +45,15 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
         np.testing.assert_allclose(two[name], expected, rtol=1e-4, atol=1e-5 * most, err_msg=name)
 
 
-def test_two_processes_train_one_network(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", [["quantile"], ["lstm"], ["transformer", "--window", "12", "--layers", "1"]])
+def test_two_processes_train_one_network(network: list[str], tmp_path: Path) -> None:
     one = series(4_000)
     rows = [f"{one.start + 60 * at},a,{','.join(str(one.columns[column][at]) for column in COLUMNS)}" for at in range(len(one))]
     (tmp_path / "log.csv").write_text("\n".join(["time,bucket," + ",".join(COLUMNS), *rows]))
     argv = [
         "train.py",
+        "--network",
+        *network,
         "--ticks",
         str(tmp_path),
         "--out",
