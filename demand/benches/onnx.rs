@@ -1,5 +1,5 @@
 //! Measures a run of the shipped model over 50 buckets on one thread:
-//! `cargo bench -p prophet --bench onnx`.
+//! `cargo bench -p demand --bench onnx`.
 //!
 //! The embedded engine runs the model, or ONNX Runtime if `PROPHET_ONNX_RUNTIME` is the path of its
 //! library. A process has one engine, so a comparison needs two runs.

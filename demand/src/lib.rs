@@ -9,8 +9,12 @@
 //! input/      files that users give: their kind, their text, errors in YAML
 //! ```
 //!
-//! Nearly all time of a simulation is spent here, so a release build optimises the crate as one
-//! unit, while the crate `prophet` is compiled beside it.
+//! It reads no clock and has no client. Only `record/store/`, `input/` and the loading of models do
+//! I/O. The feature `kubernetes` adds what only a controller needs: `record/store/`, and the parser
+//! of expressions.
+//!
+//! A simulation spends nearly all of its time here. Therefore a release build optimises the crate
+//! as one unit, and compiles `prophet` at the same time.
 
 pub mod forecast;
 pub mod input;

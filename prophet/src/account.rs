@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-
 use demand::record::store::{EndedLaunch, LaunchEnd, Line, UsedLaunch};
 
 /// The account of a policy. It begins with the first line of the history that is recalled, or with

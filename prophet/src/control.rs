@@ -4,6 +4,10 @@
 //! Kubernetes nor a clock: what was observed comes in as a value, and what to do goes out as one.
 
 use chrono::{DateTime, Utc};
+use demand::forecast::{
+    BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
+};
+use demand::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
 use embedder::{
     BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
@@ -11,10 +15,6 @@ use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
 use crate::decide::{decide, forecast, learn, retain};
 use crate::fallback::{Fallback, Moment};
-use demand::forecast::{
-    BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
-};
-use demand::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
 
 /// One policy's control. All of its state can be rebuilt from the history and from what stands.
 pub struct Control {

@@ -2,11 +2,10 @@
 //! and for the simulator, and nothing else decides. All state is an argument; the clock is `now`.
 
 use chrono::{DateTime, Utc};
-use embedder::{Catalog, Demand};
-use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
-
 use demand::forecast::{Forecaster, Learners, Outlook, Present};
 use demand::record::Tick;
+use embedder::{Catalog, Demand};
+use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
 /// Learns from a tick.
 pub fn learn<F: Forecaster + ?Sized>(learners: &mut Learners<F>, tick: Tick) {

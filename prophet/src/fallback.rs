@@ -11,12 +11,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use demand::forecast::{BucketOutlook, Distribution, Outlook};
 use embedder::{
     BucketId, BucketSet, CapacityType, Catalog, Cluster, Demand, Room, Shape, embed, new_instance,
 };
 use placeholders::{Policy, Prices, Reason, Standing};
-
-use demand::forecast::{BucketOutlook, Distribution, Outlook};
 
 /// How long after a spot bucket opened the nodes in its place stay at most: 15 minutes. A launch of
 /// a spot instance takes no longer, or counts as failed and closes the bucket again.

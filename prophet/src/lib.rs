@@ -30,6 +30,9 @@
 //! report/      plots, and the frame of HTML reports
 //! cli/         one file per command; nothing imports it
 //! ```
+//!
+//! Some stages are crates of their own: `embedder` embeds, `demand` records and forecasts, and
+//! `placeholders` plans and actuates.
 
 #[cfg(feature = "kubernetes")]
 pub mod account;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 use embedder::{MicroDollars, Shape, Unfit};
 use placeholders::Objective;
 
@@ -12,7 +13,6 @@ use crate::catalog::{Offers, Sizes};
 use crate::control::{Observed, Turn};
 use crate::crd::RolloutStatus;
 use crate::observe::{Device, HeldBack};
-use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]

@@ -323,7 +323,10 @@ fn the_bill_of_materials_and_the_licences_list_every_crate_of_the_binary() {
     // Crates of the binary; crates that only build it; and crates of features that nothing enables,
     // and of tests.
     for (names, scope) in [
-        (&["kube", "aws-sdk-ec2", "rten", "parquet", "embedder", "rust-std"][..], Some("required")),
+        (
+            &["kube", "aws-sdk-ec2", "rten", "parquet", "embedder", "demand", "rust-std"][..],
+            Some("required"),
+        ),
         (&["serde_derive", "cc", "syn"], Some("excluded")),
         (&["ring", "quinn", "proptest", "criterion", "tests"], None),
     ] {

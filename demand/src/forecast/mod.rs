@@ -72,6 +72,5 @@ pub use methods::{
     StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;
-pub use question::each;
 pub use question::{BucketOutlook, DemandForecaster, Forecaster, HEADROOM_MAX, Outlook, Present};
 pub use windows::last_needs;

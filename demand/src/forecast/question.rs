@@ -25,6 +25,15 @@ pub struct Outlook {
     pub buckets: Vec<BucketOutlook>,
 }
 
+impl Outlook {
+    /// An outlook that consists of one certain count of new nodes for each bucket of a catalog.
+    pub fn certain(catalog_len: usize, mut new_nodes: impl FnMut(usize) -> u64) -> Self {
+        let bucket =
+            |id| BucketOutlook::new(Distribution::certain(new_nodes(id)), Reason::Forecast);
+        Self { buckets: (0..catalog_len).map(bucket).collect() }
+    }
+}
+
 /// The forecast of one bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BucketOutlook {
@@ -142,11 +151,4 @@ pub trait DemandForecaster: Forecaster {
     fn demand_ahead(&self, history: &History, _ticks: usize) -> Vec<Ahead> {
         unchanged(history)
     }
-}
-
-/// An outlook that consists of one certain count of new nodes for each bucket of a catalog.
-pub fn each(catalog_len: usize, new_nodes: impl FnMut(usize) -> u64) -> Outlook {
-    let mut new_nodes = new_nodes;
-    let bucket = |id| BucketOutlook::new(Distribution::certain(new_nodes(id)), Reason::Forecast);
-    Outlook { buckets: (0..catalog_len).map(bucket).collect() }
 }

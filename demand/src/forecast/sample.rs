@@ -1,4 +1,4 @@
-//! Histories for tests.
+//! Catalogs, ticks and configurations for tests, also for those of other crates.
 
 use chrono::DateTime;
 use embedder::{
@@ -26,7 +26,7 @@ pub fn catalog() -> Catalog {
 /// processors each.
 ///
 /// # Panics
-/// On a price out of range, or two types of the same name.
+/// On a price out of range, on two types of the same name, and without a type.
 pub fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
     let bucket = |(name, price): (&str, f64)| Bucket {
         name: name.into(),
@@ -36,7 +36,7 @@ pub fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
         hourly: MicroDollars::from_dollars(price).expect("a price that is in range"),
         groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
     };
-    Catalog::new(types.map(bucket).into()).expect("names that differ")
+    Catalog::new(types.map(bucket).into()).expect("types with names that differ")
 }
 
 /// A tick without arrivals, at a minute of 1970.

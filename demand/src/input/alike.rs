@@ -9,7 +9,7 @@ pub fn instead_of(name: &str, known: &[&str]) -> String {
 }
 
 /// Whether two names differ by at most one letter, apart from letter case and separators.
-pub fn is_alike(one: &str, other: &str) -> bool {
+pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     let plain = |name: &str| -> Vec<char> {
         name.to_lowercase().chars().filter(|letter| !"_-".contains(*letter)).collect()
     };

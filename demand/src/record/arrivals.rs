@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tick::ShapeId;
 
 /// The number of most frequent shapes whose free room is recorded.
-pub const FREQUENT_SHAPES_MAX: usize = 8;
+pub(crate) const FREQUENT_SHAPES_MAX: usize = 8;
 
 /// Counts the pods submitted, by shape.
 #[derive(Clone, Debug, Default)]

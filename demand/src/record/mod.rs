@@ -24,7 +24,8 @@ mod shapes;
 pub mod store;
 mod tick;
 
-pub use arrivals::{Arrivals, FREQUENT_SHAPES_MAX};
+pub use arrivals::Arrivals;
+pub(crate) use arrivals::FREQUENT_SHAPES_MAX;
 pub use counts::sum_by_key;
 pub use history::{History, TICKS_MAX};
 pub use recorder::{BucketState, PodStarts, Recorder};

@@ -3,7 +3,8 @@
 //!
 //! Measurements of a container are aggregated over five minutes, and each recommender learns from
 //! these samples one after the other. All state is bounded. This room reads no file, no network and
-//! no clock, and writes to no job: `rightsize/` turns its recommendations into nodes and dollars.
+//! no clock, and writes to no job: `prophet/src/rightsize/` turns its recommendations into nodes
+//! and dollars.
 //!
 //! ```text
 //! row.rs            a measurement of a container, and the container's class and tolerance

@@ -8,6 +8,8 @@ use std::fmt;
 use std::sync::Mutex;
 
 use chrono::DateTime;
+use demand::forecast::DemandForecaster;
+use demand::forecast::onnx::{ModelSource, Onnx};
 use embedder::Catalog;
 use serde::Serialize;
 
@@ -21,8 +23,6 @@ use crate::replay::{DAY_SECONDS, Workload};
 use crate::simulate::{
     NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
 };
-use demand::forecast::DemandForecaster;
-use demand::forecast::onnx::{ModelSource, Onnx};
 
 /// The models that are compared.
 #[derive(Clone, Debug)]

@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 
+use demand::forecast::Blend;
+
 use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::pass::TickForecasts;
-use demand::forecast::Blend;
 
 /// The weights of the methods, for each horizon.
 pub(super) struct Blended {

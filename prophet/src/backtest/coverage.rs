@@ -7,14 +7,14 @@
 use std::path::Path;
 
 use chrono::DateTime;
+use demand::forecast::{ForecasterConfig, Method, Present, last_needs, sample};
+use demand::record::{History, Tick};
 use placeholders::Objective;
 
 use crate::replay::{Workload, ticks};
 use crate::simulate::SimulationSettings;
 use crate::trace;
 use crate::trace::{Job, Recipe, generate};
-use demand::forecast::{ForecasterConfig, Method, Present, last_needs, sample};
-use demand::record::{History, Tick};
 
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.98];
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use demand::record::Tick;
 use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
@@ -10,7 +11,6 @@ use crate::replay::{
     DAY_SECONDS, LookAhead, Series, Workload, allocated, offered, snapshots, ticks,
 };
 use crate::simulate::SimulationSettings;
-use demand::record::Tick;
 
 /// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {

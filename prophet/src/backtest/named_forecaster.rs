@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use demand::forecast::Method;
 use serde::Serialize;
 
 use super::table4::Protocol;
 use crate::simulate::{NamedPolicy, PaperForecast};
-use demand::forecast::Method;
 
 /// A forecaster that is scored.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use demand::forecast::onnx::{ModelSource, Onnx};
+use demand::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 use embedder::Catalog;
 use placeholders::{Prices, Reason};
 
@@ -14,8 +16,6 @@ use super::named_forecaster::{NamedForecaster, NamedModel};
 use crate::clock::Stopwatch;
 use crate::decide::{forecast, learn};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
-use demand::forecast::onnx::{ModelSource, Onnx};
-use demand::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {

@@ -1,6 +1,7 @@
 //! Tests over all forecasters together.
 
 use chrono::DateTime;
+use demand::span::Span;
 use embedder::Catalog;
 
 use super::blended::Blended;
@@ -14,7 +15,6 @@ use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, ticks};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings};
 use crate::trace::{Job, Recipe, generate};
-use demand::span::Span;
 
 const DAY: i64 = 86_400;
 

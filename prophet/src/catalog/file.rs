@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use demand::input;
+use demand::input::YamlError;
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
     UNLIMITED,
@@ -12,8 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::group::NodeGroup;
 #[cfg(feature = "kubernetes")]
 use crate::observe::Taint;
-use demand::input;
-use demand::input::YamlError;
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::value_parser;
+use demand::forecast::onnx::ModelSource;
+use demand::span::Span;
 use serde_json::{Value, json};
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -18,8 +20,6 @@ use crate::replay::DAY_SECONDS;
 use crate::report::{TextTable, day, write_note};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 use crate::trace::Trace;
-use demand::forecast::onnx::ModelSource;
-use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

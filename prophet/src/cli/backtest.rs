@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use clap::value_parser;
+use demand::span::Span;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
@@ -14,7 +15,6 @@ use crate::backtest::{
 };
 use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 use crate::trace::Trace;
-use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

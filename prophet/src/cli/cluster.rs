@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use demand::forecast::onnx;
+use demand::record::store::Place;
+use demand::span::Span;
 use embedder::MicroDollars;
 use kube::Client;
 use placeholders::Ceiling;
@@ -13,9 +16,6 @@ use super::input;
 use crate::cluster::Allowed;
 use crate::cluster::{Config, GroupSource, RemoteModel};
 use crate::observe::{Scope, WATCH_SECONDS};
-use demand::forecast::onnx;
-use demand::record::store::Place;
-use demand::span::Span;
 
 /// The option for namespaces.
 #[derive(clap::Args)]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use demand::input::{header_faults, other_separator};
 use embedder::{
     AcceleratorKind, Catalog, Order, PodRequest, Resources, Shape, Unplaced, pack, share,
 };
@@ -13,7 +14,6 @@ use serde_json::{Map, Value, json};
 use super::output::OutputFormat;
 use super::{input, output, progress};
 use crate::catalog::{CatalogFile, instance_type, why_unfit};
-use demand::input::{header_faults, other_separator};
 
 const EXAMPLES: &str = "\
 Examples:

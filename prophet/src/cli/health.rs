@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use demand::span::Span;
+
 use super::http_get::{Address, GetLimits, get};
 use super::output;
 use crate::clock::Stopwatch;
-use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

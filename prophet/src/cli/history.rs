@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-
-use super::{output, usage as wrong_usage};
 use demand::record::store::{
     BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
 };
+
+use super::{output, usage as wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use demand::input::read_text;
 
 use crate::catalog::CatalogFile;
 use crate::simulate::SimulationSettings;
-use demand::input::read_text;
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
+use demand::forecast::{Expression, Method, onnx};
+#[cfg(feature = "kubernetes")]
+use demand::record::store::Place;
+use demand::span::Span;
+#[cfg(feature = "kubernetes")]
+use demand::usage::MeasuredRun;
 use embedder::Catalog;
 use placeholders::Objective;
 
@@ -18,12 +24,6 @@ use crate::simulate::{
 use crate::simulate::{Recorded, RecordedWaiting, recorded};
 use crate::trace;
 use crate::trace::{Admits, Job, SchedulingDelay, Trace};
-use demand::forecast::{Expression, Method, onnx};
-#[cfg(feature = "kubernetes")]
-use demand::record::store::Place;
-use demand::span::Span;
-#[cfg(feature = "kubernetes")]
-use demand::usage::MeasuredRun;
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use demand::forecast::{
+    ModelFault, onnx,
+    onnx::{Engine, Model, ModelSource, Spec},
+};
 use serde_json::json;
 
 use super::model_place::ModelPlace;
 use super::output::OutputFormat;
 use super::{accept, model_place, output};
-use demand::forecast::{
-    ModelFault, onnx,
-    onnx::{Engine, Model, ModelSource, Spec},
-};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use demand::forecast::onnx::BYTES_MAX;
+#[cfg(feature = "kubernetes")]
+use demand::record::store::Place;
 
 use super::output::StagedFolder;
 #[cfg(not(feature = "kubernetes"))]
 use super::usage;
-use demand::forecast::onnx::BYTES_MAX;
-#[cfg(feature = "kubernetes")]
-use demand::record::store::Place;
 
 /// The file or the object of a model.
 pub(super) enum ModelPlace {

@@ -3,6 +3,14 @@
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "kubernetes")]
+use demand::span::Span;
+#[cfg(feature = "kubernetes")]
+use demand::usage::MeasuredRun;
+use demand::usage::{
+    BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
+    UsageBook, UsageFault, UsageRow, WorkloadClass,
+};
 use serde_json::json;
 
 #[cfg(feature = "kubernetes")]
@@ -17,14 +25,6 @@ use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};
 use crate::simulate::NamedPolicy;
 use crate::trace::{Job, TraceFault, UsageNotes, read_usage};
-#[cfg(feature = "kubernetes")]
-use demand::span::Span;
-#[cfg(feature = "kubernetes")]
-use demand::usage::MeasuredRun;
-use demand::usage::{
-    BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
-    UsageBook, UsageFault, UsageRow, WorkloadClass,
-};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use demand::span::Span;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -16,7 +17,6 @@ use super::cluster::{ClusterArgs, block_on};
 use crate::cluster::Reviewer;
 use crate::cluster::{Election, Leadership, Operator};
 use crate::explain::Explain;
-use demand::span::Span;
 
 const EXAMPLES: &str = "\
 Examples:

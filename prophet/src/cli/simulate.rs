@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::value_parser;
+use demand::forecast::Expression;
+use demand::span::Span;
+use demand::tier::Tier;
 
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
@@ -12,9 +15,6 @@ use crate::simulate::{
     GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
     write_report, write_table,
 };
-use demand::forecast::Expression;
-use demand::span::Span;
-use demand::tier::Tier;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,6 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use demand::forecast::onnx::{RoomNodes, arrivals, room};
+use demand::record::{BucketTick, History};
+use demand::span::Span;
 use embedder::Catalog;
 
 use super::embed::Mode;
@@ -21,9 +24,6 @@ use crate::trace::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
     Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
-use demand::forecast::onnx::{RoomNodes, arrivals, room};
-use demand::record::{BucketTick, History};
-use demand::span::Span;
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

@@ -2,9 +2,8 @@
 //! and days that are older than the retention are removed.
 
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
-use tokio::task::JoinHandle;
-
 use demand::record::store::{HistoryError, Journal, Place};
+use tokio::task::JoinHandle;
 
 /// The problems of single days, or why no day was closed.
 type Attempt = Result<Vec<String>, HistoryError>;
@@ -76,9 +75,9 @@ mod tests {
     use std::time::Duration;
 
     use chrono::TimeZone as _;
+    use demand::record::store::Line;
 
     use super::*;
-    use demand::record::store::Line;
 
     const POLICY: &str = "batch.night";
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use demand::forecast::onnx;
+use demand::record::store::Place;
+
 use super::settings::Allowed;
 use crate::catalog::Comparison;
 use crate::observe::Scope;
-use demand::forecast::onnx;
-use demand::record::store::Place;
 
 /// The controller's settings, which apply to all policies.
 pub struct Config {

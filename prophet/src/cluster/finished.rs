@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, SubsecRound as _, Utc};
+use demand::record::store::{FinishedPods, Offered, shape_key};
 use embedder::Catalog;
 use placeholders::Objective;
 use serde_json::Map;
@@ -11,7 +12,6 @@ use super::gather::{View, by_type, place};
 use super::surroundings::Surroundings;
 use crate::catalog::Offers;
 use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
-use demand::record::store::{FinishedPods, Offered, shape_key};
 
 /// The most bytes of ended pods in a line: 1 MiB. More of them wait for the next line, because the
 /// length of a line is limited to 4 MiB.

@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
+use demand::forecast::ForecasterConfig;
+use demand::record::store::{
+    BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
+};
 use embedder::Catalog;
 
 use super::closing::Closing;
@@ -22,10 +26,6 @@ use crate::control::Control;
 use crate::dashboard::Dashboard;
 use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
-use demand::forecast::ForecasterConfig;
-use demand::record::store::{
-    BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
-};
 
 /// The history of one policy, and what is not in it yet.
 #[derive(Default)]

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use demand::forecast::Method;
+use demand::record::store::Place;
+use demand::span::Span;
 use placeholders::OuterLimits;
 use tokio::sync::Semaphore;
 
@@ -19,9 +22,6 @@ use crate::observe::{Key, Shared};
 use crate::simulate::{
     IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
 };
-use demand::forecast::Method;
-use demand::record::store::Place;
-use demand::span::Span;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chrono::{DateTime, TimeDelta, Utc};
-
 use demand::record::store::{EndedLaunch, LaunchEnd};
 
 /// The launches that are kept per group. Older launches would weigh about 1 % of the newest or

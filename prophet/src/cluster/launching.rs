@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 use serde_json::Map;
 
 use super::gather::{Places, by_type, place};
@@ -20,7 +21,6 @@ use crate::observe::Key;
 use crate::observe::Workloads;
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeSlot, OnNode};
-use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 
 /// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]

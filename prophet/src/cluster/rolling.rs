@@ -1,12 +1,12 @@
 //! The rollout of one policy, from turn to turn.
 
 use chrono::{DateTime, Utc};
+use demand::record::History;
 use embedder::{Catalog, MicroDollars};
 
 use super::settings::PolicySettings;
 use crate::crd::{Mode, OverprovisioningPolicy, RolloutStatus};
 use crate::rollout::{Measured, Rollout, Step};
-use demand::record::History;
 
 /// The present step of a policy's rollout.
 #[derive(Default)]

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
+use demand::record::store::LaunchEnd;
+use demand::record::{PodStarts, ShapeId};
 use embedder::{
     Bucket, BucketId, CatalogError, Gang, MicroDollars, PodRequest, VirtualInstance,
     virtual_instance,
@@ -36,9 +39,6 @@ use crate::explain::recalled;
 use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS, Shared};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
-use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
-use demand::record::store::LaunchEnd;
-use demand::record::{PodStarts, ShapeId};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]

@@ -3,6 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use demand::forecast::{Expression, Ladder, Method};
+use demand::record::TICKS_MAX;
+use demand::span::Span;
+use demand::tier::{Tier, Tiers};
 use embedder::CapacityType;
 use placeholders::{
     Behavior, Ceiling, Direction, InvalidField, Limits, Objective, Policy, PolicyField,
@@ -18,10 +22,6 @@ use crate::crd::{
 };
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::rollout::Rollout;
-use demand::forecast::{Expression, Ladder, Method};
-use demand::record::TICKS_MAX;
-use demand::span::Span;
-use demand::tier::{Tier, Tiers};
 
 /// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use demand::record::PodStarts;
 use kube::Client;
 use placeholders::Ceiling;
 
@@ -13,7 +14,6 @@ use super::sources::Groups;
 use super::yielding::Yield;
 use crate::observe::{FinishedPod, PodClass, Preempted, Shared};
 use crate::writes::Writes;
-use demand::record::PodStarts;
 
 /// The inputs of a policy's turn, other than the policy itself.
 pub(super) struct Surroundings<'a> {

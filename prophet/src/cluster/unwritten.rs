@@ -58,9 +58,9 @@ mod tests {
     use std::fs;
 
     use chrono::{DateTime, TimeDelta};
+    use demand::record::store::Place;
 
     use super::*;
-    use demand::record::store::Place;
 
     fn line(minute: i64) -> Line {
         let text = format!(

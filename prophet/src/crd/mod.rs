@@ -7,13 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use demand::forecast::Method;
+use demand::tier::Tier;
 use kube::CustomResource;
 use placeholders::WINDOW_SECONDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use demand::forecast::Method;
-use demand::tier::Tier;
 
 pub mod bounds;
 mod status;

@@ -1,10 +1,10 @@
 //! The values that the dashboard is given.
 
+use demand::forecast::Carrier;
 use embedder::{BucketId, Catalog};
 use placeholders::{Prices, Step};
 
 use crate::control::Turn;
-use demand::forecast::Carrier;
 
 /// The number of curves of a policy.
 pub const CURVES: usize = 4;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use demand::record::store::LaunchEnd;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,7 +18,6 @@ use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
 use crate::observe::Key;
 use crate::outcome::{Charge, Outcome};
 use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
-use demand::record::store::LaunchEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfPolicy {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use demand::usage::PodUsage;
 
 use super::class::{ClassId, PodClass};
 use super::objects::{Pod, PodStatus, since, time};
-use demand::usage::PodUsage;
 
 /// A workload pod that ran on a node and ended. `C` identifies its class.
 #[derive(Clone, Debug, PartialEq, Eq)]

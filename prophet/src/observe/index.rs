@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use demand::record::PodStarts;
 use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
@@ -22,7 +23,6 @@ use super::nodes::{NodeId, Nodes};
 use super::objects::time;
 use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
 use super::requests::requests;
-use demand::record::PodStarts;
 
 /// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]

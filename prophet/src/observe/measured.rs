@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use demand::usage::{PodMeasurements, PodUsage};
 
 use super::announced::Key;
 use super::objects::{PodMetrics, time};
 use super::quantity::{millis, units};
-use demand::usage::{PodMeasurements, PodUsage};
 
 /// The most pods that are measured at the same time. Each takes half a kilobyte, or at most four if
 /// its CPU varies by orders of magnitude. Further pods are not measured.

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use demand::tier::Tiers;
+
 use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
 use super::constraints::meets;
 use super::objects::Requirement;
-use demand::tier::Tiers;
 
 /// The scheduling gate of pods whose nodes Kueue's topology-aware scheduling assigns.
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use chrono::DateTime;
+use demand::record::{BucketTick, ShapeId, Tick};
 use embedder::{Catalog, Sums};
 
 use super::offered::Series;
 use super::workload::{JobClassId, Workload};
-use demand::record::{BucketTick, ShapeId, Tick};
 
 /// The pods of jobs that were submitted and have not ended.
 #[derive(Clone, Debug)]

@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 
+use demand::record::ShapeId;
+
 use super::cluster::{GroupId, SimulatedCluster, SimulatedNodeId};
 use super::queue::{Queue, Waiting};
 use super::workload::{JobClass, JobClassId, Workload};
-use demand::record::ShapeId;
 
 /// Pods of one shape on a node.
 #[derive(Clone, Copy, Debug)]

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use chrono::DateTime;
+use demand::record::{BucketState, Recorder, ShapeId, Tick};
 use embedder::{Catalog, Room};
 
 use super::cluster::SimulatedCluster;
 use super::offered::{Onlooker, run};
 use super::scheduler_kind::SchedulerKind;
 use super::workload::{JobClassId, Workload};
-use demand::record::{BucketState, Recorder, ShapeId, Tick};
 
 /// Calls `each` with every tick of the jobs and the free room on occupied nodes.
 ///

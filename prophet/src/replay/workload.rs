@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use demand::record::ShapeId;
 use embedder::{
     AcceleratorKind, BucketId, BucketSet, CapacityType, Catalog, Gang, PodRequest, Resources,
     Shape, Unfit, VirtualInstance, split, virtual_instance,
@@ -11,7 +12,6 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::catalog::why_unfit;
 use crate::trace::{Admits, Job, Work};
-use demand::record::ShapeId;
 
 /// The index of a class in [`Workload::classes`].
 pub(crate) type JobClassId = usize;

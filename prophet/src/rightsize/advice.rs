@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use demand::usage::{
+    AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
+};
 use embedder::Catalog;
 use serde::Serialize;
 
@@ -13,9 +16,6 @@ use crate::advice::{PolicyFigures, Scale, TypeCount};
 use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
 use crate::trace::Job;
-use demand::usage::{
-    AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
-};
 
 /// What right-sized requests would change.
 #[derive(Clone, Debug, Serialize)]

@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use demand::usage::{
+    ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow,
+};
 use embedder::Resources;
 
 use super::owners::recurring;
 use crate::trace::UsageNotes;
-use demand::usage::{
-    ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow,
-};
 
 /// The longest run that is read, in seconds: a year. A longer one is an error in the history, which
 /// keeps 180 days by default.
@@ -102,8 +102,9 @@ fn row(run: &MeasuredRun, requests_differ: bool) -> UsageRow {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use demand::usage::PodUsage;
+
+    use super::*;
 
     fn run(name: &str, pods: u64, started: i64, ended: i64, measurements: u64) -> MeasuredRun {
         let cpu_millis = vec![(500, measurements)];

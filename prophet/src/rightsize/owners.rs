@@ -1,7 +1,8 @@
 //! The jobs of a log, by owner.
 
-use crate::trace::Job;
 use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
+
+use crate::trace::Job;
 
 /// The jobs of a log in the order of their names, and in that of their stems.
 ///

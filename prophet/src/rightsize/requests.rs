@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
+
 use super::owners::JobsByOwner;
 use crate::trace::Job;
-use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 /// The jobs with right-sized requests, and the number of jobs that have recommendations.
 ///
@@ -85,9 +86,10 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
+    use demand::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
+
     use super::*;
     use crate::trace::{Admits, Work};
-    use demand::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     const MIB: u64 = 1 << 20;
 

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::advice::{ContainerAdvice, RightSizing};
 use demand::usage::{AgeFigures, LimitFigures};
+
+use super::advice::{ContainerAdvice, RightSizing};
 
 /// The width of the names of containers. Longer ones lose their start, because the ends differ.
 const NAME: usize = 26;

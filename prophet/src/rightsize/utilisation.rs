@@ -1,12 +1,12 @@
 //! The shares of occupied nodes that jobs request and use (Tirmazi et al., "Borg: the Next
 //! Generation", section 4).
 
+use demand::usage::LimitFigures;
 use embedder::{Catalog, Resources, UNLIMITED};
 use serde::Serialize;
 
 use crate::advice::TypeCount;
 use crate::replay::Workload;
-use demand::usage::LimitFigures;
 
 /// The mean amounts of CPU, in cores, and of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

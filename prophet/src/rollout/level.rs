@@ -75,9 +75,10 @@ fn student(degrees: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use demand::forecast::sample;
     use demand::record::BucketTick;
+
+    use super::*;
 
     /// Pods in time and later, one part after the other.
     fn starts(parts: &[(u64, u64)]) -> Starts {

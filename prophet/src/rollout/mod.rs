@@ -16,13 +16,13 @@ mod level;
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use demand::record::{History, Tick};
 use embedder::MicroDollars;
 use level::Starts;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
 use crate::crd::{RolloutPhase as Phase, RolloutStatus};
-use demand::record::{History, Tick};
 
 /// The settings of a rollout.
 #[derive(Clone, Debug, PartialEq)]

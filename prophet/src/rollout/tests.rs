@@ -1,6 +1,7 @@
-use super::*;
 use demand::forecast::sample;
 use demand::record::BucketTick;
+
+use super::*;
 
 fn at(minute: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(60 * minute, 0).unwrap()

@@ -4,6 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::iter;
 
+use demand::forecast::Method;
+use demand::record::ShapeId;
+use demand::span::Span;
+use demand::tier::{Tier, Tiers};
 use embedder::{
     AcceleratorKind, CapacityType, Catalog, PodRequest, Resources, Split, UNLIMITED, share,
 };
@@ -25,10 +29,6 @@ use crate::replay::Workload;
 use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
 use crate::trace::{Admits, Job, Work};
-use demand::forecast::Method;
-use demand::record::ShapeId;
-use demand::span::Span;
-use demand::tier::{Tier, Tiers};
 
 impl Simulation<'_> {
     /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs

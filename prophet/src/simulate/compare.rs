@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use demand::forecast::Method;
+use demand::forecast::onnx::in_engine_thread;
 use embedder::Catalog;
 use placeholders::Prices;
 
@@ -21,8 +23,6 @@ use super::tiers::TierFigures;
 use super::warm_up::WarmUp;
 use super::world::simulate;
 use crate::replay::Workload;
-use demand::forecast::Method;
-use demand::forecast::onnx::in_engine_thread;
 
 /// The result of a comparison.
 #[derive(Clone, Debug)]

@@ -1,6 +1,10 @@
 //! The forecaster of each policy.
 
 use chrono::{DateTime, Utc};
+use demand::forecast::{
+    Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
+    LastValue, StaticMax, WithGangs,
+};
 use embedder::Catalog;
 
 use super::input::SimulationInput;
@@ -9,10 +13,6 @@ use super::oracle::{Foreseen, Oracle};
 use super::paper::{Counts, PaperRule};
 use super::rates::Rates;
 use super::settings::SimulationSettings;
-use demand::forecast::{
-    Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
-    LastValue, StaticMax, WithGangs,
-};
 
 /// Returns the forecaster of a policy in a simulation.
 ///

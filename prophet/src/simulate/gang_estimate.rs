@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
+use demand::record::ShapeId;
 use embedder::{BucketId, BucketSet, Resources, new_instance};
 
 use crate::replay::{GroupId, JobClass, Queue, SimulatedCluster, SimulatedNodeId, Workload};
-use demand::record::ShapeId;
 
 /// Returns the nodes to request, by group, and the launching nodes that pending pods use, sorted by
 /// id.

@@ -131,13 +131,13 @@ impl fmt::Display for IfActed {
 
 #[cfg(test)]
 mod tests {
+    use demand::forecast::sample;
+    use demand::record::store::ReplayReport;
     use embedder::Resources;
 
     use super::*;
     use crate::simulate::RecordedWaiting;
     use crate::trace::{Admits, Job, Work};
-    use demand::forecast::sample;
-    use demand::record::store::ReplayReport;
 
     /// On each of some days, a pod that fills a node comes at noon and runs for an hour. A launch
     /// takes five minutes.

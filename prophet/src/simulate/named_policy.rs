@@ -3,12 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use placeholders::{Objective, Policy};
-use serde::{Deserialize, Serialize};
-
 use demand::forecast::{HEADROOM_MAX, Method};
 use demand::input::instead_of;
 use demand::span::Span;
+use placeholders::{Objective, Policy};
+use serde::{Deserialize, Serialize};
 
 /// A policy of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use demand::forecast::{Forecaster, Outlook, Present, each};
+use demand::forecast::{Forecaster, Outlook, Present};
 use demand::record::History;
 
 /// The new nodes of each bucket that the next decision needs. The event loop writes them, and the
@@ -33,6 +33,8 @@ impl Forecaster for Oracle {
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         let new_nodes = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        each(now.demand.present.len(), |id| new_nodes.get(id).copied().unwrap_or_default())
+        Outlook::certain(now.demand.present.len(), |id| {
+            new_nodes.get(id).copied().unwrap_or_default()
+        })
     }
 }

@@ -9,17 +9,17 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use demand::forecast::onnx::Onnx;
+use demand::forecast::{
+    DemandForecaster, Forecaster, HoltWinters, LadderForecaster, Lead, Learners, Outlook, Paths,
+    Present,
+};
+use demand::record::History;
 use embedder::Catalog;
 
 use super::named_policy::PaperForecast;
 use super::settings::SimulationSettings;
 use crate::replay::snapshot;
-use demand::forecast::onnx::Onnx;
-use demand::forecast::{
-    DemandForecaster, Forecaster, HoltWinters, LadderForecaster, Lead, Learners, Outlook, Paths,
-    Present, each,
-};
-use demand::record::History;
 
 /// Seconds between two forecasts: the paper's tick, in which a launch usually ends.
 const TICK_SECONDS: i64 = 300;
@@ -140,7 +140,7 @@ impl Forecaster for PaperRule {
             return self.ladder.forecast(history, now);
         };
         let present = self.counts.get();
-        each(present.len(), |id| forecast[id].saturating_sub(present[id]))
+        Outlook::certain(present.len(), |id| forecast[id].saturating_sub(present[id]))
     }
 }
 
@@ -149,12 +149,12 @@ impl DemandForecaster for PaperRule {}
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
+    use demand::forecast::{Ahead, Distribution, Ladder};
+    use demand::record::BucketTick;
     use embedder::Demand;
 
     use super::*;
     use crate::catalog::{CatalogFile, InstanceTypeEntry};
-    use demand::forecast::{Ahead, Distribution, Ladder};
-    use demand::record::BucketTick;
 
     /// Forecasts that each count rises by 1.2 a tick, two ticks ahead and not farther.
     struct Rising;
@@ -163,7 +163,7 @@ mod tests {
         fn learn(&mut self, _: &History) {}
 
         fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-            each(now.demand.present.len(), |_| 0)
+            Outlook::certain(now.demand.present.len(), |_| 0)
         }
     }
 

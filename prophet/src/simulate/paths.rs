@@ -7,6 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use demand::forecast::Method;
+use demand::record::ShapeId;
+use demand::record::store::{BucketExtras, Line};
+use demand::span::Span;
+use demand::tier::Tier;
 use embedder::{Catalog, Resource, Resources};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -26,11 +31,6 @@ use crate::control::{Control, Observed, Turn};
 use crate::observe::{Index, Key, Workloads};
 use crate::replay::{PlacedPods, Workload};
 use crate::trace::{Admits, Job, Work};
-use demand::forecast::Method;
-use demand::record::ShapeId;
-use demand::record::store::{BucketExtras, Line};
-use demand::span::Span;
-use demand::tier::Tier;
 
 const GROUP: &str = "group";
 

@@ -9,13 +9,13 @@
 //! same waiting time with less headroom. A method that predicts single jobs can, so this reference
 //! is not a bound.
 
+use demand::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
+use demand::record::sum_by_key;
+use demand::record::{History, ShapeId};
 use embedder::{Catalog, FreeRoom, PackShape};
 use placeholders::Reason;
 
 use crate::replay::Workload;
-use demand::forecast::{BucketOutlook, Distribution, Forecaster, Outlook, Present};
-use demand::record::sum_by_key;
-use demand::record::{History, ShapeId};
 
 /// Forecasts from the arrivals around the moment of the forecast.
 pub(super) struct Rates {

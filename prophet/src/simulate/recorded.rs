@@ -4,6 +4,12 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use demand::record::store::{
+    EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
+    ReplayReport, ShapeKeyError, parse_shape_key,
+};
+use demand::span::Span;
+use demand::usage::MeasuredRun;
 use embedder::{BucketSet, Catalog, CatalogError, Resources};
 use placeholders::Objective;
 
@@ -11,12 +17,6 @@ use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::catalog::CatalogFile;
 use crate::outcome::GIVE_UP;
 use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
-use demand::record::store::{
-    EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
-    ReplayReport, ShapeKeyError, parse_shape_key,
-};
-use demand::span::Span;
-use demand::usage::MeasuredRun;
 
 /// What a history has of a cluster.
 #[derive(Debug)]

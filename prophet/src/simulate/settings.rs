@@ -4,6 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use demand::forecast::onnx::ModelSource;
+use demand::forecast::{Expression, Ladder, Lead};
+use demand::input;
+use demand::input::YamlError;
+use demand::span::Span;
+use demand::tier::Tiers;
 use embedder::{CapacityType, Catalog};
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
@@ -12,12 +18,6 @@ use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::catalog::CatalogFile;
 use crate::replay::SchedulerKind;
-use demand::forecast::onnx::ModelSource;
-use demand::forecast::{Expression, Ladder, Lead};
-use demand::input;
-use demand::input::YamlError;
-use demand::span::Span;
-use demand::tier::Tiers;
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

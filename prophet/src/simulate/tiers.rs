@@ -1,9 +1,9 @@
 //! The waiting of each tier in a run.
 
+use demand::tier::Tiers;
 use serde::Serialize;
 
 use super::log::{JobRecord, RunLog};
-use demand::tier::Tiers;
 
 /// The figures of the jobs of one tier that count, or their means over several runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use chrono::DateTime;
+use demand::record::{PodStarts, ShapeId};
+use demand::span::Span;
 use embedder::{PodRequest, Resources, Room, embed};
 use placeholders::Plan;
 use rand::SeedableRng;
@@ -26,8 +28,6 @@ use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNode,
     SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
-use demand::record::{PodStarts, ShapeId};
-use demand::span::Span;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use demand::input::other_separator;
+
 use super::fields::split;
 use super::reader::{TraceFault, field};
-use demand::input::other_separator;
 
 /// Reads the names of the columns from the first line of a file, in lower case. `known` are the
 /// names in the header of a valid file.

@@ -1,11 +1,11 @@
 //! The supported formats, and the detection of a format from the first line of a log.
 
+use demand::input::header_faults;
 use serde_json::Value;
 
 use super::columns::header;
 use super::reader::{Reader, json_problem};
 use super::{alibaba, borg, openb, philly, swf, table};
-use demand::input::header_faults;
 
 /// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

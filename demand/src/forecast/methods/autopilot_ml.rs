@@ -14,7 +14,7 @@ use crate::forecast::hyperparameters::{MODEL_DECAYS, MODEL_MARGINS, MODEL_WEIGHT
 use crate::forecast::{
     demand_ahead::Ahead,
     lead::Lead,
-    question::{DemandForecaster, Forecaster, Outlook, Present, each},
+    question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
 use crate::usage::{ModelSet, ModelWeights, decay_over};
@@ -80,7 +80,7 @@ impl Forecaster for AutopilotMl {
     }
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(self.buckets.len(), |id| {
+        Outlook::certain(self.buckets.len(), |id| {
             let present = now.demand.present.get(id).copied().unwrap_or(0);
             self.buckets[id].limit().saturating_sub(present)
         })
@@ -142,7 +142,7 @@ mod tests {
         samples.into_values().max_by_key(|samples| samples.iter().sum::<u64>()).unwrap()
     }
 
-    /// Run it with files of `prophet trace ticks LOG --tick 5m --out FILE`:
+    /// Run it with files of `prophet trace ticks LOG --lenient --tick 5m --out FILE`:
     ///
     /// ```text
     /// PROPHET_TICKS=FILE[,FILE] cargo test -p demand --lib --release -- \

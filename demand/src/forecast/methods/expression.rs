@@ -9,9 +9,7 @@ use crate::forecast::distribution::Distribution;
 use crate::forecast::expression::{Expression, Inputs, Statistic, StatisticKind};
 use crate::forecast::kept::Copied;
 use crate::forecast::model_fault::ModelFault;
-use crate::forecast::question::{
-    BucketOutlook, DemandForecaster, Forecaster, Outlook, Present, each,
-};
+use crate::forecast::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 
 /// The forecaster of an expression.
@@ -47,7 +45,7 @@ impl Forecaster for ExpressionForecaster {
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let mut outlook = match &self.ensemble {
             Some(ensemble) => ensemble.forecast(history, now),
-            None => each(self.catalog.len(), |_| 0),
+            None => Outlook::certain(self.catalog.len(), |_| 0),
         };
         let statistics = self.expression.statistics();
         let ticks = earlier(history, now, statistics);
@@ -202,7 +200,7 @@ mod tests {
         fn learn(&mut self, _: &History) {}
 
         fn forecast(&self, _: &History, _: &Present<'_>) -> Outlook {
-            let mut outlook = each(1, |_| 3);
+            let mut outlook = Outlook::certain(1, |_| 3);
             outlook.buckets[0].carrier = Some(Carrier {
                 method: "state",
                 quantile: Some(0.9),

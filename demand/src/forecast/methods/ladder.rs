@@ -6,7 +6,7 @@ use embedder::Catalog;
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::kept::Copied;
-use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::History;
 
 /// Steps from running cores or nodes to placeholders.
@@ -64,7 +64,7 @@ impl Forecaster for LadderForecaster {
     fn learn(&mut self, _: &History) {}
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(self.cores.len(), |id| {
+        Outlook::certain(self.cores.len(), |id| {
             let nodes = now.demand.present[id];
             self.ladder.replicas(nodes.saturating_mul(self.cores[id]), nodes)
         })

@@ -6,7 +6,7 @@
 //! be released, and gated pods. With this method, the headroom is exactly the announced demand.
 
 use crate::forecast::kept::Copied;
-use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::History;
 
 /// Forecasts at all times that no new nodes are needed.
@@ -17,7 +17,7 @@ impl Forecaster for LastValue {
     fn learn(&mut self, _: &History) {}
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(now.demand.present.len(), |_| 0)
+        Outlook::certain(now.demand.present.len(), |_| 0)
     }
 
     fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {

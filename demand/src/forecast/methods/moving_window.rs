@@ -17,7 +17,7 @@ use crate::forecast::hyperparameters::{
 use crate::forecast::{
     demand_ahead::Ahead,
     lead::Lead,
-    question::{DemandForecaster, Forecaster, Outlook, Present, each},
+    question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
 use crate::usage::{SlidingMax, load_percentile};
@@ -85,7 +85,7 @@ impl Forecaster for MovingWindow {
     }
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(self.buckets.len(), |id| {
+        Outlook::certain(self.buckets.len(), |id| {
             self.buckets[id]
                 .held
                 .max()

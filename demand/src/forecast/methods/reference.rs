@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
 use crate::forecast::kept::Copied;
-use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present, each};
+use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 
 /// A constant number of placeholders of each bucket at all times, as static overprovisioners hold.
@@ -14,7 +14,7 @@ impl Forecaster for Constant {
     fn learn(&mut self, _: &History) {}
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(now.demand.present.len(), |_| self.0)
+        Outlook::certain(now.demand.present.len(), |_| self.0)
     }
 
     fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
@@ -49,7 +49,7 @@ impl Forecaster for StaticMax {
     }
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
-        each(self.most.len(), |id| self.most[id].saturating_sub(now.demand.present[id]))
+        Outlook::certain(self.most.len(), |id| self.most[id].saturating_sub(now.demand.present[id]))
     }
 
     fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
@@ -83,7 +83,7 @@ impl Forecaster for Burst {
         let since = now.time - self.period;
         let within = history.latest(history.len()).rev().take_while(|tick| tick.time >= since);
         let ticks: Vec<&Tick> = within.collect();
-        each(now.demand.present.len(), |id| {
+        Outlook::certain(now.demand.present.len(), |id| {
             let demand = |tick: &&Tick| tick.buckets.get(id).map_or(0, |bucket| bucket.demand);
             let present = std::iter::once(now.demand.present[id]);
             let newly = newly_needed(present.chain(ticks.iter().map(demand)));
@@ -137,7 +137,7 @@ impl Forecaster for ByHour {
 
     fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
         let hour = now.time.hour() as usize;
-        each(self.newly.len(), |id| {
+        Outlook::certain(self.newly.len(), |id| {
             let all = self.newly[id].iter().fold(0, |sum: u64, nodes| sum.saturating_add(*nodes));
             let share = if all > 0 { self.newly[id][hour] as f64 / all as f64 } else { 1.0 / 24.0 };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]

@@ -50,7 +50,7 @@ impl<N: Copy> PastNeeds<N> {
     }
 
     /// Returns the distribution of past needs by bucket, with windows weighted by their age and by
-    /// `likenesses`, as in [`Windows::draw`].
+    /// `likenesses`, which returns one factor for each note, as in [`Windows::draw`].
     pub(crate) fn distributions<'a, L: Iterator<Item = f64>>(
         &'a self,
         likenesses: impl FnOnce(&'a [N]) -> L,

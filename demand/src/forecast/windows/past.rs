@@ -33,15 +33,15 @@ pub(crate) struct Windows<N, S> {
     first: usize,
     /// The number of the oldest window that is not forgotten.
     oldest: usize,
-    /// The windows that have not ended: tick number of the start, the start, and note. One window
-    /// starts at every [`STRIDE`]-th tick.
+    /// The windows that have not ended: the number of the tick and the time at which each starts,
+    /// and its note. One window starts at every [`STRIDE`]-th tick.
     open: VecDeque<(usize, Start, N)>,
     /// The number of ticks learnt.
     learnt: usize,
     pool: Pool<N, S>,
 }
 
-/// A window that has ended.
+/// A window that has ended. Its start is in [`Windows::starts`].
 #[derive(Clone)]
 struct Window<N, S> {
     /// The method's note of the start.
@@ -67,8 +67,8 @@ struct Pool<N, S> {
 
 /// The windows in a pool, oldest first.
 ///
-/// Notes and summaries are copied, so that they are adjacent in memory, because each forecast reads
-/// all notes and many summaries.
+/// Notes and summaries are copied, so that they are adjacent in memory, because a forecast reads
+/// all notes, and the summaries of the windows that it draws.
 #[derive(Clone)]
 struct Drawn<N, S> {
     /// The number of each window.
@@ -200,9 +200,10 @@ impl<N: Copy, S: Clone> Windows<N, S> {
 
     /// Draws [`WINDOWS`] times from the pool.
     ///
-    /// `likenesses` returns the factors of the weights of all windows in the pool, from their
-    /// notes. It gets all notes at once, because it can then compare several in one step. Calls
-    /// `drawn` for each window that was drawn, with the number of times.
+    /// The weights of the windows in the pool are multiplied by factors. `likenesses` returns one
+    /// for each note, in the order of the notes. It gets all notes at once, because it can then
+    /// compare several in one step. Calls `drawn` for each window that was drawn, with the number
+    /// of times.
     pub(crate) fn draw<'a, L: Iterator<Item = f64>>(
         &'a self,
         likenesses: impl FnOnce(&'a [N]) -> L,
@@ -373,10 +374,16 @@ mod tests {
                     assert!(notes.eq(starts), "{minute}");
                     // A window ends three ticks after its start, where its summary is made.
                     let mut pool = windows.pooled().notes.iter();
+                    let mut draws = 0;
                     windows.draw(
-                        |notes| notes.iter().map(|_| 1.0),
-                        |end, _| assert!(pool.any(|start| start + 3 == *end), "{minute}: {end}"),
+                        |notes| notes.iter().map(|start| f64::from(u8::from(start % 2 == 0))),
+                        |end, times| {
+                            let start = pool.find(|start| *start + 3 == *end);
+                            assert!(start.is_some_and(|start| start % 2 == 0), "{minute}: {end}");
+                            draws += times;
+                        },
                     );
+                    assert_eq!(draws, 400, "{minute}");
                 }
             }
         }

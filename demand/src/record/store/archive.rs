@@ -37,8 +37,8 @@ impl Journal {
     /// Returns an error if the days cannot be listed.
     pub async fn compact(&mut self, today: NaiveDate) -> Result<Compaction, HistoryError> {
         let mut done = Compaction::default();
-        for day in self.place.days(&self.policy).await?.into_iter().filter(|day| *day < today) {
-            match compact_day(&self.place, &self.policy, day).await {
+        for day in self.place().days(self.policy()).await?.into_iter().filter(|day| *day < today) {
+            match compact_day(self.place(), self.policy(), day).await {
                 Ok(None) => {}
                 Ok(Some(lines)) => {
                     self.forget_open();
@@ -59,10 +59,10 @@ impl Journal {
     /// history has is not touched.
     pub async fn expire(&mut self, first: NaiveDate) -> Result<usize, HistoryError> {
         let mut removed = 0;
-        for day in self.place.days(&self.policy).await?.into_iter().filter(|day| *day < first) {
-            let files = self.place.files(&self.policy, day).await?;
-            self.place.remove(&files.segments).await?;
-            self.place.remove(files.parquet.as_slice()).await?;
+        for day in self.place().days(self.policy()).await?.into_iter().filter(|day| *day < first) {
+            let files = self.place().files(self.policy(), day).await?;
+            self.place().remove(&files.segments).await?;
+            self.place().remove(files.parquet.as_slice()).await?;
             removed += 1;
         }
         Ok(removed)

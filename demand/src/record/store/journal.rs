@@ -27,8 +27,8 @@ const SEGMENT_BYTES: usize = 1 << 20;
 
 /// The history of one policy, open for writing.
 pub struct Journal {
-    pub(crate) place: Place,
-    pub(crate) policy: String,
+    place: Place,
+    policy: String,
     /// The end of the history. `None` before the first read and after any failure.
     tail: Option<Tail>,
 }

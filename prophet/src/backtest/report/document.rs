@@ -1,5 +1,6 @@
 //! The result of a backtest as JSON, and the notes on its figures.
 
+use demand::forecast::Method;
 use embedder::Catalog;
 use placeholders::Objective;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
 use crate::backtest::table4::{self, Protocol};
 use crate::simulate::{Comparison, DAYS_MIN, SimulationSettings};
 use crate::trace::Trace;
-use demand::forecast::Method;
 
 /// The result of a backtest.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! A comparison as a table for a terminal.
 
+use demand::forecast::Method;
 use embedder::{Bucket, Catalog};
 use placeholders::Prices;
 
@@ -10,7 +11,6 @@ use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
-use demand::forecast::Method;
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);

@@ -9,13 +9,13 @@
 //! [`MEMORY_BYTES`]. Instances inside an alloc use the resources of the alloc, so they are omitted,
 //! as the reader of events omits them.
 
+use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::reader::{UsageNotes, UsageReader};
 use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
 use crate::trace::reader::{TraceFault, json_problem};
-use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 /// The values of a distribution: the minimum, then the ends of ten parts.
 const PARTS: usize = 11;

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use demand::input::header_faults;
+use demand::usage::UsageRow;
+
 use super::reader::{UsageNotes, UsageReader};
 use super::{borg, table};
 use crate::trace::columns::header;
 use crate::trace::lines::Lines;
 use crate::trace::read::TraceError;
 use crate::trace::reader::TraceFault;
-use demand::input::header_faults;
-use demand::usage::UsageRow;
 
 /// Reads a file of usage, and hands each row to `take`. A gzip file is decompressed.
 ///

@@ -1,7 +1,8 @@
 //! The trait of readers of usage, and the counts of rows.
 
-use crate::trace::reader::TraceFault;
 use demand::usage::UsageRow;
+
+use crate::trace::reader::TraceFault;
 
 /// The counts of rows that a reader of usage read and omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

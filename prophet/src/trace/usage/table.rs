@@ -2,14 +2,15 @@
 //!
 //! `docs/rightsizing.md` is its specification.
 
-use super::reader::{UsageNotes, UsageReader};
-use crate::trace::columns::Columns;
-use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
-use crate::trace::times::SameClock;
 use demand::usage::{
     ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, RequestOf, UsageRow,
     WorkloadClass,
 };
+
+use super::reader::{UsageNotes, UsageReader};
+use crate::trace::columns::Columns;
+use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
+use crate::trace::times::SameClock;
 
 /// The columns.
 pub(super) const COLUMNS: [&str; 10] = [
