@@ -29,6 +29,8 @@ CONTROL_PLANE := $(if $(filter /%,$(TARGET)),,../../)$(TARGET)/control-plane
 
 # The Python environment of models/: packages at pinned versions, 4 GB in total.
 MODELS_PYTHON := $(TARGET)/models-python
+# The file that marks it as complete.
+MODELS_INSTALLED := $(MODELS_PYTHON)/installed
 MODELS_VENV := "$(abspath $(MODELS_PYTHON))"
 
 # The folder of the job logs for `make train` and `make evaluate`.
@@ -85,7 +87,7 @@ check: $(DENY) check-models book ## check the format, clippy, the book, the char
 	@if $(DENY) --log-level off fetch db >/dev/null 2>&1; then $(DENY) --log-level error check advisories; \
 	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
-check-models: $(MODELS_PYTHON) ## check the format, lints and types of models/, evaluation/, charts/ and release/
+check-models: $(MODELS_INSTALLED) ## check the format, lints and types of models/, evaluation/, charts/ and release/
 	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../release ../tests/*.py
 	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../release ../tests/*.py
 	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../release/*.py ../tests/*.py
@@ -102,18 +104,18 @@ reference: ## write docs/reference/ from the commands, the fields and the metric
 chart-readme: ## write charts/prophet/README.md from the chart's values.yaml
 	python3 charts/readme.py
 
-test-models: $(MODELS_PYTHON) ## run the tests of models/
+test-models: $(MODELS_INSTALLED) ## run the tests of models/
 	cd models && $(MODELS_VENV)/bin/python -m pytest -q -p no:cacheprovider
 
 fuzz: ## run each property of damaged input for about a minute
 	PROPTEST_CASES=$(FUZZ_CASES) cargo test --workspace --all-features --locked --test fuzz
 
-bench: control-plane $(MODELS_PYTHON) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time, a crowd of pods and models
+bench: control-plane $(MODELS_INSTALLED) ## measure packing, simulation (also of the public logs in TRACES=dir), watches, reaction time, a crowd of pods and models
 	TRACES="$(abspath $(TRACES))" cargo bench --workspace --all-features --locked
 	PROPHET_ONNX_RUNTIME="$$(echo $(MODELS_VENV)/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)" \
 	cargo bench --workspace --all-features --locked --bench onnx
 
-soak: control-plane $(MODELS_PYTHON) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
+soak: control-plane $(MODELS_INSTALLED) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
 
@@ -125,11 +127,11 @@ demo-cluster: control-plane ## run bursts of jobs, PAUSE=120 seconds apart, on a
 	cargo build --workspace --all-features --locked
 	@exec $(TARGET)/debug/demo-cluster $(PAUSE)
 
-train: $(MODELS_PYTHON) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
+train: $(MODELS_INSTALLED) ## train the shipped model on the public logs in TRACES=dir; it and its figures go to target/models
 	cargo build --release --locked
 	models/pretrain target/release/prophet $(TRACES) target/models $(MODELS_VENV)/bin/python $(SEEDS)
 
-evaluate: $(MODELS_PYTHON) ## write docs/evaluation.md: all policies on windows of the public logs in TRACES=dir, REPLAYS times
+evaluate: $(MODELS_INSTALLED) ## write docs/evaluation.md: all policies on windows of the public logs in TRACES=dir, REPLAYS times
 	cargo build --release --locked
 	$(MODELS_VENV)/bin/python evaluation/replay.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
 	$(MODELS_VENV)/bin/python evaluation/pages.py $(TARGET)/evaluation docs
@@ -150,12 +152,12 @@ control-plane: ## build the cluster parts that the tests run, or take them from 
 
 tools: $(DENY) $(MDBOOK) $(AXE)
 
-models-python: $(MODELS_PYTHON)
+models-python: $(MODELS_INSTALLED)
 
-$(MODELS_PYTHON): models/requirements.txt
+$(MODELS_INSTALLED): models/requirements.txt
 	@command -v python3 >/dev/null || { echo "models/ needs Python 3, which is not on the PATH" >&2; exit 1; }
-	@rm -rf $@ && mkdir -p $(@D)
-	models/environment $@
+	@rm -rf $(MODELS_PYTHON) && mkdir -p $(dir $(MODELS_PYTHON))
+	models/environment $(MODELS_PYTHON)
 	@touch $@
 
 $(DENY):

@@ -1,5 +1,11 @@
-//! Tests of the harness: the control plane, moto and kwok, each without `prophet`.
+//! Tests of the harness: the control plane, moto and kwok, each without `prophet`, and what builds
+//! them.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -144,5 +150,60 @@ async fn a_control_plane_starts_and_stops_three_times() {
         let start = tokio::time::Instant::now();
         drop(plane);
         println!("and down after {:.1} s", start.elapsed().as_secs_f64());
+    }
+}
+
+/// Runs make in a folder of the repository, with the programs of `path` before all others. Returns
+/// whether it succeeds.
+fn make(folder: &str, path: &Path, arguments: &[&str]) -> bool {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let others = std::env::var("PATH").unwrap();
+    Command::new("make")
+        .args(["--no-print-directory", "--directory"])
+        .arg(repository.join(folder))
+        .args(arguments)
+        .env("PATH", format!("{}:{others}", path.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+}
+
+/// The shell of a recipe is killed while it installs packages or downloads modules. What it leaves
+/// must not count as built.
+#[test]
+fn what_an_interrupted_build_leaves_is_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, target) = (folder.path().join("path"), folder.path().join("target"));
+    fs::create_dir_all(&path).unwrap();
+    let killed = "kill -KILL $PPID";
+    let programs = [
+        ("go", format!("#!/bin/sh\n{killed}\n")),
+        (
+            "python3",
+            format!(
+                "#!/bin/sh\nmkdir -p \"$3/bin\" && printf '#!/bin/sh\\n{killed}\\n' \
+                 >\"$3/bin/python\" && chmod +x \"$3/bin/python\"\n"
+            ),
+        ),
+    ];
+    for (name, script) in programs {
+        fs::write(path.join(name), script).unwrap();
+        fs::set_permissions(path.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    let target = target.display();
+    let control_plane = format!("CONTROL_PLANE={target}");
+    let built = |name: &str| format!("{target}/{name}");
+    for (of, variable, goal) in [
+        ("tests/control-plane", &control_plane, built("python/installed")),
+        ("tests/control-plane", &control_plane, built("stages")),
+        ("tests/control-plane", &control_plane, built("crds")),
+        ("tests/control-plane", &control_plane, built("schemas")),
+        ("tests/control-plane", &control_plane, built("bin/kwok")),
+        (".", &format!("CARGO_TARGET_DIR={target}"), "models-python".into()),
+    ] {
+        assert!(!make(of, &path, &[variable, &goal]), "{goal}");
+        assert!(!make(of, &path, &["--question", variable, &goal]), "{goal} is not built again");
     }
 }
