@@ -73,22 +73,14 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
+    use crate::forecast::sample;
 
     #[test]
     fn ticks_that_are_not_later_than_the_last_one_are_dropped() {
-        let mut history = History::new(&crate::forecast::sample::catalog());
+        let mut history = History::new(&sample::catalog());
         for seconds in [60, 120, 120, 60, 180] {
             let time = DateTime::from_timestamp(seconds, 0).unwrap();
-            history.record(Tick {
-                time,
-                buckets: vec![],
-                room: vec![],
-                first_seen: vec![],
-                arrivals: vec![],
-                gangs: vec![],
-                tiers: vec![],
-                rollout_percent: None,
-            });
+            history.record(Tick { time, ..sample::tick(0, vec![]) });
         }
         let times: Vec<_> = history.latest(9).map(|tick| tick.time.timestamp()).collect();
         assert_eq!(times, [60, 120, 180]);

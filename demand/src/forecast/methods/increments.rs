@@ -194,29 +194,17 @@ fn normal_cdf(z: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
-
     use super::*;
+    use crate::forecast::sample::{self, LEAD};
     use crate::record::BucketTick;
-
-    const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 
     fn learnt(demand: impl Iterator<Item = u64>) -> Increments {
         let (mut history, mut increments) =
-            (History::new(&crate::forecast::sample::catalog()), Increments::new(1, LEAD));
+            (History::new(&sample::catalog()), Increments::new(1, LEAD));
         for (minute, demand) in demand.enumerate() {
-            let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
+            let minute = i64::try_from(minute).unwrap();
             let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-            history.record(Tick {
-                time,
-                buckets: vec![bucket],
-                room: vec![],
-                first_seen: vec![],
-                arrivals: vec![],
-                gangs: vec![],
-                tiers: vec![],
-                rollout_percent: None,
-            });
+            history.record(sample::tick(minute, vec![bucket]));
             increments.learn(&history);
         }
         increments
@@ -248,22 +236,12 @@ mod tests {
     #[test]
     fn the_needs_of_other_buckets_do_not_apply_to_an_unused_bucket() {
         let (mut history, mut increments) =
-            (History::new(&crate::forecast::sample::catalog()), Increments::new(8, LEAD));
+            (History::new(&sample::catalog()), Increments::new(8, LEAD));
         for minute in 0..400 {
-            let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
             let demand = if minute % 5 == 0 { 9 } else { 0 };
             let mut buckets = vec![BucketTick::default(); 8];
             buckets[3] = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
-            history.record(Tick {
-                time,
-                buckets,
-                room: vec![],
-                first_seen: vec![],
-                arrivals: vec![],
-                gangs: vec![],
-                tiers: vec![],
-                rollout_percent: None,
-            });
+            history.record(sample::tick(minute, buckets));
             increments.learn(&history);
         }
         let quantiles: Vec<u64> =

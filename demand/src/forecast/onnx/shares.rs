@@ -50,12 +50,12 @@ pub fn room(history: &History, tick: &Tick) -> Vec<RoomNodes> {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
     use embedder::{
         AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, Shape,
     };
 
     use super::*;
+    use crate::forecast::sample;
 
     #[test]
     fn a_pod_counts_as_its_dominant_share_of_the_bucket_that_is_opened() {
@@ -80,14 +80,10 @@ mod tests {
             Shape::new(requests, AcceleratorKind::default())
         };
         let tick = Tick {
-            time: DateTime::default(),
-            buckets: vec![],
             room: vec![(0, 3), (1, 1), (2, 0)],
             first_seen: vec![(0, shape(500, 1)), (1, shape(500, 4)), (2, shape(4_000, 4))],
             arrivals: vec![(0, 2), (2, 3), (9, 1)],
-            gangs: vec![],
-            tiers: vec![],
-            rollout_percent: None,
+            ..sample::tick(0, vec![])
         };
         history.record(tick.clone());
         assert_eq!(arrivals(&history, &tick), [0.5, 1.5]);
