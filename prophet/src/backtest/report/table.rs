@@ -114,7 +114,7 @@ pub(super) const PAPER_HEADS: [[&str; 7]; 2] = [
 ];
 
 /// The footnotes of the paper's table: our forecasters beside the paper's models.
-pub(super) const PAPER_NOTE: &str = "Demand is counted by Algorithm 2 at each tick.\ntransformer: a variant of the paper's Transformer that forecasts the difference to the last value. lstm: the paper's LSTM. Both are trained on Philly with demand in GPUs; --transformer, --lstm and --named-model give others. See models/paper/README.md.\nses: the paper's multiplicative smoothing with its parameters. holt-winters: our smoothing, with a damped trend and an additive season.\nprinted time: the training, on the paper's machines. ms: the milliseconds in which a forecaster learned from a tick and forecast all horizons of all buckets in use, on this machine.\n";
+pub(super) const PAPER_NOTE: &str = "Demand is counted by Algorithm 2 at each tick.\ntransformer, lstm: the files of --transformer and --lstm. The default ones are trained on Philly with demand in GPUs: a variant of the paper's Transformer, which forecasts the difference to the last value, and the paper's LSTM. --named-model adds others. See models/paper/README.md.\nses: the paper's multiplicative smoothing with its parameters. holt-winters: our smoothing, with a damped trend and an additive season.\nprinted time: the training, on the paper's machines. ms: the milliseconds in which a forecaster learned from a tick and forecast all horizons of all buckets in use, on this machine.\n";
 
 fn write_paper(text: &mut String, protocol: Protocol, errors: &Errors) {
     let _ = write!(text, "\n{}\n", protocol.title());
