@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 
 def learning_curve(steps: list[int], train: list[float], validate: list[float], path: Path) -> None:
-    """Plots the training and validation loss by step."""
+    """Plots the training and validation loss by step.
+
+    The axis of the losses is logarithmic, because a loss can fall by several powers of ten.
+    """
     figure, axes = plt.subplots(figsize=(6, 4))
     axes.plot(steps, train, label="training")
     axes.plot(steps, validate, label="validation")
-    axes.set(xlabel="step", ylabel="loss")
+    axes.set(xlabel="step", ylabel="loss", yscale="log")
     axes.legend()
     _save(figure, path)
 
