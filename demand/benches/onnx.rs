@@ -21,6 +21,7 @@ fn inference(c: &mut Criterion) {
         .expect("the shipped model is usable");
     let (window, features) = (model.spec().window, model.spec().state.len());
     let inputs = ModelInput {
+        batch: 1,
         buckets: BUCKETS,
         target: (0_u16..).map(|at| f32::from(at % 17)).take(window * BUCKETS).collect(),
         time: (0..).map(|at| 1_700_000_000 + 300 * at).take(window).collect(),

@@ -31,6 +31,8 @@ mod judge;
 mod share;
 mod stock;
 
+use std::sync::{Arc, MutexGuard};
+
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Prices, Reason};
@@ -39,13 +41,16 @@ use self::judge::{Judge, carrying};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
-    kept::Copied,
+    kept::{Copied, Kept},
     lead::Lead,
     methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
-use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
-use crate::record::History;
+use crate::forecast::{
+    model_fault::ModelFault,
+    onnx::{Asked, Onnx},
+};
+use crate::record::{BucketTick, History};
 use crate::tier::Tiers;
 
 /// Forecasts with the experts, per bucket, by their past costs.
@@ -55,11 +60,12 @@ pub struct Ensemble {
     prices: Prices,
     /// The cost of waiting of each tier.
     tiers: Tiers,
-    /// The methods with their names.
+    /// The methods with their names, except the model.
     methods: Vec<(&'static str, Box<dyn Forecaster>)>,
+    /// The method after those of `methods`, if there is a model.
+    model: Option<Onnx>,
     experts: Vec<Expert>,
-    /// The scores per bucket; `None` for a bucket that was never in use.
-    judges: Vec<Option<Judge>>,
+    scores: Kept<Scores>,
     /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
     /// Whether the ladder holds until the history suffices, and not the rule of thumb of the method
@@ -73,12 +79,47 @@ pub struct Ensemble {
 /// A method and a quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Expert {
-    /// The place of the method in `Ensemble::methods`.
+    /// The place of the method in `Ensemble::methods`; that of the model is after the last one.
     method: usize,
     /// The quantile that is held, between 0 and 1; `None` for a point forecast, which is held
     /// whole.
     quantile: Option<f64>,
 }
+
+/// The scores of the experts.
+struct Scores {
+    /// One judge per bucket; `None` for a bucket that was never in use.
+    judges: Vec<Option<Judge>>,
+    /// The last ticks, on which the judges have not scored the experts yet, oldest first.
+    ticks: Vec<Unscored>,
+}
+
+/// A tick on which the experts are not scored yet.
+///
+/// Scores are computed when they are read, because the model then runs once for several ticks. A
+/// replay of the history reads no scores before its end.
+struct Unscored {
+    /// The forecast of the model; `None` if there is no model.
+    asked: Option<Arc<Asked>>,
+    /// The buckets that have a judge.
+    buckets: Vec<UnscoredBucket>,
+}
+
+/// What a judge learns from a tick, as [`Judge::learn`].
+#[derive(Clone)]
+struct UnscoredBucket {
+    bucket: BucketId,
+    tick: BucketTick,
+    /// The headroom of each expert. Those of the model are missing.
+    wants: Vec<Option<u64>>,
+    pods: (f64, f64),
+    weight: f64,
+}
+
+/// The number of buckets, summed over the ticks, at which the experts are scored although no score
+/// is read. A run of the shipped model for 32 ticks of a bucket takes seven times as long as a run
+/// for one. With many buckets, a run for several ticks gains nothing.
+const UNSCORED_MAX: usize = 32;
 
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
 /// ensemble returns its outlook until the history suffices.
@@ -93,6 +134,28 @@ const NOTHING: usize = 1;
 /// The largest quantile of a model that becomes an expert: the shipped model's highest level is
 /// 0.99, and nothing is known of its quantiles above.
 const NETWORK_QUANTILE_MAX: f64 = 0.99;
+
+impl Scores {
+    /// Returns a copy whose forecasts are computed apart from those of the original. Otherwise a
+    /// run for the copy would have fewer rows where the original has computed some of them, and the
+    /// output of a row differs by rounding between one row and several.
+    fn copy(&self, copied: &mut Copied) -> Self {
+        let mut tick = |Unscored { asked, buckets }: &Unscored| Unscored {
+            asked: asked.as_ref().map(|asked| copied.of(asked)),
+            buckets: buckets.clone(),
+        };
+        Self { judges: self.judges.clone(), ticks: self.ticks.iter().map(&mut tick).collect() }
+    }
+}
+
+impl Expert {
+    /// Returns the headroom in a bucket by the outlook of the method, in nodes. `None` if it has no
+    /// forecast.
+    fn want(&self, outlook: &Outlook, bucket: BucketId) -> Option<u64> {
+        let BucketOutlook { new_nodes, reason, .. } = &outlook.buckets[bucket];
+        (*reason == Reason::Forecast).then(|| new_nodes.quantile(self.quantile.unwrap_or(1.0)))
+    }
+}
 
 impl Ensemble {
     /// Creates the ensemble for the buckets of a catalog.
@@ -115,14 +178,16 @@ impl Ensemble {
             prices: Prices::new(objective, catalog),
             tiers: Tiers::default(),
             methods: Vec::new(),
+            model: None,
             experts: Vec::new(),
-            judges: std::iter::repeat_with(|| None).take(catalog.len()).collect(),
+            scores: Kept::new(Scores { judges: vec![None; catalog.len()], ticks: Vec::new() }),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
             decides: true,
         };
-        for (name, method, quantiles) in methods {
-            ensemble.add(name, method, quantiles.iter().copied());
+        for (at, (name, method, quantiles)) in methods.into_iter().enumerate() {
+            ensemble.methods.push((name, method));
+            ensemble.add(at, quantiles.iter().copied());
         }
         ensemble
     }
@@ -154,25 +219,23 @@ impl Ensemble {
     #[must_use]
     pub fn with_model(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
-        self.add("onnx", Box::new(model.only_new_nodes()), quantiles);
+        self.model = Some(model.only_new_nodes());
+        self.add(self.methods.len(), quantiles);
         self
     }
 
-    /// Adds a method with one expert per quantile, or with one expert if it forecasts a point.
-    fn add(
-        &mut self,
-        name: &'static str,
-        method: Box<dyn Forecaster>,
-        quantiles: impl Iterator<Item = f64>,
-    ) {
-        let at = self.methods.len();
+    /// Adds one expert per quantile of a method, or one expert if it forecasts a point.
+    fn add(&mut self, method: usize, quantiles: impl Iterator<Item = f64>) {
         let before = self.experts.len();
-        self.methods.push((name, method));
-        self.experts
-            .extend(quantiles.map(|quantile| Expert { method: at, quantile: Some(quantile) }));
+        self.experts.extend(quantiles.map(|quantile| Expert { method, quantile: Some(quantile) }));
         if self.experts.len() == before {
-            self.experts.push(Expert { method: at, quantile: None });
+            self.experts.push(Expert { method, quantile: None });
         }
+    }
+
+    /// Returns the name of a method.
+    fn name(&self, method: usize) -> &'static str {
+        self.methods.get(method).map_or("onnx", |(name, _)| name)
     }
 
     /// Scores experts from `since` on.
@@ -188,12 +251,7 @@ impl Ensemble {
     /// Returns the headroom of each expert in a bucket, in nodes, or `None` where its method has no
     /// outlook or no forecast.
     fn wants(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Vec<Option<u64>> {
-        let want = |expert: &Expert| {
-            let BucketOutlook { new_nodes, reason, .. } =
-                &outlooks[expert.method].as_ref()?.buckets[bucket];
-            (*reason == Reason::Forecast)
-                .then(|| new_nodes.quantile(expert.quantile.unwrap_or(1.0)))
-        };
+        let want = |expert: &Expert| expert.want(outlooks[expert.method].as_ref()?, bucket);
         self.experts.iter().map(want).collect()
     }
 
@@ -205,18 +263,48 @@ impl Ensemble {
         history: &History,
         now: &Present<'_>,
     ) -> Vec<Option<Outlook>> {
-        let methods = self.methods.iter().enumerate();
-        methods
-            .map(|(at, (_, method))| is_included(at).then(|| method.forecast(history, now)))
-            .collect()
+        let methods = self.methods.iter().map(|(_, method)| &**method);
+        let model = self.model.iter().map(|model| model as &dyn Forecaster);
+        let outlook = |(at, method): (usize, &dyn Forecaster)| {
+            is_included(at).then(|| method.forecast(history, now))
+        };
+        methods.chain(model).enumerate().map(outlook).collect()
+    }
+
+    /// Returns the scores of all ticks.
+    fn scores(&self) -> MutexGuard<'_, Scores> {
+        let mut scores = self.scores.lock();
+        self.score(&mut scores);
+        scores
+    }
+
+    /// Scores the experts on the ticks on which they are not scored yet.
+    fn score(&self, Scores { judges, ticks }: &mut Scores) {
+        if let Some(model) = &self.model {
+            model.answer(ticks.iter().filter_map(|tick| tick.asked.as_ref()));
+        }
+        for Unscored { asked, buckets } in ticks.drain(..) {
+            let outlook =
+                self.model.as_ref().zip(asked).map(|(model, asked)| model.outlook(&asked));
+            for mut at in buckets {
+                let experts = self.experts.iter().zip(&mut at.wants);
+                let of_model = experts.filter(|(expert, _)| expert.method == self.methods.len());
+                for (expert, want) in of_model {
+                    *want = outlook.as_ref().and_then(|outlook| expert.want(outlook, at.bucket));
+                }
+                if let Some(judge) = &mut judges[at.bucket] {
+                    judge.learn(at.tick, &at.wants, at.pods, at.weight);
+                }
+            }
+        }
     }
 
     /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The
     /// method of the cold start always counts.
-    fn has_weight(&self, method: usize) -> bool {
+    fn has_weight(&self, judges: &[Option<Judge>], method: usize) -> bool {
         method == COLD_START
             || (method == LADDER && self.ladder_first)
-            || self.judges.iter().flatten().any(|judge| {
+            || judges.iter().flatten().any(|judge| {
                 let experts = self.experts.iter().zip(judge.shares().0);
                 experts
                     .filter(|(expert, _)| expert.method == method)
@@ -231,14 +319,19 @@ impl Ensemble {
         self.experts.iter().position(|expert| expert.method == NOTHING)
     }
 
-    fn bucket(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Option<BucketOutlook> {
+    fn bucket(
+        &self,
+        judges: &[Option<Judge>],
+        outlooks: &[Option<Outlook>],
+        bucket: BucketId,
+    ) -> Option<BucketOutlook> {
         let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
         if cold.reason == Reason::TooLittleHistory && self.ladder_first {
             let BucketOutlook { new_nodes, .. } =
                 outlooks[LADDER].as_ref()?.buckets[bucket].clone();
             return Some(BucketOutlook::new(new_nodes, Reason::TooLittleHistory));
         }
-        let Some(judge) = self.judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
+        let Some(judge) = judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
         else {
             return Some(cold.clone());
         };
@@ -249,7 +342,7 @@ impl Ensemble {
         let BucketOutlook { new_nodes, reason, .. } =
             outlooks[method].as_ref()?.buckets[bucket].clone();
         let carrier = Carrier {
-            method: self.methods[method].0,
+            method: self.name(method),
             quantile,
             weight: shares[carrying],
             dollars: judge.shadows[carrying].dollars_a_day(wait),
@@ -263,16 +356,21 @@ impl Forecaster for Ensemble {
     fn learn(&mut self, history: &History) {
         let Some(tick) = history.last() else { return };
         self.methods.iter_mut().for_each(|(_, method)| method.learn(history));
+        self.model.iter_mut().for_each(|model| model.learn(history));
         if tick.time < self.since {
             return;
         }
         let demand = history.shapes().demand(tick);
-        let outlooks = self.outlooks(|_| true, history, &Present::at_tick(tick.time, &demand));
-        for bucket in 0..self.judges.len() {
+        let model = self.methods.len();
+        let now = Present::at_tick(tick.time, &demand);
+        let outlooks = self.outlooks(|method| method != model, history, &now);
+        let mut scores = self.scores.lock();
+        let Scores { judges, ticks } = &mut *scores;
+        let mut buckets = Vec::new();
+        for (bucket, judge) in judges.iter_mut().enumerate() {
             let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].reason);
             if cold != Some(Reason::Forecast)
-                || demand.present.get(bucket).is_none_or(|&n| n == 0)
-                    && self.judges[bucket].is_none()
+                || demand.present.get(bucket).is_none_or(|&n| n == 0) && judge.is_none()
             {
                 continue;
             }
@@ -283,32 +381,41 @@ impl Forecaster for Ensemble {
             let weight = self.tiers.mean_weight(pods.0, tiers);
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
             let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
-            let judge = self.judges[bucket].get_or_insert_with(fresh);
+            judge.get_or_insert_with(fresh);
             let mut of_bucket = tick.buckets[bucket];
             if tick.rollout_percent.is_some() || !self.decides {
                 // Without its placeholders, the policy is not the reason why pods waited.
                 (of_bucket.pods_hidden, of_bucket.pods_waited) = (0, 0);
             }
-            judge.learn(of_bucket, &wants, pods, weight);
+            buckets.push(UnscoredBucket { bucket, tick: of_bucket, wants, pods, weight });
+        }
+        let asked = self.model.as_ref().map(|model| model.ask(history));
+        ticks.push(Unscored { asked, buckets });
+        let unscored: usize = ticks.iter().map(|tick| tick.buckets.len().max(1)).sum();
+        if unscored >= UNSCORED_MAX {
+            self.score(&mut scores);
         }
     }
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
-        let outlooks = self.outlooks(|method| self.has_weight(method), history, now);
-        let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
-        Outlook { buckets: (0..self.judges.len()).map(bucket).collect() }
+        let Scores { judges, .. } = &*self.scores();
+        let outlooks = self.outlooks(|method| self.has_weight(judges, method), history, now);
+        let bucket = |id| self.bucket(judges, &outlooks, id).unwrap_or_else(BucketOutlook::nothing);
+        Outlook { buckets: (0..judges.len()).map(bucket).collect() }
     }
 
     fn faults(&self) -> Vec<ModelFault> {
-        self.methods.iter().flat_map(|(_, method)| method.faults()).collect()
+        let methods = self.methods.iter().flat_map(|(_, method)| method.faults());
+        methods.chain(self.model.iter().flat_map(Onnx::faults)).collect()
     }
 
     fn weights(&self, bucket: BucketId) -> Vec<(String, f64)> {
-        let Some(judge) = self.judges.get(bucket).and_then(Option::as_ref) else {
+        let scores = self.scores();
+        let Some(judge) = scores.judges.get(bucket).and_then(Option::as_ref) else {
             return Vec::new();
         };
         let name = |expert: &Expert| {
-            let method = self.methods[expert.method].0;
+            let method = self.name(expert.method);
             expert.quantile.map_or_else(|| method.into(), |q| format!("{method}:{q}"))
         };
         let named = self.experts.iter().map(name).zip(judge.shares().0.iter().copied());
@@ -324,10 +431,11 @@ impl Forecaster for Ensemble {
         let methods = self.methods.iter().map(copy).collect::<Option<Vec<_>>>()?;
         Some(Box::new(Self {
             methods,
+            model: self.model.as_ref().map(|model| model.copy_with(copied)),
             prices: self.prices.clone(),
             tiers: self.tiers.clone(),
             experts: self.experts.clone(),
-            judges: self.judges.clone(),
+            scores: Kept::new(self.scores.lock().copy(copied)),
             ..*self
         }))
     }
@@ -340,6 +448,7 @@ mod tests {
     use embedder::{AcceleratorKind, Demand, Resources, Shape};
 
     use super::*;
+    use crate::forecast::learners::Learners;
     use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
     use crate::record::{BucketTick, Tick, TierArrivals};
@@ -397,7 +506,7 @@ mod tests {
                 tick.rollout_percent = rollout_percent;
                 (tick.buckets[0].ready, tick.buckets[0].pods_waited) = (1, pods_waited);
             });
-            ensemble.judges[0].as_ref().unwrap().asked(0.9)
+            ensemble.scores().judges[0].as_ref().unwrap().asked(0.9)
         };
         assert!(asked(1, None) > 0.95);
         assert!((asked(1, Some(25)) - 0.9).abs() < 1e-9);
@@ -435,9 +544,10 @@ mod tests {
             (ensemble, outlook)
         };
         let share = |ensemble: &Ensemble| {
-            let shares = ensemble.judges[0].as_ref().unwrap().shares().0;
+            let scores = ensemble.scores();
+            let shares = scores.judges[0].as_ref().unwrap().shares().0;
             let experts = ensemble.experts.iter().zip(shares);
-            let model = experts.filter(|(expert, _)| ensemble.methods[expert.method].0 == "onnx");
+            let model = experts.filter(|(expert, _)| ensemble.name(expert.method) == "onnx");
             model.map(|(_, share)| share).sum::<f64>()
         };
         let (working, _) = with_model(ModelSource::Pretrained);
@@ -446,6 +556,37 @@ mod tests {
         let (faulty, outlook) = with_model(ModelSource::File("nowhere.onnx".into()));
         assert_eq!(faulty.faults()[0].field, "file");
         assert_eq!(outlook.headroom(0.5), learnt(faulty.objective).headroom(0.5));
+    }
+
+    /// The weights of one ensemble are read at each tick, and those of the other only at the end. A
+    /// copy of the latter goes on from a tick that was not scored.
+    #[test]
+    fn scores_that_are_read_late_are_the_same() {
+        let catalog = sample::catalog();
+        let new = || -> Learners {
+            let model = Onnx::patient(ModelSource::Pretrained, &catalog, sample::LEAD);
+            Learners::new(Box::new(ensemble(Objective::default()).with_model(model)), &catalog)
+        };
+        let (mut prompt, mut late) = (new(), new());
+        let tick = |minute: i64| {
+            let demand = 1 + minute.unsigned_abs() % 20 / 7;
+            let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+            sample::tick(minute, vec![bucket; catalog.len()])
+        };
+        let mut copy = None;
+        for minute in 0..500 {
+            prompt.learn(tick(minute));
+            prompt.weights(0);
+            late.learn(tick(minute));
+            if minute == 400 {
+                copy = late.copy();
+            }
+        }
+        let mut copy = copy.unwrap();
+        (401..500).for_each(|minute| copy.learn(tick(minute)));
+        let weights = prompt.weights(0);
+        assert!(weights.iter().any(|(name, weight)| name.starts_with("onnx") && *weight > 0.01));
+        assert_eq!([late.weights(0), copy.weights(0)], [weights.clone(), weights]);
     }
 
     #[test]

@@ -24,11 +24,19 @@ const SPEC_BYTES_MAX: usize = 16 << 20;
 /// six layers that forecasts six ticks has 1,500.
 pub(super) const CHAIN_MAX: usize = 2_000;
 
+/// A file that keeps the contract.
+#[derive(Debug)]
+pub(super) struct Contract {
+    pub(super) spec: Spec,
+    /// Whether a run takes several rows. Otherwise the file fixes the batch at 1.
+    pub(super) takes_rows: bool,
+}
+
 /// Reads the spec of a file, and makes all checks that need no engine.
 ///
 /// # Errors
 /// All faults that were found, at least one.
-pub(super) fn read(bytes: &[u8]) -> Result<Spec, Vec<ModelFault>> {
+pub(super) fn read(bytes: &[u8]) -> Result<Contract, Vec<ModelFault>> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(vec![ModelFault::new("file", format!("more than {BYTES_MAX} bytes"))]);
     }
@@ -51,7 +59,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Spec, Vec<ModelFault>> {
             faults.extend(spec.faults(gives_headroom));
             faults.extend(port_faults(graph, &spec));
             if faults.is_empty() {
-                return Ok(spec);
+                return Ok(Contract { spec, takes_rows: takes_rows(graph) });
             }
         }
     }
@@ -150,6 +158,18 @@ fn weight_faults(graph: &Graph) -> Option<ModelFault> {
     Some(ModelFault::new("graph.initializer", what))
 }
 
+/// Whether no input and no output fixes the batch, which is its first dimension.
+fn takes_rows(graph: &Graph) -> bool {
+    let mut ports = fed(graph).chain(&graph.outputs);
+    ports.all(|port| port.dimensions().first().is_some_and(Option::is_none))
+}
+
+/// Returns the inputs of a graph. Files of old versions of ONNX list the weights as inputs too.
+fn fed(graph: &Graph) -> impl Iterator<Item = &Port> {
+    let weight = |port: &&Port| graph.weights.iter().any(|weight| weight.name == port.name);
+    graph.inputs.iter().filter(move |port| !weight(port))
+}
+
 /// The type of the elements of an input or output, by the number of ONNX's `TensorProto.DataType`.
 #[derive(Clone, Copy, PartialEq)]
 enum Element {
@@ -185,9 +205,7 @@ fn port_faults(graph: &Graph, spec: &Spec) -> Vec<ModelFault> {
     if graph.outputs.iter().any(|port| port.name == "headroom") {
         outputs.push(("headroom", Element::F32, vec![batch, buckets, levels]));
     }
-    // Files of old versions of ONNX list the weights as inputs too.
-    let weight = |port: &&Port| graph.weights.iter().any(|weight| weight.name == port.name);
-    let fed: Vec<&Port> = graph.inputs.iter().filter(|port| !weight(port)).collect();
+    let fed: Vec<&Port> = fed(graph).collect();
     let given: Vec<&Port> = graph.outputs.iter().collect();
     let mut faults = side_faults("inputs", &fed, &inputs);
     faults.extend(side_faults("outputs", &given, &outputs));
@@ -222,8 +240,8 @@ fn port_fault(port: &Port, element: Element, wanted: &[Wanted]) -> Option<String
         ));
     }
     let have = port.dimensions();
-    // A dimension of any size accepts every input. The batch may be fixed at 1, because one example
-    // is run at a time.
+    // A dimension of any size accepts every input. The batch may be fixed at 1, and each moment is
+    // then a run of its own.
     let fits = |(have, (name, want)): (&Option<i64>, &Wanted)| match (have, want) {
         (None, _) => true,
         (Some(have), None) => *name == "batch" && *have == 1,

@@ -17,6 +17,8 @@ const TOLERANCE: f32 = 1e-4;
 pub struct Model {
     spec: Arc<Spec>,
     graph: Graph,
+    /// Whether a run takes several rows.
+    takes_rows: bool,
 }
 
 impl Model {
@@ -28,10 +30,10 @@ impl Model {
     /// # Errors
     /// All faults of the file, at least one.
     pub fn load(bytes: &[u8]) -> Result<Self, Vec<ModelFault>> {
-        let spec = Arc::new(contract::read(bytes)?);
+        let contract::Contract { spec, takes_rows } = contract::read(bytes)?;
         let one = |fault: ModelFault| vec![fault];
         let graph = guarded("graph", || Graph::load(bytes)).map_err(one)?;
-        let mut model = Self { spec, graph };
+        let mut model = Self { spec: spec.into(), graph, takes_rows };
         model.check_golden().map_err(one)?;
         Ok(model)
     }
@@ -44,8 +46,9 @@ impl Model {
     /// Runs the model on `inputs`.
     ///
     /// # Errors
-    /// The engine fails, or the output is invalid: it has the wrong size, contains NaN or an
-    /// infinite value, or decreases along levels.
+    /// The engine fails, the file fixes the batch at 1 and there are more rows, or the output is
+    /// invalid: it has the wrong size, contains NaN or an infinite value, or decreases along
+    /// levels.
     pub fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
         self.run_for(inputs, Wanted::All)
     }
@@ -56,13 +59,17 @@ impl Model {
         inputs: &ModelInput,
         wanted: Wanted,
     ) -> Result<ModelOutput, ModelFault> {
-        let Self { spec, graph } = self;
+        let Self { spec, graph, takes_rows } = self;
+        if inputs.batch > 1 && !*takes_rows {
+            return Err(ModelFault::new("graph", "the file fixes the batch at 1"));
+        }
         let output = guarded("graph", || graph.run(&inputs.tensors(spec), wanted))?;
         let levels = spec.levels.len();
-        let rows = if wanted.has("quantiles") { inputs.buckets * spec.horizon } else { 0 };
+        let buckets = inputs.batch * inputs.buckets;
+        let rows = if wanted.has("quantiles") { buckets * spec.horizon } else { 0 };
         check_quantiles("outputs.quantiles", &output.quantiles, rows, levels)?;
         let absent = wanted == Wanted::All && output.headroom.is_empty();
-        let rows = if absent { 0 } else { inputs.buckets };
+        let rows = if absent { 0 } else { buckets };
         check_quantiles("outputs.headroom", &output.headroom, rows, levels)?;
         Ok(output)
     }
@@ -74,7 +81,7 @@ impl Model {
             values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect()
         };
         let (target, state) = (missing(target), missing(state));
-        let inputs = ModelInput { buckets, target, time, state, future };
+        let inputs = ModelInput { batch: 1, buckets, target, time, state, future };
         let output = self.run(&inputs)?;
         check_near("golden.quantiles", &output.quantiles, &quantiles)?;
         check_near("golden.headroom", &output.headroom, &headroom)

@@ -1,5 +1,7 @@
 //! The description of a model in its file: the JSON under `prophet.spec` in the metadata.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::covariate::Covariate;
@@ -87,6 +89,11 @@ impl Spec {
     pub fn parse(text: &str) -> Result<Self, ModelFault> {
         serde_json::from_str(text)
             .map_err(|error| ModelFault::new(FIELD, format!("invalid JSON: {error}")))
+    }
+
+    /// Whether two specs are equal, as those of a model that was loaded twice.
+    pub(super) fn is_same(one: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(one, other) || one == other
     }
 
     /// Returns all faults of the spec by itself. `gives_headroom` is whether the graph has the

@@ -92,7 +92,7 @@ impl ModelState {
         (0..self.buckets.len()).filter(|&id| self.buckets[id].used).collect()
     }
 
-    /// Returns the inputs of a model for `buckets`, in their order.
+    /// Returns the inputs of a model for `buckets`, in their order, of batch 1.
     pub(super) fn inputs(
         &self,
         spec: &Spec,
@@ -107,7 +107,7 @@ impl ModelState {
         #[expect(clippy::cast_possible_truncation, reason = "models compute in single precision")]
         let state = state.map(|(id, feature)| self.feature(id, feature, history) as f32).collect();
         let future = future(spec, buckets, history);
-        ModelInput { buckets: buckets.len(), target, time, state, future }
+        ModelInput { batch: 1, buckets: buckets.len(), target, time, state, future }
     }
 
     /// Returns the times `[window]` and the maxima of demand `[window, buckets]` of the model's

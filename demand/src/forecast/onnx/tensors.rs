@@ -2,18 +2,20 @@
 
 use super::spec::Spec;
 
-/// The inputs of a model, of batch 1, flat, in row-major order; NaN is a missing value.
+/// The inputs of a model, flat, in row-major order; NaN is a missing value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInput {
+    /// The number of rows, each of which is a moment.
+    pub batch: usize,
     /// The number of buckets.
     pub buckets: usize,
-    /// `[window, buckets]`: the maximum of demand in each tick of the model, in nodes.
+    /// `[batch, window, buckets]`: the maximum of demand in each tick of the model, in nodes.
     pub target: Vec<f32>,
-    /// `[window]`, in Unix seconds.
+    /// `[batch, window]`, in Unix seconds.
     pub time: Vec<i64>,
-    /// `[buckets, features]`.
+    /// `[batch, buckets, features]`.
     pub state: Vec<f32>,
-    /// `[horizon, buckets, covariates]`.
+    /// `[batch, horizon, buckets, covariates]`.
     pub future: Vec<f32>,
 }
 
@@ -40,10 +42,10 @@ impl Wanted {
 /// levels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelOutput {
-    /// `[buckets, horizon, levels]`: quantiles of demand.
+    /// `[batch, buckets, horizon, levels]`: quantiles of demand.
     pub quantiles: Vec<f32>,
-    /// `[buckets, levels]`: quantiles of the new nodes needed within the lead time; empty if the
-    /// model does not have this output.
+    /// `[batch, buckets, levels]`: quantiles of the new nodes needed within the lead time; empty if
+    /// the model does not have this output.
     pub headroom: Vec<f32>,
 }
 
@@ -62,22 +64,50 @@ pub(super) enum Values<'a> {
 }
 
 impl ModelInput {
+    /// Returns several inputs for the same buckets as the rows of one.
+    pub(super) fn stacked<'a>(inputs: impl Iterator<Item = &'a Self>) -> Self {
+        let mut stacked = Self::default();
+        for input in inputs {
+            stacked.batch += input.batch;
+            stacked.buckets = input.buckets;
+            stacked.target.extend_from_slice(&input.target);
+            stacked.time.extend_from_slice(&input.time);
+            stacked.state.extend_from_slice(&input.state);
+            stacked.future.extend_from_slice(&input.future);
+        }
+        stacked
+    }
+
     /// Returns the inputs that the graph of a model with this spec has.
     pub(super) fn tensors(&self, spec: &Spec) -> Vec<NamedTensor<'_>> {
-        let Self { buckets, target, time, state, future } = self;
+        let Self { batch, buckets, target, time, state, future } = self;
         let (features, covariates) = (spec.state.len(), spec.covariates.len());
         let tensor = |name, shape, values| NamedTensor { name, shape, values };
         let mut tensors = vec![
-            tensor("target", vec![1, spec.window, *buckets], Values::F32(target)),
-            tensor("time", vec![1, spec.window], Values::I64(time)),
+            tensor("target", vec![*batch, spec.window, *buckets], Values::F32(target)),
+            tensor("time", vec![*batch, spec.window], Values::I64(time)),
         ];
         if features > 0 {
-            tensors.push(tensor("state", vec![1, *buckets, features], Values::F32(state)));
+            tensors.push(tensor("state", vec![*batch, *buckets, features], Values::F32(state)));
         }
         if covariates > 0 {
-            let shape = vec![1, spec.horizon, *buckets, covariates];
+            let shape = vec![*batch, spec.horizon, *buckets, covariates];
             tensors.push(tensor("future", shape, Values::F32(future)));
         }
         tensors
+    }
+}
+
+impl ModelOutput {
+    /// Returns the output of each of `batch` rows.
+    pub(super) fn rows(&self, batch: usize) -> impl Iterator<Item = Self> {
+        let row = move |values: &[f32], at: usize| {
+            let len = values.len() / batch.max(1);
+            values[at * len..(at + 1) * len].to_vec()
+        };
+        (0..batch).map(move |at| Self {
+            quantiles: row(&self.quantiles, at),
+            headroom: row(&self.headroom, at),
+        })
     }
 }

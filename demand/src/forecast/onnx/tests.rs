@@ -54,6 +54,84 @@ fn the_same_history_gives_the_same_outlook() {
     assert_eq!(outlook(), outlook());
 }
 
+/// Asks for the forecast at each of `ticks` ticks, with a demand that changes at most of them. The
+/// second bucket is in use from the middle on. Returns the outlooks, each computed at its tick or,
+/// if `late`, all after the last tick.
+fn asked(source: ModelSource, ticks: u64, late: bool) -> Vec<Outlook> {
+    let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
+    let mut onnx = Onnx::patient(source, &catalog, Lead { seconds: 370, tick_seconds: 60 });
+    let mut history = History::new(&catalog);
+    let mut asked = Vec::new();
+    for (minute, at) in (0..).zip(0..ticks) {
+        let bucket =
+            |demand| BucketTick { demand, demand_max: demand + at % 3, ..BucketTick::default() };
+        let second = if at < ticks / 2 { 0 } else { 2 + at % 4 };
+        history.record(tick(minute, vec![bucket(5 + at % 7 / 2), bucket(second)]));
+        onnx.learn(&history);
+        asked.push(onnx.ask(&history));
+        if !late {
+            onnx.answer(asked.last().into_iter());
+        }
+    }
+    onnx.answer(asked.iter());
+    asked.iter().map(|asked| onnx.outlook(asked)).collect()
+}
+
+#[test]
+fn one_run_for_several_ticks_gives_the_forecast_of_each() {
+    let at_once = asked(ModelSource::Pretrained, 90, true);
+    assert_eq!(at_once, asked(ModelSource::Pretrained, 90, false));
+    let distinct = |bucket: usize| {
+        let differs = |two: &&[Outlook]| two[0].buckets[bucket] != two[1].buckets[bucket];
+        at_once.windows(2).filter(differs).count()
+    };
+    assert!(distinct(0) > 30 && distinct(1) > 15, "{} {}", distinct(0), distinct(1));
+}
+
+/// The dimension `batch` of the file becomes 1, with as many bytes.
+#[test]
+fn a_model_whose_batch_is_fixed_runs_for_each_tick() {
+    let (named, one) = (b"\x12\x05batch", b"\x08\x81\x80\x80\x80\x80\x00");
+    let mut fixed = PRETRAINED.to_vec();
+    for at in 0..fixed.len() - named.len() {
+        if fixed[at..].starts_with(named) {
+            fixed[at..at + one.len()].copy_from_slice(one);
+        }
+    }
+    assert!(contract::read(PRETRAINED).unwrap().takes_rows);
+    assert!(!contract::read(&fixed).unwrap().takes_rows);
+    let slot = ModelSlot::default();
+    slot.put(Ok(fixed.into()));
+    let of_fixed = asked(ModelSource::Slot(slot), 20, true);
+    assert_eq!(of_fixed, asked(ModelSource::Pretrained, 20, false));
+}
+
+/// A file that changed between the question and the run has another spec, perhaps other shapes.
+#[test]
+fn a_forecast_that_was_asked_of_another_model_is_a_fault() {
+    let slot = ModelSlot::default();
+    slot.put(Ok(PRETRAINED.into()));
+    let catalog = catalog_of([("a", 0.0)]);
+    let lead = Lead { seconds: 120, tick_seconds: 60 };
+    let mut onnx = Onnx::new(ModelSource::Slot(slot.clone()), &catalog, lead);
+    let mut history = History::new(&catalog);
+    let mut ask = |minute| {
+        let bucket = BucketTick { demand: 10, demand_max: 10, ..BucketTick::default() };
+        history.record(tick(minute, vec![bucket]));
+        onnx.learn(&history);
+        onnx.asked.take();
+        onnx.ask(&history)
+    };
+    let before = ask(0);
+    slot.put(Ok(ANNOUNCED.into()));
+    let after = ask(1);
+    onnx.answer([&before, &after].into_iter());
+    let reasons = [&before, &after].map(|asked| onnx.outlook(asked).buckets[0].reason);
+    assert_eq!(reasons, [Reason::TooLittleHistory, Reason::Forecast]);
+    let fault = &before.answer.get().unwrap().faults[0];
+    assert_eq!(fault.to_string(), "file: the model changed before the run");
+}
+
 /// Each entry is one minute: demand, pods that arrived, and whether the model runs again.
 #[test]
 fn the_output_stays_in_use_while_nothing_changes() {
@@ -79,7 +157,7 @@ fn the_output_stays_in_use_while_nothing_changes() {
         let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
         history.record(Tick { arrivals, ..tick(minute, buckets) });
         onnx.learn(&history);
-        assert_eq!(onnx.expected.get().is_none(), runs, "minute {minute}");
+        assert_eq!(onnx.asked.get().is_none(), runs, "minute {minute}");
         onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
     }
 }
@@ -135,7 +213,7 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
     ] {
         assert!((of(name, end) - value).abs() < 1e-9, "{name} at {end}");
     }
-    let spec = contract::read(ANNOUNCED).unwrap();
+    let spec = contract::read(ANNOUNCED).unwrap().spec;
     let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
     let mut history = History::new(&sample::catalog());
     let announced = |announced| BucketTick { announced, ..BucketTick::default() };
@@ -154,6 +232,7 @@ fn a_run_for_the_headroom_has_the_same_headroom() {
     let mut model = ModelSource::Pretrained.load().map_err(|faults| format!("{faults:?}")).unwrap();
     let spec = Arc::clone(model.spec());
     let inputs = ModelInput {
+        batch: 1,
         buckets: 3,
         target: (0_u16..).map(|at| f32::from(at % 17)).take(3 * spec.window).collect(),
         time: (0..).map(|at| 1_700_000_000 + 300 * at).take(spec.window).collect(),

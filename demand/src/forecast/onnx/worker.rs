@@ -126,8 +126,8 @@ const LOAD_SECONDS_MAX: u64 = 10;
 /// second, so that a longer one is stuck, also on a machine with much other work.
 const SIMULATION_SECONDS_MAX: u64 = 60;
 
-/// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
-/// build, so a longer run is stuck.
+/// How long a run may take for each row, in seconds. It takes a millisecond, or a few in an
+/// unoptimised build, so a longer run is stuck.
 const RUN_SECONDS_MAX: u64 = 2;
 
 /// Largest exponent of the backoff. After n slow replies in a row, the next 2^n requests are
@@ -138,8 +138,8 @@ const SLOW_MAX: u32 = 8;
 enum Request {
     /// Return the spec of the model.
     Spec,
-    /// Run the model on these inputs.
-    Run(ModelInput, Wanted),
+    /// Run the model with this spec on these inputs.
+    Run(Arc<Spec>, ModelInput, Wanted),
 }
 
 /// The spec of the model in use and the faults of a newer file that was rejected, or the faults of
@@ -209,19 +209,21 @@ impl Runner {
         }
     }
 
-    /// Runs the model on `inputs`, for the outputs that are wanted.
+    /// Runs the model on `inputs`, for the outputs that are wanted. The inputs were made for the
+    /// model with this spec.
     ///
     /// # Errors
-    /// The run fails. In a thread of its own, also: it does not end in time, or is skipped after
-    /// slow runs.
+    /// The run fails, or another model was loaded since. In a thread of its own, also: it does not
+    /// end in time, or is skipped after slow runs.
     pub(super) fn run(
         &mut self,
+        spec: &Arc<Spec>,
         inputs: ModelInput,
         wanted: Wanted,
     ) -> Result<ModelOutput, ModelFault> {
         match &mut self.place {
-            Place::Worker(worker) => worker.run(inputs, wanted),
-            place => place.loaded()?.run(&inputs, wanted),
+            Place::Worker(worker) => worker.run(spec, inputs, wanted),
+            place => place.loaded()?.run(spec, &inputs, wanted),
         }
     }
 }
@@ -294,9 +296,15 @@ impl Loaded {
         Ok((Arc::clone(model.spec()), rejected.collect()))
     }
 
-    fn run(&mut self, inputs: &ModelInput, wanted: Wanted) -> Result<ModelOutput, ModelFault> {
+    fn run(
+        &mut self,
+        spec: &Arc<Spec>,
+        inputs: &ModelInput,
+        wanted: Wanted,
+    ) -> Result<ModelOutput, ModelFault> {
         match &mut self.model {
-            Ok(model) => model.run_for(inputs, wanted),
+            Ok(model) if Spec::is_same(model.spec(), spec) => model.run_for(inputs, wanted),
+            Ok(_) => Err(ModelFault::new("file", "the model changed before the run")),
             Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
         }
     }
@@ -334,22 +342,24 @@ impl Worker {
     /// # Errors
     /// All faults, if there is no usable model.
     pub(super) fn spec(&mut self) -> SpecOrFaults {
-        match self.request(Request::Spec).map_err(|fault| vec![fault])? {
+        match self.request(Request::Spec, 1).map_err(|fault| vec![fault])? {
             Reply::Spec(spec) => spec,
             Reply::Output(_) => Err(vec![out_of_step()]),
         }
     }
 
-    /// Runs the model on `inputs`, for the outputs that are wanted.
+    /// Runs the model with this spec on `inputs`, for the outputs that are wanted.
     ///
     /// # Errors
     /// The run fails, does not end in time, or is skipped after slow runs.
     pub(super) fn run(
         &mut self,
+        spec: &Arc<Spec>,
         inputs: ModelInput,
         wanted: Wanted,
     ) -> Result<ModelOutput, ModelFault> {
-        let reply = self.request(Request::Run(inputs, wanted))?;
+        let rows = u32::try_from(inputs.batch).unwrap_or(u32::MAX);
+        let reply = self.request(Request::Run(Arc::clone(spec), inputs, wanted), rows)?;
         self.slow = 0;
         match reply {
             Reply::Output(output) => output,
@@ -357,8 +367,8 @@ impl Worker {
         }
     }
 
-    /// Sends a request and returns its reply within the time limit.
-    fn request(&mut self, request: Request) -> Result<Reply, ModelFault> {
+    /// Sends a request and returns its reply within the time limit, which is that of each row.
+    fn request(&mut self, request: Request, rows: u32) -> Result<Reply, ModelFault> {
         if let Some(fewer) = self.skipped.checked_sub(1) {
             self.skipped = fewer;
             return Err(slow());
@@ -371,7 +381,7 @@ impl Worker {
             }
         }
         self.requests.send(request).map_err(|_| ended())?;
-        match self.replies.recv_timeout(self.patience) {
+        match self.replies.recv_timeout(self.patience.saturating_mul(rows.max(1))) {
             Ok(reply) => {
                 self.patience = self.run;
                 Ok(reply)
@@ -405,7 +415,7 @@ fn work(mut loaded: Loaded, requests: Receiver<Request>, replies: SyncSender<Rep
     while let Ok(request) = requests.recv() {
         let reply = match request {
             Request::Spec => Reply::Spec(loaded.spec()),
-            Request::Run(inputs, wanted) => Reply::Output(loaded.run(&inputs, wanted)),
+            Request::Run(spec, inputs, wanted) => Reply::Output(loaded.run(&spec, &inputs, wanted)),
         };
         if replies.send(reply).is_err() {
             return;
@@ -452,9 +462,10 @@ mod tests {
         let patience = Duration::from_millis(1);
         let (run, late) = (patience, false);
         let mut worker = Worker { requests, replies, late, patience, run, slow: 0, skipped: 0 };
+        let spec = Arc::clone(ModelSource::Pretrained.load().ok().unwrap().spec());
         let mut times = 0;
         for _ in 0..2_000 {
-            assert!(worker.run(ModelInput::default(), Wanted::All).is_err());
+            assert!(worker.run(&spec, ModelInput::default(), Wanted::All).is_err());
             while received.try_recv().is_ok() {
                 times += 1;
                 sender.send(Reply::Output(Err(slow()))).unwrap();
@@ -470,7 +481,7 @@ mod tests {
             }
         });
         worker.patience = Duration::from_mins(1);
-        assert!(worker.run(ModelInput::default(), Wanted::All).is_ok() && worker.slow == 0);
+        assert!(worker.run(&spec, ModelInput::default(), Wanted::All).is_ok() && worker.slow == 0);
         drop(worker);
         prompt.join().unwrap();
     }
