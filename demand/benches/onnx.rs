@@ -1,5 +1,5 @@
-//! Measures a run of the shipped model over 50 buckets on one thread:
-//! `cargo bench -p demand --bench onnx`.
+//! Measures runs of the shipped model on one thread, over 50 buckets and for several rows of one
+//! bucket: `cargo bench -p demand --bench onnx`.
 //!
 //! The embedded engine runs the model, or ONNX Runtime if `PROPHET_ONNX_RUNTIME` is the path of its
 //! library. A process has one engine, so a comparison needs two runs.
@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use demand::forecast::onnx::{Model, ModelInput, PRETRAINED, start};
+use criterion::{Criterion, criterion_group};
+use demand::forecast::onnx::{Model, ModelInput, PRETRAINED, in_engine_thread, start};
 
-/// The number of buckets in one run of the model.
-const BUCKETS: usize = 50;
+/// The numbers of rows and buckets in a run.
+const SIZES: [(usize, usize); 4] = [(1, 50), (1, 1), (16, 1), (32, 1)];
 
 fn inference(c: &mut Criterion) {
     let library = std::env::var_os("PROPHET_ONNX_RUNTIME").map(PathBuf::from);
@@ -20,17 +20,26 @@ fn inference(c: &mut Criterion) {
         .map_err(|faults| format!("{faults:?}"))
         .expect("the shipped model is usable");
     let (window, features) = (model.spec().window, model.spec().state.len());
-    let inputs = ModelInput {
-        batch: 1,
-        buckets: BUCKETS,
-        target: (0_u16..).map(|at| f32::from(at % 17)).take(window * BUCKETS).collect(),
-        time: (0..).map(|at| 1_700_000_000 + 300 * at).take(window).collect(),
-        state: (0_u16..).map(|at| f32::from(at % 5)).take(features * BUCKETS).collect(),
-        future: Vec::new(),
-    };
-    let name = format!("the shipped model, {BUCKETS} buckets, {engine}");
-    c.bench_function(&name, |b| b.iter(|| model.run(black_box(&inputs))));
+    for (batch, buckets) in SIZES {
+        let rows = batch * buckets;
+        let times = (0..).map(|at| 1_700_000_000 + 300 * at).take(window);
+        let inputs = ModelInput {
+            batch,
+            buckets,
+            target: (0_u16..).map(|at| f32::from(at % 17)).take(window * rows).collect(),
+            time: (0..batch).flat_map(|_| times.clone()).collect(),
+            state: (0_u16..).map(|at| f32::from(at % 5)).take(features * rows).collect(),
+            future: Vec::new(),
+        };
+        let name = format!("the shipped model, {batch} rows, {buckets} buckets, {engine}");
+        c.bench_function(&name, |b| b.iter(|| model.run(black_box(&inputs))));
+    }
 }
 
 criterion_group!(benches, inference);
-criterion_main!(benches);
+
+fn main() {
+    // Runs of the embedded engine need no switch to another thread there.
+    in_engine_thread(benches);
+    Criterion::default().configure_from_args().final_summary();
+}

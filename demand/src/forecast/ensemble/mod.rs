@@ -48,7 +48,7 @@ use crate::forecast::{
 };
 use crate::forecast::{
     model_fault::ModelFault,
-    onnx::{Asked, Onnx},
+    onnx::{Onnx, Pending},
 };
 use crate::record::{BucketTick, History};
 use crate::tier::Tiers;
@@ -62,7 +62,7 @@ pub struct Ensemble {
     tiers: Tiers,
     /// The methods with their names, except the model.
     methods: Vec<(&'static str, Box<dyn Forecaster>)>,
-    /// The method after those of `methods`, if there is a model.
+    /// The method at the place [`Ensemble::model_at`].
     model: Option<Onnx>,
     experts: Vec<Expert>,
     scores: Kept<Scores>,
@@ -79,7 +79,7 @@ pub struct Ensemble {
 /// A method and a quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Expert {
-    /// The place of the method in `Ensemble::methods`; that of the model is after the last one.
+    /// The place of the method in `Ensemble::methods`, or [`Ensemble::model_at`].
     method: usize,
     /// The quantile that is held, between 0 and 1; `None` for a point forecast, which is held
     /// whole.
@@ -96,16 +96,17 @@ struct Scores {
 
 /// A tick on which the experts are not scored yet.
 ///
-/// Scores are computed when they are read, because the model then runs once for several ticks. A
-/// replay of the history reads no scores before its end.
+/// The experts are scored when a score is read, or after several ticks ([`UNSCORED_MAX`]), because
+/// the model then runs once for these ticks. Scores are read for a decision, and not while the
+/// ensemble only learns.
 struct Unscored {
     /// The forecast of the model; `None` if there is no model.
-    asked: Option<Arc<Asked>>,
+    pending: Option<Arc<Pending>>,
     /// The buckets that have a judge.
     buckets: Vec<UnscoredBucket>,
 }
 
-/// What a judge learns from a tick, as [`Judge::learn`].
+/// The arguments of [`Judge::learn`] for one bucket.
 #[derive(Clone)]
 struct UnscoredBucket {
     bucket: BucketId,
@@ -117,8 +118,8 @@ struct UnscoredBucket {
 }
 
 /// The number of buckets, summed over the ticks, at which the experts are scored although no score
-/// is read. A run of the shipped model for 32 ticks of a bucket takes seven times as long as a run
-/// for one. With many buckets, a run for several ticks gains nothing.
+/// is read. With many buckets, a run of the model for several ticks takes as long as a run for
+/// each.
 const UNSCORED_MAX: usize = 32;
 
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
@@ -140,11 +141,19 @@ impl Scores {
     /// run for the copy would have fewer rows where the original has computed some of them, and the
     /// output of a row differs by rounding between one row and several.
     fn copy(&self, copied: &mut Copied) -> Self {
-        let mut tick = |Unscored { asked, buckets }: &Unscored| Unscored {
-            asked: asked.as_ref().map(|asked| copied.of(asked)),
+        let ticks = self.ticks.iter().map(|Unscored { pending, buckets }| Unscored {
+            pending: pending.as_ref().map(|pending| copied.of(pending)),
             buckets: buckets.clone(),
-        };
-        Self { judges: self.judges.clone(), ticks: self.ticks.iter().map(&mut tick).collect() }
+        });
+        Self { judges: self.judges.clone(), ticks: ticks.collect() }
+    }
+}
+
+impl Unscored {
+    /// Returns the number of buckets that are scored or that the model runs for, at least 1.
+    fn size(&self) -> usize {
+        let of_model = self.pending.as_ref().map_or(0, |pending| pending.buckets_len());
+        self.buckets.len().max(of_model).max(1)
     }
 }
 
@@ -215,12 +224,12 @@ impl Ensemble {
         self
     }
 
-    /// Adds a model as a method. To be called before the first tick is learnt.
+    /// Adds a model as a method. To be called once, before the first tick is learnt.
     #[must_use]
     pub fn with_model(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
         self.model = Some(model.only_new_nodes());
-        self.add(self.methods.len(), quantiles);
+        self.add(self.model_at(), quantiles);
         self
     }
 
@@ -231,6 +240,11 @@ impl Ensemble {
         if self.experts.len() == before {
             self.experts.push(Expert { method, quantile: None });
         }
+    }
+
+    /// Returns the place of the model among the methods, which is after the others.
+    fn model_at(&self) -> usize {
+        self.methods.len()
     }
 
     /// Returns the name of a method.
@@ -281,14 +295,14 @@ impl Ensemble {
     /// Scores the experts on the ticks on which they are not scored yet.
     fn score(&self, Scores { judges, ticks }: &mut Scores) {
         if let Some(model) = &self.model {
-            model.answer(ticks.iter().filter_map(|tick| tick.asked.as_ref()));
+            model.compute(ticks.iter().filter_map(|tick| tick.pending.as_ref()));
         }
-        for Unscored { asked, buckets } in ticks.drain(..) {
-            let outlook =
-                self.model.as_ref().zip(asked).map(|(model, asked)| model.outlook(&asked));
+        for Unscored { pending, buckets } in ticks.drain(..) {
+            let of_tick = self.model.as_ref().zip(pending);
+            let outlook = of_tick.map(|(model, pending)| model.outlook(&pending));
             for mut at in buckets {
                 let experts = self.experts.iter().zip(&mut at.wants);
-                let of_model = experts.filter(|(expert, _)| expert.method == self.methods.len());
+                let of_model = experts.filter(|(expert, _)| expert.method == self.model_at());
                 for (expert, want) in of_model {
                     *want = outlook.as_ref().and_then(|outlook| expert.want(outlook, at.bucket));
                 }
@@ -361,7 +375,7 @@ impl Forecaster for Ensemble {
             return;
         }
         let demand = history.shapes().demand(tick);
-        let model = self.methods.len();
+        let model = self.model_at();
         let now = Present::at_tick(tick.time, &demand);
         let outlooks = self.outlooks(|method| method != model, history, &now);
         let mut scores = self.scores.lock();
@@ -389,10 +403,9 @@ impl Forecaster for Ensemble {
             }
             buckets.push(UnscoredBucket { bucket, tick: of_bucket, wants, pods, weight });
         }
-        let asked = self.model.as_ref().map(|model| model.ask(history));
-        ticks.push(Unscored { asked, buckets });
-        let unscored: usize = ticks.iter().map(|tick| tick.buckets.len().max(1)).sum();
-        if unscored >= UNSCORED_MAX {
+        let pending = self.model.as_ref().map(|model| model.request(history));
+        ticks.push(Unscored { pending, buckets });
+        if ticks.iter().map(Unscored::size).sum::<usize>() >= UNSCORED_MAX {
             self.score(&mut scores);
         }
     }
@@ -558,14 +571,17 @@ mod tests {
         assert_eq!(outlook.headroom(0.5), learnt(faulty.objective).headroom(0.5));
     }
 
-    /// The weights of one ensemble are read at each tick, and those of the other only at the end. A
-    /// copy of the latter goes on from a tick that was not scored.
+    /// The weights of one ensemble are read at each tick, and those of the other only at the end.
+    /// Copies of the latter go on from two successive ticks, of which at least one is not scored.
+    /// With two buckets, the output of the model does not depend on the number of rows of a run.
     #[test]
     fn scores_that_are_read_late_are_the_same() {
-        let catalog = sample::catalog();
+        let catalog = sample::catalog_of([("a", 1.0), ("b", 1.0)]);
         let new = || -> Learners {
             let model = Onnx::patient(ModelSource::Pretrained, &catalog, sample::LEAD);
-            Learners::new(Box::new(ensemble(Objective::default()).with_model(model)), &catalog)
+            let (ladder, objective) = (Ladder::default(), Objective::default());
+            let ensemble = Ensemble::new(&catalog, sample::LEAD, &ladder, objective);
+            Learners::new(Box::new(ensemble.with_model(model)), &catalog)
         };
         let (mut prompt, mut late) = (new(), new());
         let tick = |minute: i64| {
@@ -573,20 +589,24 @@ mod tests {
             let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
             sample::tick(minute, vec![bucket; catalog.len()])
         };
-        let mut copy = None;
+        let mut copies: Vec<Learners> = Vec::new();
         for minute in 0..500 {
             prompt.learn(tick(minute));
             prompt.weights(0);
             late.learn(tick(minute));
-            if minute == 400 {
-                copy = late.copy();
+            for copy in &mut copies {
+                copy.learn(tick(minute));
+            }
+            if [400, 401].contains(&minute) {
+                copies.extend(late.copy());
             }
         }
-        let mut copy = copy.unwrap();
-        (401..500).for_each(|minute| copy.learn(tick(minute)));
         let weights = prompt.weights(0);
         assert!(weights.iter().any(|(name, weight)| name.starts_with("onnx") && *weight > 0.01));
-        assert_eq!([late.weights(0), copy.weights(0)], [weights.clone(), weights]);
+        assert_eq!(copies.len(), 2);
+        for one in copies.iter().chain([&late]) {
+            assert_eq!(one.weights(0), weights);
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) const CHAIN_MAX: usize = 2_000;
 #[derive(Debug)]
 pub(super) struct Contract {
     pub(super) spec: Spec,
-    /// Whether a run takes several rows. Otherwise the file fixes the batch at 1.
+    /// Whether a run may take several rows. Otherwise the file fixes the batch at 1.
     pub(super) takes_rows: bool,
 }
 
@@ -240,7 +240,7 @@ fn port_fault(port: &Port, element: Element, wanted: &[Wanted]) -> Option<String
         ));
     }
     let have = port.dimensions();
-    // A dimension of any size accepts every input. The batch may be fixed at 1, and each moment is
+    // A dimension of any size accepts every input. The batch may be fixed at 1, and each row is
     // then a run of its own.
     let fits = |(have, (name, want)): (&Option<i64>, &Wanted)| match (have, want) {
         (None, _) => true,

@@ -1,6 +1,7 @@
 //! A trained model as a forecaster: any ONNX file that keeps the contract of `docs/models.md`.
 //!
-//! The model runs at a tick, and its output is used until the next tick. While no pods arrive, and
+//! The model runs at a tick, and its output is used until the next tick. For ticks from which an
+//! ensemble only learns, it runs once for several of them. While no pods arrive, and
 //! present and announced demand do not change, the output stays in use for one tick of the model,
 //! which may be several ticks of the controller. A model that is missing, faulty or slow, or that
 //! returns NaN, never stops the controller: the forecaster then has no forecast, and its faults
@@ -10,7 +11,7 @@
 //! file.rs      the parts of an ONNX file that the contract checks
 //! spec.rs      the metadata of the file
 //! contract.rs  the checks of the contract
-//! asked.rs     a forecast that is asked for, and computed when it is read
+//! pending.rs   forecasts that are requested at a tick, and computed when they are read
 //! engine.rs    ONNX Runtime or the embedded engine, one per process
 //! runtime.rs   ONNX Runtime
 //! embedded.rs  the embedded engine
@@ -26,7 +27,6 @@
 //! trust.rs     the weight of the model's demand forecasts
 //! ```
 
-mod asked;
 mod contract;
 mod covariate;
 #[cfg(feature = "embedded-onnx")]
@@ -36,6 +36,7 @@ mod feature;
 mod file;
 mod model;
 mod outlook;
+mod pending;
 mod runtime;
 mod shares;
 mod slot;
@@ -51,17 +52,17 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::Reason;
 
-pub(crate) use asked::Asked;
 pub use engine::{Engine, EngineError, in_engine_thread, start};
 pub use file::BYTES_MAX;
 pub use model::Model;
+pub(crate) use pending::Pending;
 pub use shares::{RoomNodes, arrivals, room};
 pub use slot::ModelSlot;
 pub use spec::{Golden, Spec};
 pub use tensors::{ModelInput, ModelOutput};
 pub use worker::{ModelSource, PRETRAINED};
 
-use self::asked::{Expected, Question};
+use self::pending::{ModelForecast, RunInput, by_run};
 use self::state::ModelState;
 use self::tensors::Wanted;
 use self::trust::Trust;
@@ -76,15 +77,14 @@ use crate::forecast::{
 use crate::record::{History, Tick};
 
 /// Forecasts with a trained model.
-#[derive(Clone)]
 pub struct Onnx {
     lead: Lead,
     /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
     state: ModelState,
     runner: Kept<Runner>,
-    /// The forecast of the last changed tick; empty until it is asked for.
-    asked: OnceLock<Arc<Asked>>,
+    /// The forecast of the last changed tick; empty until it is requested.
+    pending: OnceLock<Arc<Pending>>,
     /// The last changed tick (the model runs for it): its time, and its demand and announced demand
     /// in nodes by bucket.
     changed: (DateTime<Utc>, Vec<[u64; 2]>),
@@ -114,7 +114,7 @@ impl Onnx {
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
             state: ModelState::new(catalog, lead),
             runner: Kept::new(runner),
-            asked: OnceLock::new(),
+            pending: OnceLock::new(),
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
             trust: Trust::new(catalog.len(), lead),
             verbatim: false,
@@ -138,10 +138,19 @@ impl Onnx {
         Self { verbatim: true, ..self }
     }
 
-    /// Returns a copy, which loads its model anew, so that both run at the same time.
+    /// Returns a copy. It loads its model anew, so that both run at the same time, and it computes
+    /// the pending forecasts apart from the original.
     pub(crate) fn copy_with(&self, copied: &mut Copied) -> Self {
-        let asked = self.asked.get().map(|asked| copied.of(asked));
-        Self { asked: asked.map_or_else(OnceLock::new, OnceLock::from), ..self.clone() }
+        let pending = self.pending.get().map(|pending| copied.of(pending));
+        Self {
+            names: self.names.clone(),
+            state: self.state.clone(),
+            runner: self.runner.clone(),
+            pending: pending.map_or_else(OnceLock::new, OnceLock::from),
+            changed: self.changed.clone(),
+            trust: self.trust.clone(),
+            ..*self
+        }
     }
 
     /// Learns the errors of the demand forecasts up to the last tick but one, before the last tick
@@ -151,13 +160,9 @@ impl Onnx {
             return;
         };
         let mut medians = vec![Vec::new(); self.names.len()];
-        if let Some((question, output)) = self.asked.get().and_then(|asked| asked.output()) {
-            let forecasts = outlook::medians(&question.spec, output, self.lead.tick_seconds);
-            question
-                .buckets
-                .iter()
-                .zip(forecasts)
-                .for_each(|(id, forecast)| medians[*id] = forecast);
+        if let Some((run, output)) = self.pending.get().and_then(|pending| pending.output()) {
+            let forecasts = outlook::medians(&run.spec, output, self.lead.tick_seconds);
+            run.buckets.iter().zip(forecasts).for_each(|(id, forecast)| medians[*id] = forecast);
         }
         for (id, (bucket, forecast)) in tick.buckets.iter().zip(medians).enumerate() {
             self.trust.learn(id, bucket.demand, forecast);
@@ -168,26 +173,26 @@ impl Onnx {
     /// demand are unchanged, and the forecast is younger than a tick of the model.
     fn is_valid(&self, tick: &Tick, demand: &[[u64; 2]]) -> bool {
         let (time, before) = &self.changed;
-        let lasts = self.asked.get().map_or(0, |asked| asked.lasts());
-        tick.arrivals.is_empty() && demand == before && (tick.time - *time).num_seconds() < lasts
+        let valid = self.pending.get().map_or(0, |pending| pending.valid_seconds());
+        tick.arrivals.is_empty() && demand == before && (tick.time - *time).num_seconds() < valid
     }
 
-    /// Asks for the forecast after the last tick of `history`, which [`Self::answer`] computes.
-    pub(crate) fn ask(&self, history: &History) -> Arc<Asked> {
-        Arc::clone(self.asked.get_or_init(|| Arc::new(self.question(history))))
+    /// Requests the forecast after the last tick of `history`, which [`Self::compute`] computes.
+    pub(crate) fn request(&self, history: &History) -> Arc<Pending> {
+        Arc::clone(self.pending.get_or_init(|| Arc::new(self.requested(history))))
     }
 
-    fn question(&self, history: &History) -> Asked {
+    fn requested(&self, history: &History) -> Pending {
         let (spec, mut faults) = match self.runner.lock().spec() {
-            Err(faults) => return Asked::without_run(faults),
+            Err(faults) => return Pending::without_run(faults),
             Ok(loaded) => loaded,
         };
         let buckets = match self.runs_for(&spec) {
             Err(fault) => {
                 faults.push(fault);
-                return Asked::without_run(faults);
+                return Pending::without_run(faults);
             }
-            Ok(buckets) if buckets.is_empty() => return Asked::without_run(faults),
+            Ok(buckets) if buckets.is_empty() => return Pending::without_run(faults),
             Ok(buckets) => buckets,
         };
         let at = |id: &BucketId| {
@@ -195,53 +200,41 @@ impl Onnx {
         };
         let present = buckets.iter().map(at).collect();
         let inputs = self.state.inputs(&spec, &buckets, history);
-        let question = Question { spec, buckets, present, inputs, rejected: faults };
-        Asked { question: Some(question), answer: OnceLock::new() }
+        let run = RunInput { spec, buckets, present, inputs, rejected: faults };
+        Pending { run: Some(run), result: OnceLock::new() }
     }
 
-    /// Computes the forecasts that are not computed yet. Successive ones are computed in one run if
-    /// they have the same buckets.
-    pub(crate) fn answer<'a>(&self, asked: impl Iterator<Item = &'a Arc<Asked>>) {
-        let mut open: Vec<(&Asked, &Question)> = Vec::new();
-        for asked in asked.filter(|asked| asked.answer.get().is_none()) {
-            // The same forecast is asked for again while nothing changes.
-            let again =
-                open.last().is_some_and(|(last, _)| std::ptr::eq(*last, &raw const **asked));
-            if let Some(question) = asked.question.as_ref().filter(|_| !again) {
-                open.push((asked, question));
-            }
-        }
-        for batch in open.chunk_by(|(_, one), (_, other)| one.is_like(other)) {
-            self.run(batch);
+    /// Computes the forecasts that are not computed yet, several in one run where possible.
+    pub(crate) fn compute<'a>(&self, pending: impl Iterator<Item = &'a Arc<Pending>>) {
+        for rows in by_run(pending) {
+            self.run(&rows);
         }
     }
 
-    /// Runs the model for questions that one run can answer, at least one.
-    fn run(&self, batch: &[(&Asked, &Question)]) {
-        let [(first, question), ..] = batch else { return };
-        let spec = &question.spec;
+    /// Runs the model once for these rows, at least one.
+    fn run(&self, rows: &[(&Pending, &RunInput)]) {
+        let [(_, RunInput { spec, .. }), ..] = rows else { return };
         let wanted =
             if self.only_new_nodes { outlook::wanted(spec, self.lead) } else { Wanted::All };
-        let inputs = ModelInput::stacked(batch.iter().map(|(_, question)| &question.inputs));
-        let output = self.runner.lock().run(spec, inputs, wanted);
-        match output {
-            Ok(output) => {
-                for ((asked, question), output) in batch.iter().zip(output.rows(batch.len())) {
-                    let _ = asked.answer.set(self.expected(question, output));
+        let inputs: Vec<&ModelInput> = rows.iter().map(|(_, run)| &run.inputs).collect();
+        let outputs = self.runner.lock().run(spec, &inputs, wanted);
+        let outputs = outputs.unwrap_or_else(|fault| vec![Err(fault); rows.len()]);
+        for ((pending, run), output) in rows.iter().zip(outputs) {
+            let forecast = match output {
+                Ok(output) => self.forecast_of(run, output),
+                Err(fault) => {
+                    let faults = run.rejected.iter().cloned().chain([fault]).collect();
+                    ModelForecast { faults, ..ModelForecast::default() }
                 }
-            }
-            Err(fault) if batch.len() == 1 => {
-                let faults = question.rejected.iter().cloned().chain([fault]).collect();
-                let _ = first.answer.set(Expected { faults, ..Expected::default() });
-            }
-            // Each question gets a forecast or a fault of its own.
-            Err(_) => batch.iter().for_each(|one| self.run(std::slice::from_ref(one))),
+            };
+            // A forecast is computed once, because only this model computes it.
+            let _ = pending.result.set(forecast);
         }
     }
 
     /// Returns the forecast with this output.
-    fn expected(&self, question: &Question, output: ModelOutput) -> Expected {
-        let Question { spec, buckets, present, rejected, .. } = question;
+    fn forecast_of(&self, run: &RunInput, output: ModelOutput) -> ModelForecast {
+        let RunInput { spec, buckets, present, rejected, .. } = run;
         let new_nodes = outlook::new_nodes(spec, &output, present, self.lead);
         let too_short = || {
             let what =
@@ -252,23 +245,24 @@ impl Onnx {
         let fault = new_nodes.is_none().then(too_short);
         let new_nodes = buckets.iter().copied().zip(new_nodes.unwrap_or_default()).collect();
         let faults = rejected.iter().cloned().chain(fault).collect();
-        Expected { new_nodes, output: Some(output), faults }
+        ModelForecast { new_nodes, output: Some(output), faults }
     }
 
     /// Returns the outlook of a forecast: nothing where it is not computed.
-    pub(crate) fn outlook(&self, asked: &Asked) -> Outlook {
+    pub(crate) fn outlook(&self, pending: &Pending) -> Outlook {
         let mut buckets = vec![BucketOutlook::nothing(); self.names.len()];
-        for (id, new_nodes) in asked.answer.get().into_iter().flat_map(|known| &known.new_nodes) {
+        let forecast = pending.result.get();
+        for (id, new_nodes) in forecast.into_iter().flat_map(|forecast| &forecast.new_nodes) {
             buckets[*id] = BucketOutlook::new(new_nodes.clone(), Reason::Forecast);
         }
         Outlook { buckets }
     }
 
     /// Returns the forecast after the last tick of `history`, computed.
-    fn answered(&self, history: &History) -> Arc<Asked> {
-        let asked = self.ask(history);
-        self.answer(std::iter::once(&asked));
-        asked
+    fn computed(&self, history: &History) -> Arc<Pending> {
+        let pending = self.request(history);
+        self.compute(std::iter::once(&pending));
+        pending
     }
 
     /// Returns the buckets that the model runs for: those that its spec names, or, if it names
@@ -306,18 +300,18 @@ impl Forecaster for Onnx {
         let demand = tick.buckets.iter().map(|bucket| [bucket.demand, bucket.announced]);
         let demand: Vec<[u64; 2]> = demand.collect();
         if !self.is_valid(tick, &demand) {
-            self.asked = OnceLock::new();
+            self.pending = OnceLock::new();
             self.changed = (tick.time, demand);
         }
     }
 
     fn forecast(&self, history: &History, _: &Present<'_>) -> Outlook {
-        self.outlook(&self.answered(history))
+        self.outlook(&self.computed(history))
     }
 
     fn faults(&self) -> Vec<ModelFault> {
-        let known = self.asked.get().and_then(|asked| asked.answer.get());
-        known.map_or_else(Vec::new, |known| known.faults.clone())
+        let forecast = self.pending.get().and_then(|pending| pending.result.get());
+        forecast.map_or_else(Vec::new, |forecast| forecast.faults.clone())
     }
 
     fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
@@ -327,9 +321,9 @@ impl Forecaster for Onnx {
 
 impl DemandForecaster for Onnx {
     fn demand_ahead(&self, history: &History, ticks: usize) -> Vec<Ahead> {
-        let asked = self.answered(history);
-        let output = asked.output().filter(|_| !self.only_new_nodes);
-        let forecasts = output.and_then(|(Question { spec, buckets, .. }, output)| {
+        let pending = self.computed(history);
+        let output = pending.output().filter(|_| !self.only_new_nodes);
+        let forecasts = output.and_then(|(RunInput { spec, buckets, .. }, output)| {
             Some(buckets.iter().zip(outlook::ahead(spec, output, ticks, self.lead.tick_seconds)?))
         });
         if self.verbatim && forecasts.is_none() {

@@ -1,5 +1,6 @@
 //! A model that keeps the contract, ready to run.
 
+use std::borrow::Borrow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const TOLERANCE: f32 = 1e-4;
 pub struct Model {
     spec: Arc<Spec>,
     graph: Graph,
-    /// Whether a run takes several rows.
+    /// Whether a run takes several rows, each of which has the output of a run of its own.
     takes_rows: bool,
 }
 
@@ -46,9 +47,8 @@ impl Model {
     /// Runs the model on `inputs`.
     ///
     /// # Errors
-    /// The engine fails, the file fixes the batch at 1 and there are more rows, or the output is
-    /// invalid: it has the wrong size, contains NaN or an infinite value, or decreases along
-    /// levels.
+    /// The engine fails, or the output is invalid: it has the wrong size, contains NaN or an
+    /// infinite value, or decreases along levels.
     pub fn run(&mut self, inputs: &ModelInput) -> Result<ModelOutput, ModelFault> {
         self.run_for(inputs, Wanted::All)
     }
@@ -59,10 +59,7 @@ impl Model {
         inputs: &ModelInput,
         wanted: Wanted,
     ) -> Result<ModelOutput, ModelFault> {
-        let Self { spec, graph, takes_rows } = self;
-        if inputs.batch > 1 && !*takes_rows {
-            return Err(ModelFault::new("graph", "the file fixes the batch at 1"));
-        }
+        let Self { spec, graph, .. } = self;
         let output = guarded("graph", || graph.run(&inputs.tensors(spec), wanted))?;
         let levels = spec.levels.len();
         let buckets = inputs.batch * inputs.buckets;
@@ -74,6 +71,23 @@ impl Model {
         Ok(output)
     }
 
+    /// Runs the model on inputs of batch 1, in one run if possible. If that run fails, each input
+    /// has a run of its own, because only some of them may be the reason.
+    pub(super) fn run_rows<I: Borrow<ModelInput>>(
+        &mut self,
+        inputs: &[I],
+        wanted: Wanted,
+    ) -> Vec<Result<ModelOutput, ModelFault>> {
+        if inputs.len() > 1 && self.takes_rows {
+            let rows = ModelInput::stacked(inputs.iter().map(Borrow::borrow));
+            if let Ok(output) = self.run_for(&rows, wanted) {
+                return output.rows(inputs.len()).map(Ok).collect();
+            }
+        }
+        inputs.iter().map(|input| self.run_for(input.borrow(), wanted)).collect()
+    }
+
+    /// Checks the golden output, and whether a row beside another one has the same output.
     fn check_golden(&mut self) -> Result<(), ModelFault> {
         let Golden { buckets, target, time, state, future, quantiles, headroom } =
             self.spec.golden.clone();
@@ -83,8 +97,19 @@ impl Model {
         let (target, state) = (missing(target), missing(state));
         let inputs = ModelInput { batch: 1, buckets, target, time, state, future };
         let output = self.run(&inputs)?;
-        check_near("golden.quantiles", &output.quantiles, &quantiles)?;
-        check_near("golden.headroom", &output.headroom, &headroom)
+        let check = |output: &ModelOutput| {
+            check_near("golden.quantiles", &output.quantiles, &quantiles)?;
+            check_near("golden.headroom", &output.headroom, &headroom)
+        };
+        check(&output)?;
+        if self.takes_rows {
+            let target = inputs.target.iter().map(|demand| demand + 1.0).collect();
+            let other = ModelInput { target, ..inputs.clone() };
+            let beside = self.run(&ModelInput::stacked([&inputs, &other].into_iter()));
+            let row = beside.ok().and_then(|output| output.rows(2).next());
+            self.takes_rows = row.is_some_and(|row| check(&row).is_ok());
+        }
+        Ok(())
     }
 }
 

@@ -91,7 +91,8 @@ impl Spec {
             .map_err(|error| ModelFault::new(FIELD, format!("invalid JSON: {error}")))
     }
 
-    /// Whether two specs are equal, as those of a model that was loaded twice.
+    /// Whether two models have equal specs, so that they take the same inputs. A copy of a
+    /// forecaster loads its model again, which makes another spec that is equal.
     pub(super) fn is_same(one: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(one, other) || one == other
     }

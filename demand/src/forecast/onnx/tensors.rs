@@ -5,7 +5,7 @@ use super::spec::Spec;
 /// The inputs of a model, flat, in row-major order; NaN is a missing value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInput {
-    /// The number of rows, each of which is a moment.
+    /// The number of rows. A row has the inputs at one tick.
     pub batch: usize,
     /// The number of buckets.
     pub buckets: usize,

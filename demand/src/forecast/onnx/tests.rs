@@ -54,38 +54,70 @@ fn the_same_history_gives_the_same_outlook() {
     assert_eq!(outlook(), outlook());
 }
 
-/// Asks for the forecast at each of `ticks` ticks, with a demand that changes at most of them. The
-/// second bucket is in use from the middle on. Returns the outlooks, each computed at its tick or,
-/// if `late`, all after the last tick.
-fn asked(source: ModelSource, ticks: u64, late: bool) -> Vec<Outlook> {
+/// Learns `ticks` ticks, with a demand that changes at most of them. The second bucket is in use
+/// from the middle on. Returns the pending forecast of each tick, computed at the tick or, if
+/// `late`, not computed.
+fn requested(source: ModelSource, ticks: u64, late: bool) -> (Onnx, Vec<Arc<Pending>>) {
     let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
     let mut onnx = Onnx::patient(source, &catalog, Lead { seconds: 370, tick_seconds: 60 });
     let mut history = History::new(&catalog);
-    let mut asked = Vec::new();
+    let mut pending = Vec::new();
     for (minute, at) in (0..).zip(0..ticks) {
-        let bucket =
-            |demand| BucketTick { demand, demand_max: demand + at % 3, ..BucketTick::default() };
+        let bucket = |demand| {
+            let demand_max = if demand > 0 { demand + at % 3 } else { 0 };
+            BucketTick { demand, demand_max, ..BucketTick::default() }
+        };
         let second = if at < ticks / 2 { 0 } else { 2 + at % 4 };
         history.record(tick(minute, vec![bucket(5 + at % 7 / 2), bucket(second)]));
         onnx.learn(&history);
-        asked.push(onnx.ask(&history));
+        pending.push(onnx.request(&history));
         if !late {
-            onnx.answer(asked.last().into_iter());
+            onnx.compute(pending.last().into_iter());
         }
     }
-    onnx.answer(asked.iter());
-    asked.iter().map(|asked| onnx.outlook(asked)).collect()
+    (onnx, pending)
+}
+
+/// Returns some quantiles of [`requested`] by tick and bucket, where late forecasts are computed at
+/// the end. Chances differ by rounding between one row and several.
+fn quantiles(source: ModelSource, ticks: u64, late: bool) -> Vec<[[u64; 4]; 2]> {
+    let (onnx, pending) = requested(source, ticks, late);
+    onnx.compute(pending.iter());
+    let of_bucket = |bucket: &BucketOutlook| {
+        [0.5, 0.75, 0.9, 0.99].map(|quantile| bucket.new_nodes.quantile(quantile))
+    };
+    let of_tick = |pending: &Arc<Pending>| {
+        let outlook = onnx.outlook(pending);
+        [0, 1].map(|id: usize| of_bucket(&outlook.buckets[id]))
+    };
+    pending.iter().map(of_tick).collect()
 }
 
 #[test]
 fn one_run_for_several_ticks_gives_the_forecast_of_each() {
-    let at_once = asked(ModelSource::Pretrained, 90, true);
-    assert_eq!(at_once, asked(ModelSource::Pretrained, 90, false));
-    let distinct = |bucket: usize| {
-        let differs = |two: &&[Outlook]| two[0].buckets[bucket] != two[1].buckets[bucket];
-        at_once.windows(2).filter(differs).count()
+    let late = quantiles(ModelSource::Pretrained, 90, true);
+    assert_eq!(late, quantiles(ModelSource::Pretrained, 90, false));
+    let changes =
+        |bucket: usize| late.windows(2).filter(|two| two[0][bucket] != two[1][bucket]).count();
+    assert!(changes(0) > 30 && changes(1) > 15, "{} {}", changes(0), changes(1));
+}
+
+/// Of the 150 ticks, the last 75 have two buckets. A run has at most as many values of demand as 32
+/// rows of one bucket have, and a tick at which nothing changes has no row.
+#[test]
+fn a_run_has_the_same_buckets_in_all_rows_and_a_bound() {
+    let (_, pending) = requested(ModelSource::Pretrained, 150, true);
+    let runs = pending::by_run(pending.iter());
+    let shape = |rows: &Vec<(&Pending, &RunInput)>| {
+        let buckets = &rows[0].1.buckets;
+        assert!(rows.iter().all(|(_, run)| run.buckets == *buckets));
+        (buckets.len(), rows.len())
     };
-    assert!(distinct(0) > 30 && distinct(1) > 15, "{} {}", distinct(0), distinct(1));
+    let shapes: Vec<(usize, usize)> = runs.iter().map(shape).collect();
+    assert_eq!(shapes, [(1, 32), (1, 11), (2, 16), (2, 16), (2, 16), (2, 16), (2, 11)]);
+    let rows: usize = runs.iter().map(Vec::len).sum();
+    let changes = pending.windows(2).filter(|two| !Arc::ptr_eq(&two[0], &two[1])).count();
+    assert_eq!((rows, changes), (118, 117));
 }
 
 /// The dimension `batch` of the file becomes 1, with as many bytes.
@@ -102,33 +134,52 @@ fn a_model_whose_batch_is_fixed_runs_for_each_tick() {
     assert!(!contract::read(&fixed).unwrap().takes_rows);
     let slot = ModelSlot::default();
     slot.put(Ok(fixed.into()));
-    let of_fixed = asked(ModelSource::Slot(slot), 20, true);
-    assert_eq!(of_fixed, asked(ModelSource::Pretrained, 20, false));
+    let of_fixed = quantiles(ModelSource::Slot(slot), 20, true);
+    assert_eq!(of_fixed, quantiles(ModelSource::Pretrained, 20, false));
 }
 
-/// A file that changed between the question and the run has another spec, perhaps other shapes.
+/// The demand of the second row is infinite, and so is the output of the model.
 #[test]
-fn a_forecast_that_was_asked_of_another_model_is_a_fault() {
+fn a_row_without_a_valid_output_is_a_fault_of_its_own() {
+    let announced = ModelSlot::default();
+    announced.put(Ok(ANNOUNCED.into()));
+    let mut model = ModelSource::Slot(announced).load().map_err(|_| "a fault").unwrap();
+    let Golden { buckets, target, time, state, future, .. } = model.spec().golden.clone();
+    let known = |values: Vec<Option<f32>>| values.into_iter().map(Option::unwrap_or_default);
+    let (target, state) = (known(target).collect(), known(state).collect());
+    let valid = ModelInput { batch: 1, buckets, target, time, state, future };
+    let target = vec![f32::INFINITY; valid.target.len()];
+    let invalid = ModelInput { target, ..valid.clone() };
+    let outputs = model.run_rows(&[&valid, &invalid, &valid], Wanted::All);
+    let [one, fault, other] = &outputs[..] else { panic!("three outputs") };
+    assert_eq!((one.is_ok(), one == other), (true, true));
+    let fault = fault.as_ref().unwrap_err().to_string();
+    assert_eq!(fault, "outputs.quantiles: NaN or infinite");
+}
+
+/// A file that changed between the request and the run has another spec, perhaps other shapes.
+#[test]
+fn a_forecast_that_was_requested_of_another_model_is_a_fault() {
     let slot = ModelSlot::default();
     slot.put(Ok(PRETRAINED.into()));
     let catalog = catalog_of([("a", 0.0)]);
     let lead = Lead { seconds: 120, tick_seconds: 60 };
     let mut onnx = Onnx::new(ModelSource::Slot(slot.clone()), &catalog, lead);
     let mut history = History::new(&catalog);
-    let mut ask = |minute| {
-        let bucket = BucketTick { demand: 10, demand_max: 10, ..BucketTick::default() };
-        history.record(tick(minute, vec![bucket]));
+    let mut request = |demand: u32| {
+        let demand = demand.into();
+        let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
+        history.record(tick(demand.cast_signed(), vec![bucket]));
         onnx.learn(&history);
-        onnx.asked.take();
-        onnx.ask(&history)
+        onnx.request(&history)
     };
-    let before = ask(0);
+    let before = request(10);
     slot.put(Ok(ANNOUNCED.into()));
-    let after = ask(1);
-    onnx.answer([&before, &after].into_iter());
-    let reasons = [&before, &after].map(|asked| onnx.outlook(asked).buckets[0].reason);
+    let after = request(11);
+    onnx.compute([&before, &after].into_iter());
+    let reasons = [&before, &after].map(|pending| onnx.outlook(pending).buckets[0].reason);
     assert_eq!(reasons, [Reason::TooLittleHistory, Reason::Forecast]);
-    let fault = &before.answer.get().unwrap().faults[0];
+    let fault = &before.result.get().unwrap().faults[0];
     assert_eq!(fault.to_string(), "file: the model changed before the run");
 }
 
@@ -157,7 +208,7 @@ fn the_output_stays_in_use_while_nothing_changes() {
         let arrivals = if pods > 0 { vec![(0, pods)] } else { vec![] };
         history.record(Tick { arrivals, ..tick(minute, buckets) });
         onnx.learn(&history);
-        assert_eq!(onnx.asked.get().is_none(), runs, "minute {minute}");
+        assert_eq!(onnx.pending.get().is_none(), runs, "minute {minute}");
         onnx.forecast(&history, &Present::at_tick(time, &Demand::default()));
     }
 }

@@ -6,7 +6,7 @@
 //! changed. If the new file is faulty, its faults are reported and the previous model stays in use.
 //! A simulation and its copies read the file once.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -126,8 +126,8 @@ const LOAD_SECONDS_MAX: u64 = 10;
 /// second, so that a longer one is stuck, also on a machine with much other work.
 const SIMULATION_SECONDS_MAX: u64 = 60;
 
-/// How long a run may take for each row, in seconds. It takes a millisecond, or a few in an
-/// unoptimised build, so a longer run is stuck.
+/// How long a run may take, in seconds. A run takes a millisecond, or a few in an unoptimised
+/// build, so a longer run is stuck.
 const RUN_SECONDS_MAX: u64 = 2;
 
 /// Largest exponent of the backoff. After n slow replies in a row, the next 2^n requests are
@@ -138,8 +138,8 @@ const SLOW_MAX: u32 = 8;
 enum Request {
     /// Return the spec of the model.
     Spec,
-    /// Run the model with this spec on these inputs.
-    Run(Arc<Spec>, ModelInput, Wanted),
+    /// Run the model with this spec on these inputs, each of batch 1.
+    Run(Arc<Spec>, Vec<ModelInput>, Wanted),
 }
 
 /// The spec of the model in use and the faults of a newer file that was rejected, or the faults of
@@ -148,9 +148,12 @@ type SpecOrFaults = Result<(Arc<Spec>, Vec<ModelFault>), Vec<ModelFault>>;
 
 enum Reply {
     Spec(SpecOrFaults),
-    /// The output of a run.
-    Output(Result<ModelOutput, ModelFault>),
+    /// The output of each input.
+    Outputs(Result<Outputs, ModelFault>),
 }
+
+/// The output or the fault of each input.
+type Outputs = Vec<Result<ModelOutput, ModelFault>>;
 
 /// Runs a model.
 pub(super) struct Runner {
@@ -209,21 +212,24 @@ impl Runner {
         }
     }
 
-    /// Runs the model on `inputs`, for the outputs that are wanted. The inputs were made for the
-    /// model with this spec.
+    /// Runs the model on `inputs`, each of batch 1, for the outputs that are wanted. The inputs
+    /// were made for the model with this spec.
     ///
     /// # Errors
-    /// The run fails, or another model was loaded since. In a thread of its own, also: it does not
-    /// end in time, or is skipped after slow runs.
+    /// Another model was loaded since. In a thread of its own, also: the run does not end in time,
+    /// or is skipped after slow runs.
     pub(super) fn run(
         &mut self,
         spec: &Arc<Spec>,
-        inputs: ModelInput,
+        inputs: &[&ModelInput],
         wanted: Wanted,
-    ) -> Result<ModelOutput, ModelFault> {
+    ) -> Result<Outputs, ModelFault> {
         match &mut self.place {
-            Place::Worker(worker) => worker.run(spec, inputs, wanted),
-            place => place.loaded()?.run(spec, &inputs, wanted),
+            Place::Worker(worker) => {
+                let inputs = inputs.iter().copied().cloned().collect();
+                worker.run(spec, inputs, wanted)
+            }
+            place => place.loaded()?.run(spec, inputs, wanted),
         }
     }
 }
@@ -296,14 +302,14 @@ impl Loaded {
         Ok((Arc::clone(model.spec()), rejected.collect()))
     }
 
-    fn run(
+    fn run<I: Borrow<ModelInput>>(
         &mut self,
         spec: &Arc<Spec>,
-        inputs: &ModelInput,
+        inputs: &[I],
         wanted: Wanted,
-    ) -> Result<ModelOutput, ModelFault> {
+    ) -> Result<Outputs, ModelFault> {
         match &mut self.model {
-            Ok(model) if Spec::is_same(model.spec(), spec) => model.run_for(inputs, wanted),
+            Ok(model) if Spec::is_same(model.spec(), spec) => Ok(model.run_rows(inputs, wanted)),
             Ok(_) => Err(ModelFault::new("file", "the model changed before the run")),
             Err(faults) => Err(faults.first().cloned().unwrap_or_else(out_of_step)),
         }
@@ -342,33 +348,33 @@ impl Worker {
     /// # Errors
     /// All faults, if there is no usable model.
     pub(super) fn spec(&mut self) -> SpecOrFaults {
-        match self.request(Request::Spec, 1).map_err(|fault| vec![fault])? {
+        match self.request(Request::Spec).map_err(|fault| vec![fault])? {
             Reply::Spec(spec) => spec,
-            Reply::Output(_) => Err(vec![out_of_step()]),
+            Reply::Outputs(_) => Err(vec![out_of_step()]),
         }
     }
 
     /// Runs the model with this spec on `inputs`, for the outputs that are wanted.
     ///
     /// # Errors
-    /// The run fails, does not end in time, or is skipped after slow runs.
+    /// Another model was loaded since, or the run does not end in time, or is skipped after slow
+    /// runs.
     pub(super) fn run(
         &mut self,
         spec: &Arc<Spec>,
-        inputs: ModelInput,
+        inputs: Vec<ModelInput>,
         wanted: Wanted,
-    ) -> Result<ModelOutput, ModelFault> {
-        let rows = u32::try_from(inputs.batch).unwrap_or(u32::MAX);
-        let reply = self.request(Request::Run(Arc::clone(spec), inputs, wanted), rows)?;
+    ) -> Result<Outputs, ModelFault> {
+        let reply = self.request(Request::Run(Arc::clone(spec), inputs, wanted))?;
         self.slow = 0;
         match reply {
-            Reply::Output(output) => output,
+            Reply::Outputs(outputs) => outputs,
             Reply::Spec(_) => Err(out_of_step()),
         }
     }
 
-    /// Sends a request and returns its reply within the time limit, which is that of each row.
-    fn request(&mut self, request: Request, rows: u32) -> Result<Reply, ModelFault> {
+    /// Sends a request and returns its reply within the time limit.
+    fn request(&mut self, request: Request) -> Result<Reply, ModelFault> {
         if let Some(fewer) = self.skipped.checked_sub(1) {
             self.skipped = fewer;
             return Err(slow());
@@ -381,7 +387,7 @@ impl Worker {
             }
         }
         self.requests.send(request).map_err(|_| ended())?;
-        match self.replies.recv_timeout(self.patience.saturating_mul(rows.max(1))) {
+        match self.replies.recv_timeout(self.patience) {
             Ok(reply) => {
                 self.patience = self.run;
                 Ok(reply)
@@ -415,7 +421,9 @@ fn work(mut loaded: Loaded, requests: Receiver<Request>, replies: SyncSender<Rep
     while let Ok(request) = requests.recv() {
         let reply = match request {
             Request::Spec => Reply::Spec(loaded.spec()),
-            Request::Run(spec, inputs, wanted) => Reply::Output(loaded.run(&spec, &inputs, wanted)),
+            Request::Run(spec, inputs, wanted) => {
+                Reply::Outputs(loaded.run(&spec, &inputs, wanted))
+            }
         };
         if replies.send(reply).is_err() {
             return;
@@ -465,10 +473,10 @@ mod tests {
         let spec = Arc::clone(ModelSource::Pretrained.load().ok().unwrap().spec());
         let mut times = 0;
         for _ in 0..2_000 {
-            assert!(worker.run(&spec, ModelInput::default(), Wanted::All).is_err());
+            assert!(worker.run(&spec, Vec::new(), Wanted::All).is_err());
             while received.try_recv().is_ok() {
                 times += 1;
-                sender.send(Reply::Output(Err(slow()))).unwrap();
+                sender.send(Reply::Outputs(Err(slow()))).unwrap();
             }
         }
         // A request is sent after 2, 4, ... 256 skipped ones, and then after every 256.
@@ -477,11 +485,11 @@ mod tests {
         worker.skipped = 0;
         let prompt = thread::spawn(move || {
             while received.recv().is_ok() {
-                sender.send(Reply::Output(Ok(ModelOutput::default()))).unwrap();
+                sender.send(Reply::Outputs(Ok(Vec::new()))).unwrap();
             }
         });
         worker.patience = Duration::from_mins(1);
-        assert!(worker.run(&spec, ModelInput::default(), Wanted::All).is_ok() && worker.slow == 0);
+        assert!(worker.run(&spec, Vec::new(), Wanted::All).is_ok() && worker.slow == 0);
         drop(worker);
         prompt.join().unwrap();
     }
