@@ -31,7 +31,7 @@ fn inference(c: &mut Criterion) {
             state: (0_u16..).map(|at| f32::from(at % 5)).take(features * rows).collect(),
             future: Vec::new(),
         };
-        let name = format!("the shipped model, {batch} rows, {buckets} buckets, {engine}");
+        let name = format!("the shipped model, rows: {batch}, buckets: {buckets}, {engine}");
         c.bench_function(&name, |b| b.iter(|| model.run(black_box(&inputs))));
     }
 }
