@@ -24,20 +24,23 @@
 //! The ensemble does not forecast demand itself. In a backtest, its demand ahead is a weighted
 //! average over methods (`forecast/blend.rs`), and no decision uses it.
 //!
-//! All state is learnt from ticks, so a replay of the history rebuilds it.
+//! The experts are scored when a score is read, several ticks at a time (`scores.rs`). All state is
+//! learnt from ticks, so a replay of the history rebuilds it.
 
 mod feedback;
 mod judge;
+mod scores;
 mod share;
 mod stock;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Prices, Reason};
 
 use self::judge::{Judge, carrying};
+use self::scores::{Scores, Unscored, UnscoredBucket};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
@@ -46,11 +49,8 @@ use crate::forecast::{
     methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
-use crate::forecast::{
-    model_fault::ModelFault,
-    onnx::{Onnx, Pending},
-};
-use crate::record::{BucketTick, History};
+use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
+use crate::record::History;
 use crate::tier::Tiers;
 
 /// Forecasts with the experts, per bucket, by their past costs.
@@ -86,42 +86,6 @@ struct Expert {
     quantile: Option<f64>,
 }
 
-/// The scores of the experts.
-struct Scores {
-    /// One judge per bucket; `None` for a bucket that was never in use.
-    judges: Vec<Option<Judge>>,
-    /// The last ticks, on which the judges have not scored the experts yet, oldest first.
-    ticks: Vec<Unscored>,
-}
-
-/// A tick on which the experts are not scored yet.
-///
-/// The experts are scored when a score is read, or after several ticks ([`UNSCORED_MAX`]), because
-/// the model then runs once for these ticks. Scores are read for a decision, and not while the
-/// ensemble only learns.
-struct Unscored {
-    /// The forecast of the model; `None` if there is no model.
-    pending: Option<Arc<Pending>>,
-    /// The buckets that have a judge.
-    buckets: Vec<UnscoredBucket>,
-}
-
-/// The arguments of [`Judge::learn`] for one bucket.
-#[derive(Clone)]
-struct UnscoredBucket {
-    bucket: BucketId,
-    tick: BucketTick,
-    /// The headroom of each expert. Those of the model are missing.
-    wants: Vec<Option<u64>>,
-    pods: (f64, f64),
-    weight: f64,
-}
-
-/// The number of buckets, summed over the ticks, at which the experts are scored although no score
-/// is read. With many buckets, a run of the model for several ticks takes as long as a run for
-/// each.
-const UNSCORED_MAX: usize = 32;
-
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
 /// ensemble returns its outlook until the history suffices.
 const COLD_START: usize = 0;
@@ -135,27 +99,6 @@ const NOTHING: usize = 1;
 /// The largest quantile of a model that becomes an expert: the shipped model's highest level is
 /// 0.99, and nothing is known of its quantiles above.
 const NETWORK_QUANTILE_MAX: f64 = 0.99;
-
-impl Scores {
-    /// Returns a copy whose forecasts are computed apart from those of the original. Otherwise a
-    /// run for the copy would have fewer rows where the original has computed some of them, and the
-    /// output of a row differs by rounding between one row and several.
-    fn copy(&self, copied: &mut Copied) -> Self {
-        let ticks = self.ticks.iter().map(|Unscored { pending, buckets }| Unscored {
-            pending: pending.as_ref().map(|pending| copied.of(pending)),
-            buckets: buckets.clone(),
-        });
-        Self { judges: self.judges.clone(), ticks: ticks.collect() }
-    }
-}
-
-impl Unscored {
-    /// Returns the number of buckets that are scored or that the model runs for, at least 1.
-    fn size(&self) -> usize {
-        let of_model = self.pending.as_ref().map_or(0, |pending| pending.buckets_len());
-        self.buckets.len().max(of_model).max(1)
-    }
-}
 
 impl Expert {
     /// Returns the headroom in a bucket by the outlook of the method, in nodes. `None` if it has no
@@ -189,7 +132,7 @@ impl Ensemble {
             methods: Vec::new(),
             model: None,
             experts: Vec::new(),
-            scores: Kept::new(Scores { judges: vec![None; catalog.len()], ticks: Vec::new() }),
+            scores: Kept::new(Scores::new(catalog.len())),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
             decides: true,
@@ -405,7 +348,7 @@ impl Forecaster for Ensemble {
         }
         let pending = self.model.as_ref().map(|model| model.request(history));
         ticks.push(Unscored { pending, buckets });
-        if ticks.iter().map(Unscored::size).sum::<usize>() >= UNSCORED_MAX {
+        if scores.are_due() {
             self.score(&mut scores);
         }
     }
