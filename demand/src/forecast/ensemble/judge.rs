@@ -3,6 +3,7 @@
 use placeholders::Objective;
 
 use super::feedback::Feedback;
+use super::median::carrying;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
 use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, LEVEL_RATIOS};
@@ -239,45 +240,10 @@ impl Judge {
     }
 }
 
-/// Returns the expert that has the largest weight among those whose headroom is the weighted
-/// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
-pub(super) fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
-    let mut present: Vec<(u64, f64, usize)> = wants
-        .iter()
-        .zip(shares)
-        .enumerate()
-        .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
-        .collect();
-    present.sort_by_key(|&(want, _, at)| (want, at));
-    let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
-    let mut sum = 0.0;
-    let passed = present.iter().find(|(_, share, _)| {
-        sum += share;
-        sum >= half
-    });
-    let median = passed.or(present.last())?.0;
-    let alike = present.iter().filter(|(want, ..)| *want == median);
-    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::forecast::sample;
-
-    #[track_caller]
-    fn check(wants: &[u64], shares: &[f64], expected: usize) {
-        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
-        assert_eq!(carrying(&wants, shares), Some(expected));
-    }
-
-    #[test]
-    fn the_carrier_has_the_largest_weight_among_the_experts_at_the_median() {
-        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
-        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
-        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
-        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
-    }
 
     /// Scores experts over three days, in which a pod needs a node of its own in five of every
     /// twenty minutes, and returns the judge.

@@ -9,7 +9,8 @@
 //!
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
-//! equals the median.
+//! equals the median. For a decision, the methods with large weights are forecast first, and the
+//! others only where they can change the median or the carrier (`median.rs`).
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
@@ -29,17 +30,20 @@
 
 mod feedback;
 mod judge;
+mod median;
 mod scores;
 mod share;
 mod stock;
 
+use std::cell::OnceCell;
 use std::sync::MutexGuard;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Prices, Reason};
 
-use self::judge::{Judge, carrying};
+use self::judge::Judge;
+use self::median::{Want, carrying, carrying_in_any_case};
 use self::scores::{Scores, Unscored, UnscoredBucket};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
@@ -205,27 +209,17 @@ impl Ensemble {
         self
     }
 
-    /// Returns the headroom of each expert in a bucket, in nodes, or `None` where its method has no
-    /// outlook or no forecast.
-    fn wants(&self, outlooks: &[Option<Outlook>], bucket: BucketId) -> Vec<Option<u64>> {
-        let want = |expert: &Expert| expert.want(outlooks[expert.method].as_ref()?, bucket);
+    /// Returns the headroom of each expert in a bucket, in nodes, by the outlooks of the methods.
+    /// It is `None` for the experts of the model, and where the method has no forecast.
+    fn wants(&self, outlooks: &[Outlook], bucket: BucketId) -> Vec<Option<u64>> {
+        let want = |expert: &Expert| expert.want(outlooks.get(expert.method)?, bucket);
         self.experts.iter().map(want).collect()
     }
 
-    /// Returns the outlooks of the methods for which `is_included` holds, and `None` for the
-    /// others.
-    fn outlooks(
-        &self,
-        is_included: impl Fn(usize) -> bool,
-        history: &History,
-        now: &Present<'_>,
-    ) -> Vec<Option<Outlook>> {
-        let methods = self.methods.iter().map(|(_, method)| &**method);
-        let model = self.model.iter().map(|model| model as &dyn Forecaster);
-        let outlook = |(at, method): (usize, &dyn Forecaster)| {
-            is_included(at).then(|| method.forecast(history, now))
-        };
-        methods.chain(model).enumerate().map(outlook).collect()
+    /// Returns a method, or the model.
+    fn method(&self, at: usize) -> Option<&dyn Forecaster> {
+        let model = || self.model.as_ref().map(|model| model as &dyn Forecaster);
+        self.methods.get(at).map(|(_, method)| &**method).or_else(model)
     }
 
     /// Returns the scores of all ticks.
@@ -276,16 +270,16 @@ impl Ensemble {
         self.experts.iter().position(|expert| expert.method == NOTHING)
     }
 
+    /// Returns the outlook of a bucket, which reads only those of `outlooks` that it depends on.
     fn bucket(
         &self,
         judges: &[Option<Judge>],
-        outlooks: &[Option<Outlook>],
+        outlooks: &Outlooks<'_>,
         bucket: BucketId,
     ) -> Option<BucketOutlook> {
-        let cold = &outlooks[COLD_START].as_ref()?.buckets[bucket];
+        let cold = &outlooks.of(COLD_START)?.buckets[bucket];
         if cold.reason == Reason::TooLittleHistory && self.ladder_first {
-            let BucketOutlook { new_nodes, .. } =
-                outlooks[LADDER].as_ref()?.buckets[bucket].clone();
+            let BucketOutlook { new_nodes, .. } = outlooks.of(LADDER)?.buckets[bucket].clone();
             return Some(BucketOutlook::new(new_nodes, Reason::TooLittleHistory));
         }
         let Some(judge) = judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
@@ -293,11 +287,9 @@ impl Ensemble {
             return Some(cold.clone());
         };
         let (shares, wait) = judge.shares();
-        let wants = self.wants(outlooks, bucket);
-        let carrying = carrying(&wants, shares)?;
+        let carrying = self.carrying(outlooks, bucket, shares)?;
         let Expert { method, quantile } = self.experts[carrying];
-        let BucketOutlook { new_nodes, reason, .. } =
-            outlooks[method].as_ref()?.buckets[bucket].clone();
+        let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
         let carrier = Carrier {
             method: self.name(method),
             quantile,
@@ -306,6 +298,53 @@ impl Ensemble {
             dollars_without: judge.shadows[self.nothing()?].dollars_a_day(wait),
         };
         Some(BucketOutlook { carrier: Some(carrier), ..BucketOutlook::new(new_nodes, reason) })
+    }
+
+    /// Returns the expert that [`carrying`] returns for the headrooms of all experts. Methods are
+    /// forecast in falling order of their largest share, until no headroom of the others can change
+    /// the result.
+    fn carrying(&self, outlooks: &Outlooks<'_>, bucket: BucketId, shares: &[f64]) -> Option<usize> {
+        let mut largest = vec![0.0_f64; self.model_at() + 1];
+        for (expert, share) in self.experts.iter().zip(shares) {
+            largest[expert.method] = largest[expert.method].max(*share);
+        }
+        let mut order: Vec<usize> = (0..largest.len()).collect();
+        order.sort_by(|a, b| largest[*b].total_cmp(&largest[*a]));
+        let mut wants = vec![Want::Unknown; self.experts.len()];
+        for method in order {
+            let outlook = outlooks.of(method);
+            for (want, expert) in wants.iter_mut().zip(&self.experts) {
+                if expert.method == method {
+                    *want = Want::Known(outlook.and_then(|outlook| expert.want(outlook, bucket)));
+                }
+            }
+            if let Some(decided) = carrying_in_any_case(&wants, shares) {
+                return Some(decided);
+            }
+        }
+        carrying(&wants.into_iter().map(Want::known).collect::<Vec<_>>(), shares)
+    }
+}
+
+/// The outlooks of the methods of an ensemble at one moment, each computed when it is read.
+struct Outlooks<'a> {
+    ensemble: &'a Ensemble,
+    judges: &'a [Option<Judge>],
+    history: &'a History,
+    now: &'a Present<'a>,
+    /// By method, empty before the outlook is read.
+    cells: Vec<OnceCell<Option<Outlook>>>,
+}
+
+impl Outlooks<'_> {
+    /// Returns the outlook of a method. `None` if the method does not take part in decisions.
+    fn of(&self, method: usize) -> Option<&Outlook> {
+        let Self { ensemble, judges, history, now, .. } = self;
+        let outlook = || {
+            let method = ensemble.method(method).filter(|_| ensemble.has_weight(judges, method))?;
+            Some(method.forecast(history, now))
+        };
+        self.cells.get(method)?.get_or_init(outlook).as_ref()
     }
 }
 
@@ -318,15 +357,14 @@ impl Forecaster for Ensemble {
             return;
         }
         let demand = history.shapes().demand(tick);
-        let model = self.model_at();
         let now = Present::at_tick(tick.time, &demand);
-        let outlooks = self.outlooks(|method| method != model, history, &now);
+        let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(history, &now);
+        let outlooks: Vec<Outlook> = self.methods.iter().map(forecast).collect();
         let mut scores = self.scores.lock();
         let Scores { judges, ticks } = &mut *scores;
         let mut buckets = Vec::new();
         for (bucket, judge) in judges.iter_mut().enumerate() {
-            let cold = outlooks[COLD_START].as_ref().map(|outlook| outlook.buckets[bucket].reason);
-            if cold != Some(Reason::Forecast)
+            if outlooks[COLD_START].buckets[bucket].reason != Reason::Forecast
                 || demand.present.get(bucket).is_none_or(|&n| n == 0) && judge.is_none()
             {
                 continue;
@@ -355,7 +393,8 @@ impl Forecaster for Ensemble {
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let Scores { judges, .. } = &*self.scores();
-        let outlooks = self.outlooks(|method| self.has_weight(judges, method), history, now);
+        let cells = vec![OnceCell::new(); self.model_at() + 1];
+        let outlooks = Outlooks { ensemble: self, judges, history, now, cells };
         let bucket = |id| self.bucket(judges, &outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..judges.len()).map(bucket).collect() }
     }

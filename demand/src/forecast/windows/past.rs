@@ -319,12 +319,13 @@ pub(crate) fn draw(
     count: usize,
     mut drawn: impl FnMut(usize, u32),
 ) {
+    // The sums are computed in a loop of their own, because the total then stays in a register.
+    let mut sums: Vec<f64> = weights.collect();
     let mut total = 0.0;
-    let add = |weight| {
-        total += weight;
-        total
-    };
-    let sums: Vec<f64> = weights.map(add).collect();
+    for sum in &mut sums {
+        total += *sum;
+        *sum = total;
+    }
     let step = total / count as f64;
     // Weights below the smallest normal number cannot be distinguished, and rounding could make the
     // draw endless.

@@ -143,18 +143,18 @@ impl Rooms {
         let mut places: HashMap<Shapes, u32> = HashMap::new();
         let mut sets = Vec::new();
         // Adjacent moments mostly have the same shapes, and a comparison takes less time than a
-        // hash.
-        let mut last: Option<(Shapes, u32)> = None;
-        let room = |&Roominess { shapes, logs }: &Roominess| {
-            let same = last.filter(|(before, _)| *before == shapes);
-            let (_, place) = *last.insert(same.unwrap_or_else(|| {
-                let place = *places.entry(shapes).or_insert_with(|| {
-                    sets.push(shapes);
+        // hash. Shapes are compared in place, because copying them took most of the time.
+        let mut last: Option<(&Shapes, u32)> = None;
+        let room = |Roominess { shapes, logs }: &'a Roominess| {
+            let place = match last {
+                Some((before, place)) if before == shapes => place,
+                _ => *places.entry(*shapes).or_insert_with(|| {
+                    sets.push(*shapes);
                     u32::try_from(sets.len() - 1).unwrap_or(u32::MAX)
-                });
-                (shapes, place)
-            }));
-            (place, logs)
+                }),
+            };
+            last = Some((shapes, place));
+            (place, *logs)
         };
         let rooms = rooms.map(room).collect();
         Self { sets, rooms }

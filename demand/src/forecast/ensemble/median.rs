@@ -1,0 +1,136 @@
+//! The weighted median of the experts' headrooms, and the expert that carries it.
+
+/// Returns the expert that has the largest weight among those whose headroom is the weighted
+/// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
+pub(super) fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
+    let mut present: Vec<(u64, f64, usize)> = wants
+        .iter()
+        .zip(shares)
+        .enumerate()
+        .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
+        .collect();
+    present.sort_by_key(|&(want, _, at)| (want, at));
+    let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
+    let mut sum = 0.0;
+    let passed = present.iter().find(|(_, share, _)| {
+        sum += share;
+        sum >= half
+    });
+    let median = passed.or(present.last())?.0;
+    let alike = present.iter().filter(|(want, ..)| *want == median);
+    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
+}
+
+/// The headroom of an expert in nodes, in a decision that may not depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Want {
+    /// The method is not forecast.
+    Unknown,
+    /// The headroom; `None` where the method has no forecast.
+    Known(Option<u64>),
+}
+
+impl Want {
+    /// Returns the headroom, or `None` if there is none or it is unknown.
+    pub(super) fn known(self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::Known(want) => want,
+        }
+    }
+}
+
+/// A difference of shares that the order of a sum can change at most, with room to spare.
+const ROUNDING: f64 = 1e-9;
+
+/// Returns the expert that [`carrying`] returns with any value of the unknown headrooms. `None` if
+/// the expert depends on them.
+///
+/// The median is lowest where all unknown headrooms are below the others, and highest where they
+/// are above. It does not depend on them if both are the same.
+pub(super) fn carrying_in_any_case(wants: &[Want], shares: &[f64]) -> Option<usize> {
+    let (mut known, mut unknown, mut largest) = (Vec::with_capacity(wants.len()), 0.0, 0.0_f64);
+    for (at, (want, share)) in wants.iter().zip(shares).enumerate() {
+        match want {
+            Want::Known(Some(want)) => known.push((*want, *share, at)),
+            Want::Known(None) => {}
+            Want::Unknown => (unknown, largest) = (unknown + share, largest.max(*share)),
+        }
+    }
+    known.sort_unstable_by_key(|&(want, _, at)| (want, at));
+    let half = 0.5 * (unknown + known.iter().map(|(_, share, _)| share).sum::<f64>());
+    if unknown + ROUNDING > half {
+        return None;
+    }
+    let reaching = |half: f64| {
+        let mut sum = 0.0;
+        known.iter().find(|(_, share, _)| {
+            sum += share;
+            sum >= half
+        })
+    };
+    let median = reaching(half + ROUNDING)?.0;
+    if reaching(half - unknown - ROUNDING)?.0 != median {
+        return None;
+    }
+    let alike = known.iter().filter(|(want, ..)| *want == median);
+    let best = alike.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    (best.1 > largest).then_some(best.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(wants: &[u64], shares: &[f64], expected: usize) {
+        let wants: Vec<Option<u64>> = wants.iter().copied().map(Some).collect();
+        assert_eq!(carrying(&wants, shares), Some(expected));
+    }
+
+    #[test]
+    fn the_carrier_has_the_largest_weight_among_the_experts_at_the_median() {
+        check(&[0, 2, 9], &[0.4, 0.3, 0.3], 1);
+        check(&[0, 2, 9], &[0.6, 0.2, 0.2], 0);
+        check(&[3, 0, 3, 3], &[0.1, 0.2, 0.4, 0.3], 2);
+        assert_eq!(carrying(&[None, Some(1)], &[0.9, 0.1]), Some(1));
+    }
+
+    proptest! {
+        /// An expert that is found without the unknown headrooms carries with them, too.
+        #[test]
+        fn an_expert_carries_with_any_unknown_headrooms(
+            experts in vec((0..4_u64, 1..9_u32, any::<bool>(), any::<bool>()), 1..12),
+        ) {
+            let total: u32 = experts.iter().map(|(_, share, ..)| share).sum();
+            let shares: Vec<f64> =
+                experts.iter().map(|(_, share, ..)| f64::from(*share) / f64::from(total)).collect();
+            let wants: Vec<Option<u64>> =
+                experts.iter().map(|&(want, _, present, _)| present.then_some(want)).collect();
+            let some: Vec<Want> = wants.iter().zip(&experts).map(|(want, (.., is_known))| {
+                if *is_known { Want::Known(*want) } else { Want::Unknown }
+            }).collect();
+            if let Some(expert) = carrying_in_any_case(&some, &shares) {
+                prop_assert_eq!(carrying(&wants, &shares), Some(expert));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_headrooms_matter_where_they_can_move_the_median_or_carry() {
+        let check = |wants: &[Option<u64>], shares: &[f64], expected| {
+            let known =
+                |want: &Option<u64>| want.map_or(Want::Unknown, |want| Want::Known(Some(want)));
+            let wants: Vec<Want> = wants.iter().map(known).collect();
+            assert_eq!(carrying_in_any_case(&wants, shares), expected);
+        };
+        check(&[Some(1), Some(1), None], &[0.4, 0.3, 0.3], Some(0));
+        check(&[Some(1), Some(1), None], &[0.3, 0.3, 0.4], None);
+        check(&[Some(0), Some(1), None], &[0.4, 0.4, 0.2], None);
+        check(&[Some(0), Some(1), None], &[0.7, 0.2, 0.1], Some(0));
+        check(&[Some(1), None], &[0.5, 0.5], None);
+    }
+}
