@@ -21,10 +21,10 @@ pub(super) fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
     alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
 }
 
-/// The headroom of an expert in nodes, in a decision that may not depend on it.
+/// The headroom of an expert in nodes, if it is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Want {
-    /// The method is not forecast.
+    /// The method has not run yet.
     Unknown,
     /// The headroom; `None` where the method has no forecast.
     Known(Option<u64>),
@@ -40,14 +40,17 @@ impl Want {
     }
 }
 
-/// A difference of shares that the order of a sum can change at most, with room to spare.
+/// An upper bound of the rounding error of a sum of shares.
 const ROUNDING: f64 = 1e-9;
 
-/// Returns the expert that [`carrying`] returns with any value of the unknown headrooms. `None` if
-/// the expert depends on them.
+/// Returns the expert that [`carrying`] returns with any value of the unknown headrooms, and where
+/// some of them do not exist. Returns `None` if the expert depends on them, or if rounding could
+/// change it.
 ///
 /// The median is lowest where all unknown headrooms are below the others, and highest where they
-/// are above. It does not depend on them if both are the same.
+/// are above. If both are the same, it is the median in any case, because a headroom that does not
+/// exist moves the median less than either. An unknown headroom at the median does not change the
+/// carrier if its expert has a smaller share.
 pub(super) fn carrying_in_any_case(wants: &[Want], shares: &[f64]) -> Option<usize> {
     let (mut known, mut unknown, mut largest) = (Vec::with_capacity(wants.len()), 0.0, 0.0_f64);
     for (at, (want, share)) in wants.iter().zip(shares).enumerate() {
@@ -62,11 +65,11 @@ pub(super) fn carrying_in_any_case(wants: &[Want], shares: &[f64]) -> Option<usi
     if unknown + ROUNDING > half {
         return None;
     }
-    let reaching = |half: f64| {
+    let reaching = |least: f64| {
         let mut sum = 0.0;
         known.iter().find(|(_, share, _)| {
             sum += share;
-            sum >= half
+            sum >= least
         })
     };
     let median = reaching(half + ROUNDING)?.0;
@@ -100,37 +103,60 @@ mod tests {
     }
 
     proptest! {
-        /// An expert that is found without the unknown headrooms carries with them, too.
+        /// An expert that is found without the unknown headrooms carries with them, too. With all
+        /// headrooms known, it is found unless a sum of shares is half of all.
         #[test]
         fn an_expert_carries_with_any_unknown_headrooms(
-            experts in vec((0..4_u64, 1..9_u32, any::<bool>(), any::<bool>()), 1..12),
+            experts in vec((0..4_u64, 0..9_u32, any::<bool>(), any::<bool>()), 1..12),
         ) {
-            let total: u32 = experts.iter().map(|(_, share, ..)| share).sum();
+            let total: u32 = experts.iter().map(|(_, share, ..)| share).sum::<u32>().max(1);
             let shares: Vec<f64> =
                 experts.iter().map(|(_, share, ..)| f64::from(*share) / f64::from(total)).collect();
             let wants: Vec<Option<u64>> =
                 experts.iter().map(|&(want, _, present, _)| present.then_some(want)).collect();
-            let some: Vec<Want> = wants.iter().zip(&experts).map(|(want, (.., is_known))| {
-                if *is_known { Want::Known(*want) } else { Want::Unknown }
-            }).collect();
-            if let Some(expert) = carrying_in_any_case(&some, &shares) {
-                prop_assert_eq!(carrying(&wants, &shares), Some(expert));
+            let all: Vec<Want> = wants.iter().copied().map(Want::Known).collect();
+            let is_known = experts.iter().map(|(.., is_known)| *is_known);
+            let some: Vec<Want> = all.iter().zip(is_known)
+                .map(|(want, is_known)| if is_known { *want } else { Want::Unknown })
+                .collect();
+            let carrier = carrying(&wants, &shares);
+            for wants in [&some, &all] {
+                if let Some(expert) = carrying_in_any_case(wants, &shares) {
+                    prop_assert_eq!(carrier, Some(expert));
+                }
+            }
+            let present = || experts.iter().filter(|(_, share, present, _)| *present && *share > 0);
+            let below = |most: u64| -> u32 {
+                present().filter(|(want, ..)| *want <= most).map(|(_, share, ..)| share).sum()
+            };
+            if present().count() > 0 && (0..4).all(|most| 2 * below(most) != below(4)) {
+                prop_assert_eq!(carrying_in_any_case(&all, &shares), carrier);
             }
         }
     }
 
+    #[track_caller]
+    fn check_known(wants: &[Want], shares: &[f64], expected: Option<usize>) {
+        assert_eq!(carrying_in_any_case(wants, shares), expected);
+    }
+
     #[test]
     fn unknown_headrooms_matter_where_they_can_move_the_median_or_carry() {
-        let check = |wants: &[Option<u64>], shares: &[f64], expected| {
-            let known =
-                |want: &Option<u64>| want.map_or(Want::Unknown, |want| Want::Known(Some(want)));
-            let wants: Vec<Want> = wants.iter().map(known).collect();
-            assert_eq!(carrying_in_any_case(&wants, shares), expected);
-        };
-        check(&[Some(1), Some(1), None], &[0.4, 0.3, 0.3], Some(0));
-        check(&[Some(1), Some(1), None], &[0.3, 0.3, 0.4], None);
-        check(&[Some(0), Some(1), None], &[0.4, 0.4, 0.2], None);
-        check(&[Some(0), Some(1), None], &[0.7, 0.2, 0.1], Some(0));
-        check(&[Some(1), None], &[0.5, 0.5], None);
+        let [zero, one, absent] = [Some(0), Some(1), None].map(Want::Known);
+        let unknown = Want::Unknown;
+        check_known(&[one, one, unknown], &[0.4, 0.3, 0.3], Some(0));
+        check_known(&[one, one, unknown], &[0.3, 0.3, 0.4], None);
+        check_known(&[one, one, unknown], &[0.4, 0.2, 0.4], None);
+        check_known(&[zero, one, unknown], &[0.4, 0.4, 0.2], None);
+        check_known(&[zero, one, unknown], &[0.7, 0.2, 0.1], Some(0));
+        check_known(&[zero, one, absent, unknown], &[0.35, 0.1, 0.5, 0.05], Some(0));
+        check_known(&[one, unknown], &[0.5, 0.5], None);
+        check_known(&[absent, absent], &[0.5, 0.5], None);
+    }
+
+    #[test]
+    fn a_median_at_exactly_half_of_the_shares_depends_on_rounding() {
+        check_known(&[Some(0), Some(1)].map(Want::Known), &[0.5, 0.5], None);
+        check(&[0, 1], &[0.5, 0.5], 0);
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
-//! equals the median. For a decision, the methods with large weights are forecast first, and the
-//! others only where they can change the median or the carrier (`median.rs`).
+//! equals the median. A decision runs the methods with large weights first, and the others only
+//! where they can change the median or the carrier (`median.rs`).
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
@@ -270,7 +270,7 @@ impl Ensemble {
         self.experts.iter().position(|expert| expert.method == NOTHING)
     }
 
-    /// Returns the outlook of a bucket, which reads only those of `outlooks` that it depends on.
+    /// Returns the outlook of a bucket. Computes only those of `outlooks` that it needs.
     fn bucket(
         &self,
         judges: &[Option<Judge>],
@@ -287,7 +287,7 @@ impl Ensemble {
             return Some(cold.clone());
         };
         let (shares, wait) = judge.shares();
-        let carrying = self.carrying(outlooks, bucket, shares)?;
+        let carrying = self.carrier_of(outlooks, bucket, shares)?;
         let Expert { method, quantile } = self.experts[carrying];
         let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
         let carrier = Carrier {
@@ -300,16 +300,26 @@ impl Ensemble {
         Some(BucketOutlook { carrier: Some(carrier), ..BucketOutlook::new(new_nodes, reason) })
     }
 
-    /// Returns the expert that [`carrying`] returns for the headrooms of all experts. Methods are
-    /// forecast in falling order of their largest share, until no headroom of the others can change
-    /// the result.
-    fn carrying(&self, outlooks: &Outlooks<'_>, bucket: BucketId, shares: &[f64]) -> Option<usize> {
-        let mut largest = vec![0.0_f64; self.model_at() + 1];
+    /// Returns the expert that [`carrying`] returns for the headrooms of all experts.
+    ///
+    /// Runs the methods in falling order of their largest share, until the result does not depend
+    /// on the others. Outlooks that are computed already come first. If the result is never certain
+    /// because of rounding, all headrooms are known in the end.
+    fn carrier_of(
+        &self,
+        outlooks: &Outlooks<'_>,
+        bucket: BucketId,
+        shares: &[f64],
+    ) -> Option<usize> {
+        let mut largest = vec![0.0_f64; outlooks.cells.len()];
         for (expert, share) in self.experts.iter().zip(shares) {
             largest[expert.method] = largest[expert.method].max(*share);
         }
+        let is_new = |method: usize| outlooks.cells[method].get().is_none();
         let mut order: Vec<usize> = (0..largest.len()).collect();
-        order.sort_by(|a, b| largest[*b].total_cmp(&largest[*a]));
+        order.sort_by(|&a, &b| {
+            is_new(a).cmp(&is_new(b)).then_with(|| largest[b].total_cmp(&largest[a]))
+        });
         let mut wants = vec![Want::Unknown; self.experts.len()];
         for method in order {
             let outlook = outlooks.of(method);
@@ -322,7 +332,8 @@ impl Ensemble {
                 return Some(decided);
             }
         }
-        carrying(&wants.into_iter().map(Want::known).collect::<Vec<_>>(), shares)
+        let wants: Vec<Option<u64>> = wants.into_iter().map(Want::known).collect();
+        carrying(&wants, shares)
     }
 }
 
@@ -588,6 +599,50 @@ mod tests {
         assert_eq!(copies.len(), 2);
         for one in copies.iter().chain([&late]) {
             assert_eq!(one.weights(0), weights);
+        }
+    }
+
+    /// The weights are those after three days, and then most of the weight is given to one method
+    /// after the other.
+    #[test]
+    fn a_decision_runs_only_the_methods_that_can_change_it() {
+        let catalog = sample::catalog_of([("a", 1.0), ("b", 10.0)]);
+        let ladder = Ladder::default();
+        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &ladder, Objective::default());
+        taught(&mut ensemble, &catalog, 1);
+        let mut history = History::new(&catalog);
+        history.record(sample::tick(3 * 1_440, vec![BucketTick::default(); catalog.len()]));
+        let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
+        let now = &Present::at_tick(history.last().unwrap().time, &demand);
+        let judges = &ensemble.scores().judges;
+        let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(&history, now);
+        let all: Vec<Outlook> = ensemble.methods.iter().map(forecast).collect();
+        for bucket in 0..catalog.len() {
+            let mut wants = ensemble.wants(&all, bucket);
+            for (want, expert) in wants.iter_mut().zip(&ensemble.experts) {
+                *want = want.filter(|_| ensemble.has_weight(judges, expert.method));
+            }
+            let mut skipped = 0;
+            for preferred in 0..ensemble.methods.len() {
+                let mut shares = judges[bucket].as_ref().unwrap().shares().0.to_vec();
+                let experts = ensemble.experts.iter().zip(&mut shares);
+                for (_, share) in experts.filter(|(expert, _)| expert.method == preferred) {
+                    *share += 1.0;
+                }
+                let sum: f64 = shares.iter().sum();
+                for share in &mut shares {
+                    *share /= sum;
+                }
+                let cells = vec![OnceCell::new(); ensemble.model_at() + 1];
+                let outlooks =
+                    Outlooks { ensemble: &ensemble, judges, history: &history, now, cells };
+                let carrier = ensemble.carrier_of(&outlooks, bucket, &shares);
+                assert_eq!(carrier, carrying(&wants, &shares));
+                let run = |method: usize| outlooks.cells[method].get().is_some();
+                assert!(run(preferred));
+                skipped += (0..ensemble.methods.len()).filter(|method| !run(*method)).count();
+            }
+            assert!(skipped > 0);
         }
     }
 
