@@ -83,6 +83,7 @@ pub(super) fn carrying_in_any_case(wants: &[Want], shares: &[f64]) -> Option<usi
 
 #[cfg(test)]
 mod tests {
+    use proptest::bool::weighted;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -103,11 +104,14 @@ mod tests {
     }
 
     proptest! {
+        // Few cases have an unknown headroom at the median with a share that matters.
+        #![proptest_config(ProptestConfig::with_cases(4_096))]
+
         /// An expert that is found without the unknown headrooms carries with them, too. With all
         /// headrooms known, it is found unless a sum of shares is half of all.
         #[test]
         fn an_expert_carries_with_any_unknown_headrooms(
-            experts in vec((0..4_u64, 0..9_u32, any::<bool>(), any::<bool>()), 1..12),
+            experts in vec((0..3_u64, 0..9_u32, weighted(0.9), weighted(0.6)), 1..8),
         ) {
             let total: u32 = experts.iter().map(|(_, share, ..)| share).sum::<u32>().max(1);
             let shares: Vec<f64> =
@@ -129,7 +133,7 @@ mod tests {
             let below = |most: u64| -> u32 {
                 present().filter(|(want, ..)| *want <= most).map(|(_, share, ..)| share).sum()
             };
-            if present().count() > 0 && (0..4).all(|most| 2 * below(most) != below(4)) {
+            if present().count() > 0 && (0..3).all(|most| 2 * below(most) != below(3)) {
                 prop_assert_eq!(carrying_in_any_case(&all, &shares), carrier);
             }
         }
