@@ -3,22 +3,35 @@
 /// Returns the expert that has the largest weight among those whose headroom is the weighted
 /// median. Experts without a forecast are left out. Returns `None` if no expert has a forecast.
 pub(super) fn carrying(wants: &[Option<u64>], shares: &[f64]) -> Option<usize> {
-    let mut present: Vec<(u64, f64, usize)> = wants
+    let mut present: Vec<Held> = wants
         .iter()
         .zip(shares)
         .enumerate()
         .filter_map(|(at, (want, share))| Some(((*want)?, *share, at)))
         .collect();
-    present.sort_by_key(|&(want, _, at)| (want, at));
+    present.sort_unstable_by_key(|&(want, _, at)| (want, at));
     let half = 0.5 * present.iter().map(|(_, share, _)| share).sum::<f64>();
+    let median = reaching(&present, half).or(present.last().map(|(want, ..)| *want))?;
+    heaviest(&present, median).map(|(.., at)| at)
+}
+
+/// A headroom, the share of its expert, and the expert.
+type Held = (u64, f64, usize);
+
+/// Returns the headroom at which the sum of the shares, in the order of `held`, reaches `least`.
+fn reaching(held: &[Held], least: f64) -> Option<u64> {
     let mut sum = 0.0;
-    let passed = present.iter().find(|(_, share, _)| {
+    let passed = held.iter().find(|(_, share, _)| {
         sum += share;
-        sum >= half
+        sum >= least
     });
-    let median = passed.or(present.last())?.0;
-    let alike = present.iter().filter(|(want, ..)| *want == median);
-    alike.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(.., at)| *at)
+    passed.map(|(want, ..)| *want)
+}
+
+/// Returns the first of the largest shares among the experts with the headroom `median`.
+fn heaviest(held: &[Held], median: u64) -> Option<Held> {
+    let alike = held.iter().filter(|(want, ..)| *want == median).copied();
+    alike.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 /// The headroom of an expert in nodes, if it is computed.
@@ -65,20 +78,12 @@ pub(super) fn carrying_in_any_case(wants: &[Want], shares: &[f64]) -> Option<usi
     if unknown + ROUNDING > half {
         return None;
     }
-    let reaching = |least: f64| {
-        let mut sum = 0.0;
-        known.iter().find(|(_, share, _)| {
-            sum += share;
-            sum >= least
-        })
-    };
-    let median = reaching(half + ROUNDING)?.0;
-    if reaching(half - unknown - ROUNDING)?.0 != median {
+    let median = reaching(&known, half + ROUNDING)?;
+    if reaching(&known, half - unknown - ROUNDING)? != median {
         return None;
     }
-    let alike = known.iter().filter(|(want, ..)| *want == median);
-    let best = alike.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-    (best.1 > largest).then_some(best.2)
+    let (_, share, expert) = heaviest(&known, median)?;
+    (share > largest).then_some(expert)
 }
 
 #[cfg(test)]
