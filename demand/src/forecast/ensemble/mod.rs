@@ -10,7 +10,7 @@
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
 //! equals the median. A decision runs the methods with large weights first, and the others only
-//! where they can change the median or the carrier (`decision.rs`).
+//! where they can change the median or the carrier (`median.rs`).
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
@@ -28,7 +28,6 @@
 //! The experts are scored when a score is read, several ticks at a time (`scores.rs`). All state is
 //! learnt from ticks, so a replay of the history rebuilds it.
 
-mod decision;
 mod feedback;
 mod judge;
 mod median;
@@ -36,16 +35,18 @@ mod scores;
 mod share;
 mod stock;
 
+use std::cell::OnceCell;
 use std::sync::MutexGuard;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Prices, Reason};
 
-use self::decision::Decision;
 use self::judge::Judge;
+use self::median::{Want, carrying, carrying_in_any_case};
 use self::scores::{Scores, Unscored, UnscoredBucket};
-use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES};
+use crate::forecast::carrier::Carrier;
+use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
     kept::{Copied, Kept},
     lead::Lead,
@@ -215,6 +216,12 @@ impl Ensemble {
         self.experts.iter().map(want).collect()
     }
 
+    /// Returns a method, or the model.
+    fn method(&self, at: usize) -> Option<&dyn Forecaster> {
+        let model = || self.model.as_ref().map(|model| model as &dyn Forecaster);
+        self.methods.get(at).map(|(_, method)| &**method).or_else(model)
+    }
+
     /// Returns the scores of all ticks.
     fn scores(&self) -> MutexGuard<'_, Scores> {
         let mut scores = self.scores.lock();
@@ -241,6 +248,114 @@ impl Ensemble {
                 }
             }
         }
+    }
+
+    /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The
+    /// method of the cold start always counts.
+    fn has_weight(&self, judges: &[Option<Judge>], method: usize) -> bool {
+        method == COLD_START
+            || (method == LADDER && self.ladder_first)
+            || judges.iter().flatten().any(|judge| {
+                let experts = self.experts.iter().zip(judge.shares().0);
+                experts
+                    .filter(|(expert, _)| expert.method == method)
+                    .map(|(_, share)| share)
+                    .sum::<f64>()
+                    >= WEIGHT_MIN
+            })
+    }
+
+    /// Returns the expert that always forecasts 0 nodes.
+    fn nothing(&self) -> Option<usize> {
+        self.experts.iter().position(|expert| expert.method == NOTHING)
+    }
+
+    /// Returns the outlook of a bucket. Computes only those of `outlooks` that it needs.
+    fn bucket(
+        &self,
+        judges: &[Option<Judge>],
+        outlooks: &Outlooks<'_>,
+        bucket: BucketId,
+    ) -> Option<BucketOutlook> {
+        let cold = &outlooks.of(COLD_START)?.buckets[bucket];
+        if cold.reason == Reason::TooLittleHistory && self.ladder_first {
+            let BucketOutlook { new_nodes, .. } = outlooks.of(LADDER)?.buckets[bucket].clone();
+            return Some(BucketOutlook::new(new_nodes, Reason::TooLittleHistory));
+        }
+        let Some(judge) = judges[bucket].as_ref().filter(|_| cold.reason == Reason::Forecast)
+        else {
+            return Some(cold.clone());
+        };
+        let (shares, wait) = judge.shares();
+        let carrying = self.carrier_of(outlooks, bucket, shares)?;
+        let Expert { method, quantile } = self.experts[carrying];
+        let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
+        let carrier = Carrier {
+            method: self.name(method),
+            quantile,
+            weight: shares[carrying],
+            dollars: judge.shadows[carrying].dollars_a_day(wait),
+            dollars_without: judge.shadows[self.nothing()?].dollars_a_day(wait),
+        };
+        Some(BucketOutlook { carrier: Some(carrier), ..BucketOutlook::new(new_nodes, reason) })
+    }
+
+    /// Returns the expert that [`carrying`] returns for the headrooms of all experts.
+    ///
+    /// Runs the methods in falling order of their largest share, until the result does not depend
+    /// on the others. Outlooks that are computed already come first. If the result is never certain
+    /// because of rounding, all headrooms are known in the end.
+    fn carrier_of(
+        &self,
+        outlooks: &Outlooks<'_>,
+        bucket: BucketId,
+        shares: &[f64],
+    ) -> Option<usize> {
+        let mut largest = vec![0.0_f64; outlooks.cells.len()];
+        for (expert, share) in self.experts.iter().zip(shares) {
+            largest[expert.method] = largest[expert.method].max(*share);
+        }
+        let is_new = |method: usize| outlooks.cells[method].get().is_none();
+        let mut order: Vec<usize> = (0..largest.len()).collect();
+        order.sort_by(|&a, &b| {
+            is_new(a).cmp(&is_new(b)).then_with(|| largest[b].total_cmp(&largest[a]))
+        });
+        let mut wants = vec![Want::Unknown; self.experts.len()];
+        for method in order {
+            let outlook = outlooks.of(method);
+            for (want, expert) in wants.iter_mut().zip(&self.experts) {
+                if expert.method == method {
+                    *want = Want::Known(outlook.and_then(|outlook| expert.want(outlook, bucket)));
+                }
+            }
+            if let Some(decided) = carrying_in_any_case(&wants, shares) {
+                return Some(decided);
+            }
+        }
+        let wants: Vec<Option<u64>> = wants.into_iter().map(Want::known).collect();
+        carrying(&wants, shares)
+    }
+}
+
+/// The outlooks of the methods of an ensemble at one moment, each computed when it is read.
+struct Outlooks<'a> {
+    ensemble: &'a Ensemble,
+    judges: &'a [Option<Judge>],
+    history: &'a History,
+    now: &'a Present<'a>,
+    /// By method, empty before the outlook is read.
+    cells: Vec<OnceCell<Option<Outlook>>>,
+}
+
+impl Outlooks<'_> {
+    /// Returns the outlook of a method. `None` if the method does not take part in decisions.
+    fn of(&self, method: usize) -> Option<&Outlook> {
+        let Self { ensemble, judges, history, now, .. } = self;
+        let outlook = || {
+            let method = ensemble.method(method).filter(|_| ensemble.has_weight(judges, method))?;
+            Some(method.forecast(history, now))
+        };
+        self.cells.get(method)?.get_or_init(outlook).as_ref()
     }
 }
 
@@ -289,8 +404,9 @@ impl Forecaster for Ensemble {
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let Scores { judges, .. } = &*self.scores();
-        let decision = Decision::new(self, judges, history, now);
-        let bucket = |id| decision.bucket(id).unwrap_or_else(BucketOutlook::nothing);
+        let cells = vec![OnceCell::new(); self.model_at() + 1];
+        let outlooks = Outlooks { ensemble: self, judges, history, now, cells };
+        let bucket = |id| self.bucket(judges, &outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..judges.len()).map(bucket).collect() }
     }
 
@@ -337,7 +453,6 @@ impl DemandForecaster for Ensemble {}
 mod tests {
     use embedder::{AcceleratorKind, Demand, Resources, Shape};
 
-    use super::median::carrying;
     use super::*;
     use crate::forecast::learners::Learners;
     use crate::forecast::onnx::ModelSource;
@@ -503,10 +618,9 @@ mod tests {
         let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(&history, now);
         let all: Vec<Outlook> = ensemble.methods.iter().map(forecast).collect();
         for bucket in 0..catalog.len() {
-            let decision = Decision::new(&ensemble, judges, &history, now);
             let mut wants = ensemble.wants(&all, bucket);
             for (want, expert) in wants.iter_mut().zip(&ensemble.experts) {
-                *want = want.filter(|_| decision.has_weight(expert.method));
+                *want = want.filter(|_| ensemble.has_weight(judges, expert.method));
             }
             let mut skipped = 0;
             for preferred in 0..ensemble.methods.len() {
@@ -519,10 +633,12 @@ mod tests {
                 for share in &mut shares {
                     *share /= sum;
                 }
-                let decision = Decision::new(&ensemble, judges, &history, now);
-                let carrier = decision.carrier(bucket, &shares);
+                let cells = vec![OnceCell::new(); ensemble.model_at() + 1];
+                let outlooks =
+                    Outlooks { ensemble: &ensemble, judges, history: &history, now, cells };
+                let carrier = ensemble.carrier_of(&outlooks, bucket, &shares);
                 assert_eq!(carrier, carrying(&wants, &shares));
-                let run = |method: usize| decision.has_run(method);
+                let run = |method: usize| outlooks.cells[method].get().is_some();
                 assert!(run(preferred));
                 skipped += (0..ensemble.methods.len()).filter(|method| !run(*method)).count();
             }
