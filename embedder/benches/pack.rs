@@ -13,6 +13,7 @@ fn bucket(name: String, cpu_millis: u64, memory_bytes: u64, pods: u64) -> Bucket
         capacity_type: CapacityType::OnDemand,
         accelerator_kind: AcceleratorKind::default(),
         allocatable: Resources {
+            devices: embedder::Devices::NONE,
             accelerators: 0,
             cpu_millis,
             memory_bytes,
@@ -70,6 +71,7 @@ fn packing(c: &mut Criterion) {
         .map(|(cpu_millis, memory_bytes)| Room {
             bucket: 49,
             free: Resources {
+                devices: embedder::Devices::NONE,
                 accelerators: 0,
                 cpu_millis,
                 memory_bytes,

@@ -148,6 +148,7 @@ pub fn plain_name(name: &str) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     buckets: Vec<Bucket>,
+    devices: Vec<String>,
 }
 
 /// Why a list of buckets is not a valid catalog.
@@ -176,7 +177,19 @@ impl Catalog {
     /// # Errors
     /// The list has no bucket, a bucket has no group, a name is given twice, or a minimum is above
     /// its maximum.
-    pub fn new(mut buckets: Vec<Bucket>) -> Result<Self, CatalogError> {
+    pub fn new(buckets: Vec<Bucket>) -> Result<Self, CatalogError> {
+        Self::with_devices(buckets, Vec::new())
+    }
+
+    /// Like [`Catalog::new`], with the names of the devices in the order of their amounts. At most
+    /// [`crate::DEVICES_MAX`] of them have amounts.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::new`].
+    pub fn with_devices(
+        mut buckets: Vec<Bucket>,
+        devices: Vec<String>,
+    ) -> Result<Self, CatalogError> {
         buckets.sort_by(|a, b| {
             (a.allocatable, a.hourly)
                 .cmp(&(b.allocatable, b.hourly))
@@ -199,12 +212,17 @@ impl Catalog {
                 return Err(CatalogError::MinAboveMax(group.name.clone(), group.min, group.max));
             }
         }
-        Ok(Self { buckets })
+        Ok(Self { buckets, devices })
     }
 
     /// The buckets, ascending.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
+    }
+
+    /// The names of the devices, in the order of their amounts in [`crate::Resources::devices`].
+    pub fn devices(&self) -> &[String] {
+        &self.devices
     }
 
     /// The number of buckets.
@@ -386,6 +404,7 @@ impl Unfit {
         match self {
             Self::NoBucketAdmits => "no_bucket_admits",
             Self::TooLarge(Resource::Accelerators) => "too_large: accelerators",
+            Self::TooLarge(Resource::Devices) => "too_large: devices",
             Self::TooLarge(Resource::Cpu) => "too_large: cpu_millis",
             Self::TooLarge(Resource::Memory) => "too_large: memory_bytes",
             Self::TooLarge(Resource::Ephemeral) => "too_large: ephemeral_bytes",

@@ -37,6 +37,6 @@ pub use pack::{
     FreeRoom, Order, PackShape, Packing, Placed, PodRequest, Unplaced, new_instance, pack,
     pack_within,
 };
-pub use resources::{Resource, Resources, UNLIMITED};
+pub use resources::{DEVICES_MAX, Devices, Resource, Resources, UNLIMITED};
 pub use room::Room;
 pub use share::{Share, Sums, share};

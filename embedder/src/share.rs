@@ -12,7 +12,7 @@
 
 use crate::bucket::{BucketId, Catalog};
 use crate::pack::{PodRequest, Unplaced};
-use crate::resources::{Resources, UNLIMITED};
+use crate::resources::{DEVICES_MAX, Resources, UNLIMITED};
 
 /// The result of [`share`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub fn share(requests: &[PodRequest], catalog: &Catalog) -> Share {
 
 /// The summed requests of the pods of each bucket, to which pods are added and removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sums(Vec<[u128; 5]>);
+pub struct Sums(Vec<[u128; 5 + DEVICES_MAX]>);
 
 impl Sums {
     /// No pods.
     pub fn new(catalog: &Catalog) -> Self {
-        Self(vec![[0; 5]; catalog.len()])
+        Self(vec![[0; 5 + DEVICES_MAX]; catalog.len()])
     }
 
     /// Adds `count` pods with equal requests to a bucket: the first one that they fit.
@@ -70,7 +70,7 @@ impl Sums {
         changed: impl Fn(u128, u64) -> u128,
     ) {
         let Some(sums) = self.0.get_mut(bucket) else { return };
-        for (sum, request) in sums.iter_mut().zip(requests.components()) {
+        for (sum, request) in sums.iter_mut().zip(requests.amounts()) {
             *sum = changed(*sum, request);
         }
     }
@@ -78,7 +78,7 @@ impl Sums {
     /// Returns the instances per bucket: the dominant share of the sums, rounded up.
     pub fn instances(&self, catalog: &Catalog) -> Vec<u64> {
         let instances = catalog.buckets().iter().zip(&self.0).map(|(bucket, sum)| {
-            let shares = bucket.allocatable.components().into_iter().zip(sum);
+            let shares = bucket.allocatable.amounts().into_iter().zip(sum);
             let limited = shares.filter(|&(capacity, _)| capacity != UNLIMITED && capacity > 0);
             let dominant =
                 limited.map(|(capacity, total)| total.div_ceil(u128::from(capacity))).max();

@@ -15,6 +15,7 @@ fn bucket(name: &str, accelerators: u64, cpu: u64, gib: u64) -> Bucket {
         capacity_type: CapacityType::OnDemand,
         accelerator_kind: AcceleratorKind::default(),
         allocatable: Resources {
+            devices: embedder::Devices::NONE,
             accelerators,
             cpu_millis: cpu * 1_000,
             memory_bytes: gib * GIB,

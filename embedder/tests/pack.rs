@@ -25,7 +25,14 @@ fn bucket(name: &str, kind: &str, allocatable: Resources) -> Bucket {
 }
 
 fn r(accelerators: u64, cpu_millis: u64, memory_bytes: u64) -> Resources {
-    Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes: 0, pods: 0 }
+    Resources {
+        devices: embedder::Devices::NONE,
+        accelerators,
+        cpu_millis,
+        memory_bytes,
+        ephemeral_bytes: 0,
+        pods: 0,
+    }
 }
 
 /// The capacity of a node: the given accelerators, CPU and memory, 110 pods, and local disk without
@@ -129,6 +136,7 @@ fn pods_that_fit_nowhere_are_reported_with_the_reason() {
 #[test]
 fn the_estimator_benchmark_needs_as_many_nodes_as_in_cluster_autoscaler() {
     let template = Resources {
+        devices: embedder::Devices::NONE,
         cpu_millis: 1_000,
         memory_bytes: 5_000,
         pods: 100,

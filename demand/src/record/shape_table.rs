@@ -130,7 +130,7 @@ impl ShapeTable {
 
 /// The dominant share of an instance that a pod takes.
 fn share(requests: Resources, allocatable: Resources) -> f64 {
-    let pairs = requests.components().into_iter().zip(allocatable.components());
+    let pairs = requests.amounts().into_iter().zip(allocatable.amounts());
     pairs
         .filter(|&(_, have)| have != UNLIMITED && have > 0)
         .map(|(request, have)| request as f64 / have as f64)

@@ -1,12 +1,12 @@
 //! What ran in the cluster, as lines of the history contain it: the pods that ended, and the
 //! buckets that were on offer. `prophet simulate --data` replays a cluster from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resource,
-    Resources, UNLIMITED,
+    AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, DEVICES_MAX, Devices, Group,
+    MicroDollars, Resource, Resources, UNLIMITED,
 };
 use placeholders::Objective;
 use serde::{Deserialize, Serialize};
@@ -76,8 +76,8 @@ pub struct OfferedBucket {
     /// The kind of its accelerators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator_kind: Option<String>,
-    /// The allocatable resources of one instance, by the names that shapes have. Resources without
-    /// a limit are absent.
+    /// The allocatable resources of one instance, by the names that shapes have, and its devices by
+    /// their names. Resources without a limit are absent.
     pub allocatable: BTreeMap<String, u64>,
     /// The price of one instance for one hour, in millionths of a dollar.
     pub hourly_micro_dollars: u64,
@@ -110,7 +110,8 @@ pub struct OfferedGroup {
 impl Offered {
     /// The record of a catalog.
     pub fn new(catalog: &Catalog, objective: Objective) -> Self {
-        let buckets = catalog.buckets().iter().map(OfferedBucket::new).collect();
+        let buckets = catalog.buckets().iter();
+        let buckets = buckets.map(|bucket| OfferedBucket::new(bucket, catalog.devices())).collect();
         Self { buckets, objective, rest: Map::new() }
     }
 
@@ -119,35 +120,53 @@ impl Offered {
     /// # Errors
     /// There is no bucket, or a name occurs twice.
     pub fn catalog(&self) -> Result<Catalog, CatalogError> {
-        Catalog::new(self.buckets.iter().map(OfferedBucket::bucket).collect())
+        let known = |name: &String| Resource::ALL.iter().any(|known| known.label() == name);
+        let names = self.buckets.iter().flat_map(|bucket| bucket.allocatable.keys());
+        let devices: BTreeSet<&String> = names.filter(|name| !known(name)).collect();
+        let devices: Vec<String> = devices.into_iter().take(DEVICES_MAX).cloned().collect();
+        let buckets = self.buckets.iter().map(|bucket| bucket.bucket(&devices)).collect();
+        Catalog::with_devices(buckets, devices)
     }
 }
 
 impl OfferedBucket {
-    fn new(bucket: &Bucket) -> Self {
+    fn new(bucket: &Bucket, devices: &[String]) -> Self {
         let Bucket { name, capacity_type, accelerator_kind, allocatable, hourly, groups } = bucket;
         let amounts = Resource::ALL.into_iter().zip(allocatable.components());
         let limited = amounts.filter(|(_, amount)| *amount != UNLIMITED);
+        let devices = devices.iter().enumerate();
+        let devices = devices.map(|(at, name)| (name.clone(), allocatable.devices.get(at)));
+        let devices = devices.filter(|(_, amount)| *amount > 0);
         let kind = (allocatable.accelerators > 0).then(|| accelerator_kind.as_str().to_owned());
         Self {
             name: name.clone(),
             capacity_type: *capacity_type,
             accelerator_kind: kind,
-            allocatable: limited.map(|(name, amount)| (name.label().into(), amount)).collect(),
+            allocatable: limited
+                .map(|(name, amount)| (name.label().into(), amount))
+                .chain(devices)
+                .collect(),
             hourly_micro_dollars: hourly.0,
             groups: groups.iter().map(OfferedGroup::new).collect(),
             rest: Map::new(),
         }
     }
 
-    fn bucket(&self) -> Bucket {
+    fn bucket(&self, names: &[String]) -> Bucket {
         let amount = |name: Resource| self.allocatable.get(name.label()).copied();
+        let mut devices = Devices::NONE;
+        for (at, name) in names.iter().enumerate() {
+            devices.set(at, self.allocatable.get(name).copied().unwrap_or(0));
+        }
         let kind = self.accelerator_kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
         Bucket {
             name: self.name.clone(),
             capacity_type: self.capacity_type,
             accelerator_kind: AcceleratorKind::new(kind),
-            allocatable: Resources::of(Resource::ALL.map(|name| amount(name).unwrap_or(UNLIMITED))),
+            allocatable: Resources {
+                devices,
+                ..Resources::of(Resource::ALL.map(|name| amount(name).unwrap_or(UNLIMITED)))
+            },
             hourly: MicroDollars(self.hourly_micro_dollars),
             groups: self.groups.iter().map(OfferedGroup::group).collect(),
         }
@@ -175,6 +194,16 @@ mod tests {
     #[test]
     fn a_catalog_survives_its_record() {
         let catalog = samples::catalog(&["m5.large", "g5.xlarge", "m5.xlarge/spot/team=a"]);
+        let mut buckets = catalog.buckets().to_vec();
+        buckets[0].allocatable.devices.set(1, 16);
+        let names = ["hugepages-2Mi", "nvidia.com/mig-3g.20gb"].map(str::to_owned);
+        let with_devices = Catalog::with_devices(buckets, names.into()).unwrap();
+        // A device that no bucket offers is not recorded.
+        let offered = Offered::new(&with_devices, Objective::WaitCost(2.5));
+        let read = offered.catalog().unwrap();
+        assert_eq!(read.devices(), ["nvidia.com/mig-3g.20gb"]);
+        let amounts = read.buckets().iter().map(|bucket| bucket.allocatable.devices.get(0));
+        assert_eq!(amounts.max(), Some(16));
         let offered = Offered::new(&catalog, Objective::WaitCost(2.5));
         let text = serde_json::to_string(&offered).unwrap();
         let read: Offered = serde_json::from_str(&text).unwrap();

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use embedder::{
+    AcceleratorKind, Bucket, CapacityType, Catalog, Devices, Group, MicroDollars, Resources,
+};
 use placeholders::Objective;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -29,6 +31,7 @@ pub(crate) fn catalog(names: &[&str]) -> Catalog {
         accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
         allocatable: Resources {
             accelerators: if name.starts_with('g') { 4 } else { 0 },
+            devices: Devices::NONE,
             cpu_millis: 4_000 * (at as u64 + 1),
             ..Resources::UNLIMITED
         },

@@ -4,15 +4,17 @@
 //! contain the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
 //! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
 
-use embedder::{AcceleratorKind, BucketSet, CapacityType, Catalog, Resource, Resources, Shape};
+use embedder::{
+    AcceleratorKind, BucketSet, CapacityType, Catalog, Devices, Resource, Resources, Shape,
+};
 
 use crate::record::shapes::canonical;
 
 /// The key of a shape.
 ///
-/// The key omits resources that the shape does not request, the accelerator kind if it requests no
-/// accelerators, and the buckets if they are those that admit a pod without constraints: all
-/// on-demand buckets, or all buckets if none is on demand.
+/// The key omits resources and devices that the shape does not request, the accelerator kind if it
+/// requests no accelerators, and the buckets if they are those that admit a pod without
+/// constraints: all on-demand buckets, or all buckets if none is on demand.
 pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
     let requests = Resource::ALL
         .into_iter()
@@ -21,6 +23,16 @@ pub fn shape_key(shape: &Shape, catalog: &Catalog) -> String {
     let requests: Vec<String> =
         requests.map(|(resource, amount)| format!("{}={amount}", resource.label())).collect();
     let mut key = requests.join(",");
+    let devices = catalog.devices().iter().enumerate();
+    let devices = devices.map(|(at, name)| (name, shape.requests.devices.get(at)));
+    let devices: Vec<String> = devices
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(name, amount)| format!("{}={amount}", escaped(name)))
+        .collect();
+    if !devices.is_empty() {
+        key.push_str(";devices=");
+        key.push_str(&devices.join("|"));
+    }
     if shape.requests.accelerators > 0 {
         key.push_str(";kind=");
         key.push_str(&escaped(shape.accelerator_kind.as_str()));
@@ -59,8 +71,11 @@ pub enum ShapeKeyError {
     /// A part that is not `resource=amount`, such as `cpu_millis=4000`.
     #[error("expected RESOURCE=AMOUNT in a shape, got {0:?}")]
     PodRequest(String),
-    /// A part after `;` that is neither `kind=` nor `admits=`.
-    #[error("expected kind= or admits= in a shape, got {0:?}")]
+    /// A device that is not `name=amount`, such as `vpc.amazonaws.com/efa=1`.
+    #[error("expected NAME=AMOUNT after devices= in a shape, got {0:?}")]
+    Device(String),
+    /// A part after `;` that is none of `kind=`, `devices=` and `admits=`.
+    #[error("expected kind=, devices= or admits= in a shape, got {0:?}")]
     Part(String),
     /// Accelerators without their kind.
     #[error("a shape with accelerators needs kind=, got {0:?}")]
@@ -74,11 +89,13 @@ pub enum ShapeKeyError {
 /// Returns an error with the part that cannot be parsed.
 pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyError> {
     let mut parts = key.split(';');
-    let requests = parse_requests(parts.next().unwrap_or_default())?;
+    let mut requests = parse_requests(parts.next().unwrap_or_default())?;
     let (mut kind, mut admits) = (None, unnamed(catalog));
     for part in parts {
         if let Some(name) = part.strip_prefix("kind=") {
             kind = Some(AcceleratorKind::new(&unescaped(name)));
+        } else if let Some(devices) = part.strip_prefix("devices=") {
+            requests.devices = parse_devices(devices, catalog)?;
         } else if let Some(names) = part.strip_prefix("admits=") {
             let ids = names.split('|').flat_map(|name| catalog.named(&unescaped(name)));
             admits = set(ids.collect(), catalog);
@@ -90,6 +107,21 @@ pub fn parse_shape_key(key: &str, catalog: &Catalog) -> Result<Shape, ShapeKeyEr
         return Err(ShapeKeyError::NoKind(key.into()));
     }
     Ok(canonical(&Shape { requests, accelerator_kind: kind.unwrap_or_default(), admits }))
+}
+
+/// The amounts of devices. A device that is no longer on offer is omitted.
+fn parse_devices(text: &str, catalog: &Catalog) -> Result<Devices, ShapeKeyError> {
+    let mut devices = Devices::NONE;
+    for device in text.split('|') {
+        let fault = || ShapeKeyError::Device(device.into());
+        let (name, amount) = device.rsplit_once('=').ok_or_else(fault)?;
+        let amount = amount.parse().map_err(|_| fault())?;
+        let name = unescaped(name);
+        if let Some(at) = catalog.devices().iter().position(|device| *device == name) {
+            devices.set(at, amount);
+        }
+    }
+    Ok(devices)
 }
 
 fn parse_requests(text: &str) -> Result<Resources, ShapeKeyError> {
@@ -126,6 +158,7 @@ mod tests {
     use crate::record::store::samples::catalog;
 
     const GPU: Resources = Resources {
+        devices: embedder::Devices::NONE,
         accelerators: 1,
         cpu_millis: 4_000,
         memory_bytes: 8 << 30,
@@ -175,6 +208,23 @@ mod tests {
     }
 
     #[test]
+    fn a_key_has_the_amounts_of_devices_by_name() {
+        let buckets = catalog(&["a"]).buckets().to_vec();
+        let names = ["hugepages-2Mi", "vpc.amazonaws.com/efa"].map(str::to_owned);
+        let with = Catalog::with_devices(buckets, names.into()).unwrap();
+        let mut requests = Resources { cpu_millis: 500, ..Resources::default() };
+        requests.devices.set(1, 4);
+        let shape = Shape::new(requests, AcceleratorKind::default());
+        let key = "cpu_millis=500,pods=1;devices=vpc.amazonaws.com/efa=4";
+        assert_eq!(shape_key(&shape, &with), key);
+        assert_eq!(parse_shape_key(key, &with), Ok(shape));
+        let without = parse_shape_key(key, &catalog(&["a"])).unwrap();
+        assert!(without.requests.devices.is_none());
+        let invalid = parse_shape_key("pods=1;devices=efa", &with).unwrap_err().to_string();
+        assert_eq!(invalid, "expected NAME=AMOUNT after devices= in a shape, got \"efa\"");
+    }
+
+    #[test]
     fn a_bucket_that_is_no_longer_on_offer_is_omitted() {
         let shape = parse_shape_key("pods=1;admits=gone|b", &catalog(&["a", "b"])).unwrap();
         assert_eq!(shape.admits, BucketSet::only([1]));
@@ -187,7 +237,7 @@ mod tests {
         assert_eq!(refused("pods=one"), "expected RESOURCE=AMOUNT in a shape, got \"pods=one\"");
         assert_eq!(
             refused("pods=1;zone=x"),
-            "expected kind= or admits= in a shape, got \"zone=x\""
+            "expected kind=, devices= or admits= in a shape, got \"zone=x\""
         );
         assert_eq!(
             refused("accelerators=1"),
