@@ -9,8 +9,20 @@ use crate::reason::Reason;
 use crate::standing::GroupStanding;
 use crate::want::Want;
 
+/// The number of placeholders for which each group has room: its maximum less the nodes that
+/// placeholders cannot use. A group that backs off keeps its standing placeholders, but gets no new
+/// ones, because their launches would fail.
+pub(crate) fn rooms(groups: &[Group], standing: &[GroupStanding]) -> Vec<u64> {
+    let room = |(group, standing): (&Group, &GroupStanding)| {
+        let used = standing.occupied.saturating_add(standing.unusable);
+        let room = group.max.saturating_sub(used);
+        if standing.backoff { room.min(standing.placeholders) } else { room }
+    };
+    groups.iter().zip(standing).map(room).collect()
+}
+
 /// Returns the number of placeholders of each group, and the reason if the groups cannot take all
-/// of `target`.
+/// of `target`. `rooms` is the most that each group can take.
 ///
 /// Announced gangs come first, then those forecast gangs for which no announced one is as large.
 /// The nodes of a forecast gang that is not dealt are dealt one by one, because other pods can use
@@ -18,10 +30,10 @@ use crate::want::Want;
 pub(crate) fn balance(
     target: u64,
     want: &Want,
-    groups: &[Group],
+    rooms: Vec<u64>,
     standing: &[GroupStanding],
 ) -> (Vec<u64>, Option<Reason>) {
-    let mut deal = Deal::new(groups, standing);
+    let mut deal = Deal::new(rooms, standing);
     let mut left = target;
     let announced = largest_first(&want.gangs);
     let forecast = largest_first(&want.forecast_gangs).into_iter().enumerate();
@@ -48,7 +60,7 @@ pub(crate) fn balance(
 pub(crate) fn split_nodes(gangs: &[u64], groups: &[Group], standing: &[GroupStanding]) -> u64 {
     let open: Vec<GroupStanding> =
         standing.iter().map(|group| GroupStanding { backoff: false, ..*group }).collect();
-    let mut deal = Deal::new(groups, &open);
+    let mut deal = Deal::new(rooms(groups, &open), &open);
     let split = largest_first(gangs).into_iter().filter(|&size| size > 0 && !deal.whole(size));
     split.fold(0, u64::saturating_add)
 }
@@ -67,15 +79,8 @@ struct Deal<'a> {
 }
 
 impl<'a> Deal<'a> {
-    fn new(groups: &[Group], standing: &'a [GroupStanding]) -> Self {
-        let room = groups.iter().zip(standing).map(|(group, standing)| {
-            let used = standing.occupied.saturating_add(standing.unusable);
-            let room = group.max.saturating_sub(used);
-            // A group that backs off keeps its standing placeholders, but gets no new ones, because
-            // their launches would fail.
-            if standing.backoff { room.min(standing.placeholders) } else { room }
-        });
-        Self { standing, room: room.collect(), wants: vec![0; standing.len()] }
+    fn new(room: Vec<u64>, standing: &'a [GroupStanding]) -> Self {
+        Self { standing, room, wants: vec![0; standing.len()] }
     }
 
     /// Assigns `size` placeholders to one group and returns whether a group had enough room.

@@ -9,6 +9,7 @@
 //! plan.rs      from needs to a plan; its steps are in one file each:
 //!   steady.rs    stabilisation windows, rates, tolerance
 //!   limits.rs    limits on placeholders and on dollars per hour (spend.rs allots the dollars)
+//!   deal.rs      the targets of all buckets, within the limits that their groups share
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
 //! shrink.rs    plans that only remove placeholders
 //! standing.rs  the standing placeholders, per group
@@ -29,6 +30,7 @@ mod actuate;
 mod balance;
 #[cfg(feature = "kubernetes")]
 mod changes;
+mod deal;
 mod limits;
 #[cfg(feature = "kubernetes")]
 mod manifest;
@@ -54,11 +56,11 @@ pub use manifest::{
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{
     Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
-    PolicyField, ScalingPolicy, ScalingRules, WINDOW_SECONDS_MAX,
+    PolicyField, ScalingPolicy, ScalingRules, WINDOW_SECONDS_MAX, Yielding,
 };
 pub use prices::Prices;
 pub use reason::Reason;
 pub use shrink::shrink;
-pub use standing::{GroupStanding, Standing};
+pub use standing::{GroupStanding, SharedLimit, Standing};
 pub use steady::Steady;
 pub use want::{Step, Want};

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use embedder::{BucketId, Catalog, MicroDollars};
 
-use crate::policy::{Limits, OuterLimits, Policy};
+use crate::policy::{Limits, OuterLimits, Policy, Yielding};
 use crate::reason::Reason;
 use crate::spend::{Candidate, spend, worth};
 use crate::standing::Standing;
@@ -40,7 +40,8 @@ pub(crate) fn limit(
         cap(unknown.then_some(0), Reason::PriceUnknown);
         // Standing placeholders of one bucket are not exchanged for new ones of another.
         let stands = standing.placeholders(want.bucket);
-        cap(yielding.and(Some(stands)), Reason::YieldsToRealPods);
+        let yields = yielding.iter().any(|yielding| yielding.buckets.contains(&want.bucket));
+        cap(yields.then_some(stands), Reason::YieldsToRealPods);
     }
     let by_worth = |a: &Candidate, b: &Candidate| {
         worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket))
@@ -55,14 +56,16 @@ pub(crate) fn limit(
         .iter()
         .map(|(name, &most)| (catalog.named(name), most, Reason::BucketLimit, &by_worth as &Order));
     let all: Vec<BucketId> = (0..targets.len()).collect();
-    let of_all: [(Option<u64>, Reason, &Order); 3] = [
+    let of_all: [(Option<u64>, Reason, &Order); 2] = [
         (*total, Reason::TotalLimit, &by_worth),
         (operator.placeholders, Reason::OperatorLimit, &by_worth),
-        (*yielding, Reason::YieldsToRealPods, &by_price),
     ];
     let of_all =
         of_all.into_iter().filter_map(|(most, reason, by)| Some((all.clone(), most?, reason, by)));
-    for (among, most, reason, order) in of_names.chain(of_all) {
+    let of_yielding = yielding.iter().map(|Yielding { most, buckets }| {
+        (buckets.clone(), *most, Reason::YieldsToRealPods, &by_price as &Order)
+    });
+    for (among, most, reason, order) in of_names.chain(of_all).chain(of_yielding) {
         let sum = among.iter().fold(0, |sum: u64, &id| sum.saturating_add(targets[id]));
         if sum <= most {
             continue;

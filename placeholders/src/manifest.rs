@@ -37,6 +37,23 @@ pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
 /// The annotation of a placeholder with the reason for which its gate was removed.
 pub const LIFTED_FOR: &str = "prophet.dev/lifted-for";
 
+/// Labels of a placeholder by which webhooks that add containers to pods leave it out, because a
+/// placeholder with a further container does not fit on its node: those of Istio, Datadog and Kuma.
+const NO_INJECTION_LABELS: [(&str, &str); 3] = [
+    ("sidecar.istio.io/inject", "false"),
+    ("admission.datadoghq.com/enabled", "false"),
+    ("kuma.io/sidecar-injection", "disabled"),
+];
+
+/// Annotations with the same purpose: those of Linkerd, Vault, Consul, Dapr and OpenTelemetry.
+const NO_INJECTION_ANNOTATIONS: [(&str, &str); 5] = [
+    ("linkerd.io/inject", "disabled"),
+    ("vault.hashicorp.com/agent-inject", "false"),
+    ("consul.hashicorp.com/connect-inject", "false"),
+    ("dapr.io/enabled", "false"),
+    ("sidecar.opentelemetry.io/inject", "false"),
+];
+
 /// The policy that owns the objects that are created for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -62,6 +79,8 @@ pub struct Template {
     pub requests: Resources,
     /// The kind of the requested accelerators.
     pub accelerator_kind: String,
+    /// The other devices that one placeholder requests, by name, in whole units.
+    pub devices: BTreeMap<String, u64>,
     /// The labels that a node must have (`nodeSelector`).
     pub pins: BTreeMap<String, String>,
     /// The instance types of the group. If there are several, a node must be of one of them
@@ -136,7 +155,9 @@ impl Template {
     pub fn replica_set(&self, replicas: u64, resource_version: Option<&str>) -> Value {
         let labels = self.labels();
         let mut pod = self.pod(true);
-        pod["metadata"]["labels"] = json!(labels);
+        let of_pod = NO_INJECTION_LABELS.into_iter().map(|(key, value)| (key, value.to_owned()));
+        let of_pod: BTreeMap<&str, String> = labels.clone().into_iter().chain(of_pod).collect();
+        pod["metadata"]["labels"] = json!(of_pod);
         let selector: Map<String, Value> = [POLICY_LABEL, GROUP_LABEL, TEMPLATE_LABEL]
             .into_iter()
             .map(|key| (key.to_owned(), json!(labels[key])))
@@ -238,19 +259,27 @@ impl Template {
             spec["schedulingGates"] = json!([{"name": HOLD_GATE}]);
         }
         self.warm(&mut spec);
-        json!({
-            "metadata": {"annotations": {
-                "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
-                BUCKET_ANNOTATION: self.bucket,
-                GROUP_ANNOTATION: self.group,
-            }},
-            "spec": spec,
-        })
+        let mut annotations: Map<String, Value> = NO_INJECTION_ANNOTATIONS
+            .map(|(key, value)| (key.to_owned(), json!(value)))
+            .into_iter()
+            .collect();
+        annotations.extend([
+            ("cluster-autoscaler.kubernetes.io/safe-to-evict".to_owned(), json!("true")),
+            (BUCKET_ANNOTATION.to_owned(), json!(self.bucket)),
+            (GROUP_ANNOTATION.to_owned(), json!(self.group)),
+        ]);
+        json!({"metadata": {"annotations": annotations}, "spec": spec})
     }
 
     fn container(&self) -> Value {
-        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } =
-            self.requests;
+        let Resources {
+            accelerators,
+            devices: _,
+            cpu_millis,
+            memory_bytes,
+            ephemeral_bytes,
+            pods: _,
+        } = self.requests;
         let mut requests = Map::new();
         let mut request = |name: &str, amount: u64, text: String| {
             if amount > 0 && amount != UNLIMITED {
@@ -260,10 +289,17 @@ impl Template {
         request("cpu", cpu_millis, format!("{cpu_millis}m"));
         request("memory", memory_bytes, memory_bytes.to_string());
         request("ephemeral-storage", ephemeral_bytes, ephemeral_bytes.to_string());
-        request(&self.accelerator_kind, accelerators, accelerators.to_string());
+        let accelerators = [(&self.accelerator_kind, &accelerators)].into_iter();
+        let devices = accelerators.chain(&self.devices).filter(|(_, amount)| **amount > 0);
+        // A device cannot be overcommitted, so its limit must equal its request.
+        let mut limits = Map::new();
+        for (name, amount) in devices {
+            request(name, *amount, amount.to_string());
+            limits.insert(name.clone(), json!(amount.to_string()));
+        }
         let mut resources = json!({"requests": requests});
-        if accelerators > 0 {
-            resources["limits"] = json!({&self.accelerator_kind: accelerators.to_string()});
+        if !limits.is_empty() {
+            resources["limits"] = json!(limits);
         }
         json!({"name": "placeholder", "image": self.image, "resources": resources, "securityContext": harmless()})
     }

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 
-use crate::balance::{balance, split_nodes};
+use crate::balance::split_nodes;
+use crate::deal::deal;
 use crate::limits::limit;
 use crate::policy::Policy;
 use crate::reason::Reason;
@@ -73,9 +74,9 @@ impl Plan {
 ///
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
 /// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers
-/// limit how far it moves. Then the limits and the spend cap lower it, and the groups receive as
-/// much of it as they have room for. The result is the plan and the state of the stabilisers for
-/// the next call.
+/// limit how far it moves, and the groups how much of it there is room for. Then the limits and the
+/// spend cap lower it, and the groups receive it. The result is the plan and the state of the
+/// stabilisers for the next call.
 pub fn plan(
     wants: &[Want],
     standing: &Standing,
@@ -96,13 +97,21 @@ pub fn plan(
             steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
         .collect();
+    // What no group has room for must not use up the limits, which other buckets need.
+    let dealt = deal(&targets, wants, standing, catalog);
+    for ((target, (dealt, held)), why) in targets.iter_mut().zip(dealt).zip(&mut why) {
+        let room = sum(&dealt);
+        if let Some(reason) = held.filter(|reason| *reason == Reason::GroupsFull) {
+            *target = room;
+            why.push(Step { reason, target: room });
+        }
+    }
     limit(&mut targets, wants, standing, catalog, policy, &mut why);
+    let dealt = deal(&targets, wants, standing, catalog);
     let mut buckets = Vec::with_capacity(wants.len());
-    for ((want, target), mut why) in wants.iter().zip(targets).zip(why) {
-        let groups = &catalog.buckets()[want.bucket].groups;
+    for ((want, (dealt, held)), mut why) in wants.iter().zip(dealt).zip(why) {
         let have = &standing.buckets[want.bucket];
-        let (dealt, held) = balance(target, want, groups, have);
-        let target = dealt.iter().fold(0_u64, |sum, &n| sum.saturating_add(n));
+        let target = sum(&dealt);
         why.extend(held.map(|reason| Step { reason, target }));
         steady.remember(want.bucket, target, now);
         let pairs = have.iter().zip(dealt);
@@ -111,6 +120,10 @@ pub fn plan(
         buckets.push(BucketPlan { bucket: want.bucket, target, why, groups });
     }
     (Plan { buckets }, steady)
+}
+
+fn sum(dealt: &[u64]) -> u64 {
+    dealt.iter().fold(0, |sum, &n| sum.saturating_add(n))
 }
 
 /// The wants without the nodes of gangs that fit into no group, because a gang cannot start on

@@ -80,13 +80,23 @@ pub struct Limits {
 pub struct OuterLimits {
     /// What the operator of the controller leaves to the policy.
     pub operator: Ceiling,
-    /// The maximum over all buckets while placeholders yield to pods that wait for nodes.
-    pub yielding: Option<u64>,
+    /// The maximum over the buckets that yield, while placeholders yield to pods that wait for
+    /// nodes.
+    pub yielding: Option<Yielding>,
     /// The buckets whose price is unknown. They get nothing under a limit in dollars.
     pub unpriced: BTreeSet<BucketId>,
     /// The percentage of each target that a rollout lets stand, rounded up to a whole placeholder.
     /// All of it if absent.
     pub rollout_percent: Option<u8>,
+}
+
+/// The most placeholders while they yield to pods that wait for nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Yielding {
+    /// The maximum over `buckets`.
+    pub most: u64,
+    /// The buckets whose placeholders yield, ascending.
+    pub buckets: Vec<BucketId>,
 }
 
 /// The most placeholders and the most dollars per hour.

@@ -1,5 +1,7 @@
 //! The standing placeholders: those on nodes, and those that are pending without a gate.
 
+use std::collections::BTreeMap;
+
 use embedder::BucketId;
 
 /// The standing placeholders, per bucket of the catalog and group of the bucket.
@@ -7,6 +9,8 @@ use embedder::BucketId;
 pub struct Standing {
     /// The groups, by bucket and then by group.
     pub buckets: Vec<Vec<GroupStanding>>,
+    /// The limits that several groups share.
+    pub shared: Vec<SharedLimit>,
 }
 
 impl Standing {
@@ -16,6 +20,16 @@ impl Standing {
         let groups = self.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
         groups.iter().fold(0, |sum, group| sum.saturating_add(group.placeholders))
     }
+}
+
+/// A limit that groups share, such as that of a Karpenter NodePool on the resources of all its
+/// nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedLimit {
+    /// Of each limited resource, the amount that is left for nodes of placeholders.
+    pub left: Vec<u64>,
+    /// The groups, by bucket and group, with the amounts of one node in the order of `left`.
+    pub groups: BTreeMap<(BucketId, usize), Vec<u64>>,
 }
 
 /// The state of one group.
@@ -30,4 +44,6 @@ pub struct GroupStanding {
     pub unusable: u64,
     /// Whether the group backs off, because recent launches failed.
     pub backoff: bool,
+    /// Whether nothing launches nodes of the group, so that its maximum is the number of its nodes.
+    pub fixed: bool,
 }

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 
 fn template(image: &str) -> Template {
     Template {
+        devices: std::collections::BTreeMap::new(),
         owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1".into() },
         bucket: "m5.xlarge".into(),
         group: "a".into(),

@@ -13,10 +13,12 @@ use proptest::prelude::*;
 
 fn template() -> Template {
     Template {
+        devices: std::collections::BTreeMap::new(),
         owner: Owner { namespace: "prophet".into(), name: "batch".into(), uid: "1b2c".into() },
         bucket: "g5.xlarge/spot".into(),
         group: "gpu-a".into(),
         requests: Resources {
+            devices: embedder::Devices::NONE,
             accelerators: 1,
             cpu_millis: 3_910,
             memory_bytes: 15 << 30,

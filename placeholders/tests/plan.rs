@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use placeholders::{
     Behavior, Ceiling, GroupStanding, Limits, OuterLimits, Plan, Policy, Reason, ScalingPolicy,
-    ScalingRules, Standing, Steady, Want, plan, shrink,
+    ScalingRules, SharedLimit, Standing, Steady, Want, Yielding, plan, shrink,
 };
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn wants(small: u64, large: u64) -> Vec<Want> {
 
 fn standing(a: u64, b: u64, c: u64) -> Standing {
     let group = |placeholders| GroupStanding { placeholders, ..GroupStanding::default() };
-    Standing { buckets: vec![vec![group(a), group(b)], vec![group(c)]] }
+    Standing { buckets: vec![vec![group(a), group(b)], vec![group(c)]], ..Standing::default() }
 }
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -423,7 +423,10 @@ fn an_absurd_target_costs_no_time() {
 
 #[test]
 fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
-    let policy = outer(OuterLimits { yielding: Some(4), ..OuterLimits::default() });
+    let policy = outer(OuterLimits {
+        yielding: Some(Yielding { most: 4, buckets: vec![0, 1] }),
+        ..OuterLimits::default()
+    });
     check(
         &wants(5, 4),
         &standing(2, 1, 4),
@@ -449,7 +452,8 @@ fn the_limit_of_a_bucket_that_was_divided_applies_to_its_parts_together() {
     let catalog = Catalog::new(vec![part("m5/team=a", 4_000), part("m5/team=b", 4_001)]).unwrap();
     let limits = Limits { buckets: [("m5".to_string(), 3)].into(), ..Limits::default() };
     let policy = Policy { limits, ..Policy::default() };
-    let standing = Standing { buckets: vec![vec![GroupStanding::default()]; 2] };
+    let standing =
+        Standing { shared: Vec::new(), buckets: vec![vec![GroupStanding::default()]; 2] };
     let (plan, _) = plan(&wants(2, 2), &standing, &catalog, &policy, &Steady::default(), at(0));
     let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
     assert_eq!(targets.iter().sum::<u64>(), 3, "{targets:?}");
@@ -678,6 +682,7 @@ fn any_standing() -> impl Strategy<Value = Standing> {
     let group = || {
         (0..8_u64, 0..8_u64, 0..3_u64, any::<bool>()).prop_map(
             |(placeholders, occupied, unusable, backoff)| GroupStanding {
+                fixed: false,
                 placeholders,
                 occupied,
                 unusable,
@@ -685,8 +690,10 @@ fn any_standing() -> impl Strategy<Value = Standing> {
             },
         )
     };
-    (group(), group(), group())
-        .prop_map(|(a, b, c)| Standing { buckets: vec![vec![a, b], vec![c]] })
+    (group(), group(), group()).prop_map(|(a, b, c)| Standing {
+        buckets: vec![vec![a, b], vec![c]],
+        ..Standing::default()
+    })
 }
 
 fn any_wants() -> impl Strategy<Value = Vec<Want>> {
@@ -795,4 +802,56 @@ proptest! {
         }
         prop_assert_eq!(target, then);
     }
+}
+
+/// Checks the targets of both buckets and the placeholders of each group, given what a limit leaves
+/// to groups a and c, of which a node takes 4 and 16.
+#[track_caller]
+fn check_shared(
+    (small, large): (u64, u64),
+    standing: Standing,
+    left: u64,
+    policy: &Policy,
+    expected: ([u64; 2], u64),
+) {
+    let groups = [((0, 0), vec![4]), ((1, 0), vec![16])];
+    let shared = vec![SharedLimit { left: vec![left], groups: groups.into() }];
+    let standing = Standing { shared, ..standing };
+    let wants = wants(small, large);
+    let (plan, _) = plan(&wants, &standing, &catalog(), policy, &Steady::default(), at(0));
+    let small: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    assert_eq!(([small[0], small[1]], plan.buckets[1].groups[0].want), expected);
+}
+
+#[test]
+fn groups_of_several_buckets_share_a_limit() {
+    let policy = Policy::default();
+    check_shared((4, 4), standing(0, 0, 0), 1_000, &policy, ([2, 2], 4));
+    // Group b is outside the limit.
+    check_shared((4, 4), standing(0, 0, 0), 4, &policy, ([1, 3], 0));
+    check_shared((4, 4), standing(0, 0, 0), 25, &policy, ([2, 2], 1));
+    check_shared((4, 4), standing(0, 0, 0), 3, &policy, ([0, 4], 0));
+    // Standing placeholders keep their part, also those of a later bucket.
+    check_shared((4, 4), standing(0, 0, 1), 20, &policy, ([1, 3], 1));
+    check_shared((12, 0), standing(0, 0, 0), 8, &policy, ([2, 6], 0));
+}
+
+#[test]
+fn what_a_shared_limit_keeps_from_a_bucket_is_left_to_the_others() {
+    let limits = Limits { total: Some(3), ..Limits::default() };
+    let policy = Policy { limits, ..Policy::default() };
+    // The large bucket could have one only, so the total leaves two to the small one.
+    check_shared((0, 3), standing(0, 0, 0), 16, &policy, ([0, 0], 1));
+    check_shared((2, 3), standing(0, 0, 0), 24, &policy, ([1, 1], 1));
+}
+
+#[test]
+fn a_shared_limit_and_an_absurd_target_cost_no_time() {
+    let groups = [((0, 0), vec![1]), ((0, 1), vec![1]), ((1, 0), vec![0])];
+    let shared = vec![SharedLimit { left: vec![u64::MAX], groups: groups.into() }];
+    let standing = Standing { shared, ..standing(0, 0, 0) };
+    let absurd = |bucket| Want { headroom: u64::MAX, ..want(bucket, 0) };
+    let (wants, policy) = ([absurd(0), absurd(1)], Policy::default());
+    let (plan, _) = plan(&wants, &standing, &catalog(), &policy, &Steady::default(), at(0));
+    assert_eq!((plan.buckets[0].target, plan.buckets[1].target), (12, 100));
 }
