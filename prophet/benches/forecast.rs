@@ -72,7 +72,8 @@ fn tick(minute: i64) -> Tick {
 /// No placeholders in any group.
 fn standing(catalog: &Catalog) -> Standing {
     let groups = catalog.buckets().iter().map(|bucket| bucket.groups.len());
-    Standing { buckets: groups.map(|count| vec![GroupStanding::default(); count]).collect() }
+    let buckets = groups.map(|count| vec![GroupStanding::default(); count]).collect();
+    Standing { buckets, ..Standing::default() }
 }
 
 fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {

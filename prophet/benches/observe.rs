@@ -17,7 +17,7 @@ use demand::forecast::{ForecasterConfig, Ladder, Lead, Method};
 use demand::tier::Tiers;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
-use prophet::catalog::{Comparison, NodeGroup, Offers, OtherTypes, Sizes, offers};
+use prophet::catalog::{Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Sizes, offers};
 use prophet::cluster::{Places, Seen, View};
 use prophet::control::{Control, Observed};
 use prophet::observe::{Index, Node, Pod, Workloads};
@@ -74,6 +74,7 @@ fn group(id: usize) -> NodeGroup {
         zone: None,
         min: 0,
         max: UNLIMITED,
+        launched_by: LaunchedBy::ClusterAutoscaler,
         desired: 0,
         instances: std::collections::BTreeSet::new(),
         described: true,
@@ -85,6 +86,7 @@ fn group(id: usize) -> NodeGroup {
         other_types: OtherTypes::None,
         taints: Vec::new(),
         capacity: Resources {
+            devices: embedder::Devices::NONE,
             accelerators: 0,
             cpu_millis: 192_000,
             memory_bytes: 768 * GIB,
@@ -92,6 +94,8 @@ fn group(id: usize) -> NodeGroup {
             pods: 250,
         },
         accelerator_kind: AcceleratorKind::default(),
+        choices: BTreeMap::new(),
+        pool: None,
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,

@@ -89,7 +89,8 @@ mod tests {
         let demand = Demand { present: vec![5], announced: vec![announced], ..Demand::default() };
         let now = DateTime::UNIX_EPOCH;
         let outlook = forecaster.forecast(&History::new(&catalog), &Present::at_tick(now, &demand));
-        let standing = Standing { buckets: vec![vec![GroupStanding::default()]] };
+        let standing =
+            Standing { shared: Vec::new(), buckets: vec![vec![GroupStanding::default()]] };
         let (policy, steady) = (Policy::default(), Steady::default());
         let (plan, _) = decide(&outlook, &demand, &standing, &catalog, &policy, &steady, now);
         assert_eq!(plan.buckets[0].target, placeholders, "{method:?}");

@@ -1,4 +1,6 @@
-//! Moves placeholders from spot buckets to on-demand buckets while launches of spot instances fail.
+//! Moves placeholders from buckets that cannot launch nodes to others: from spot buckets to
+//! on-demand buckets while launches of spot instances fail, and from the buckets whose nodes
+//! nothing launches, beyond the nodes that these have.
 //!
 //! A spot bucket is closed while all of its groups back off. Headroom for pods that on-demand
 //! buckets admit, too, then stands on demand at once. It returns when the spot bucket is open
@@ -45,6 +47,9 @@ pub(crate) struct Moment<'a> {
     pub(crate) held: Vec<Room>,
     /// The spot buckets all of whose groups back off.
     closed: Vec<BucketId>,
+    /// The buckets whose nodes nothing launches, with the number of their nodes that are free for
+    /// placeholders.
+    fixed: Vec<(BucketId, u64)>,
 }
 
 impl<'a> Moment<'a> {
@@ -63,25 +68,40 @@ impl<'a> Moment<'a> {
                 && groups.iter().all(|group| group.backoff)
         };
         let closed: Vec<BucketId> = (0..catalog.len()).filter(backs_off).collect();
+        let fixed: Vec<(BucketId, u64)> = (0..catalog.len())
+            .filter_map(|id| Some((id, free_nodes(id, standing, catalog)?)))
+            .collect();
         let mut open = BucketSet::all();
-        for &id in &closed {
+        for &id in closed.iter().chain(fixed.iter().map(|(id, _)| id)) {
             open.remove(id);
         }
-        let held = closed.iter().map(|&bucket| Room {
+        let of_closed = closed.iter().map(|&bucket| (bucket, standing.placeholders(bucket)));
+        let held = of_closed.chain(fixed.iter().copied()).map(|(bucket, nodes)| Room {
             bucket,
             free: catalog.buckets()[bucket].allocatable,
-            nodes: standing.placeholders(bucket),
+            nodes,
         });
-        Self { time, cluster, standing, ready, open, held: held.collect(), closed }
+        Self { time, cluster, standing, ready, open, held: held.collect(), closed, fixed }
     }
+}
+
+/// The number of nodes of a bucket that are free for placeholders, if nothing launches nodes of any
+/// of its groups. `None` for other buckets.
+fn free_nodes(id: BucketId, standing: &Standing, catalog: &Catalog) -> Option<u64> {
+    let groups = standing.buckets.get(id).filter(|groups| !groups.is_empty())?;
+    let free = groups.iter().zip(&catalog.buckets()[id].groups).map(|(state, group)| {
+        let used = state.occupied.saturating_add(state.unusable);
+        state.fixed.then(|| group.max.saturating_sub(used))
+    });
+    free.sum()
 }
 
 impl Fallback {
     /// Returns the outlook to decide from.
     ///
     /// `demand` prefers the open buckets. `submitted` has the shapes with the number of their pods
-    /// so far; they decide which share of a spot bucket's headroom fits on demand, and where. It is
-    /// read only while a bucket is closed.
+    /// so far; they decide which share of a bucket's headroom fits elsewhere, and where. It is read
+    /// only while a bucket can launch no nodes.
     pub(crate) fn moved<'o, 's>(
         &mut self,
         moment: &Moment<'_>,
@@ -91,15 +111,18 @@ impl Fallback {
         policy: &Policy,
         catalog: &Catalog,
     ) -> Cow<'o, Outlook> {
-        let Moment { time, cluster, standing, ready, closed, .. } = moment;
+        let Moment { time, cluster, standing, ready, closed, fixed, .. } = moment;
+        let submitted: Vec<(&Shape, u64)> =
+            if closed.is_empty() && fixed.is_empty() { Vec::new() } else { submitted.collect() };
+        let outlook = moved_from_fixed(outlook, fixed, &submitted, moment, policy, catalog);
         if closed.is_empty() && (self.nodes.is_empty() || *time >= self.until) {
             *self = Self::default();
-            return Cow::Borrowed(outlook);
+            return outlook;
         }
         let prices = Prices::new(policy.objective, catalog);
         let headroom = |id: BucketId| outlook.buckets[id].headroom(prices.quantile(id));
         let announced = |id: BucketId| demand.announced.get(id).copied().unwrap_or(0);
-        let mut moved = outlook.clone();
+        let mut moved = outlook.clone().into_owned();
         // The nodes that still stand in place of buckets that are open again.
         let ready = |id: BucketId| ready.get(id).copied().unwrap_or(0);
         let missing = |id: &BucketId| headroom(*id).max(announced(*id)).saturating_sub(ready(*id));
@@ -113,7 +136,7 @@ impl Fallback {
             nodes.insert(id, stays);
         }
         if !closed.is_empty() {
-            let shares = shares(closed, submitted, &moment.open, catalog);
+            let shares = shares(closed, &submitted, &moment.open, catalog);
             for &id in closed {
                 let stays = headroom(id).min(standing.placeholders(id));
                 let away = headroom(id) - stays;
@@ -121,12 +144,7 @@ impl Fallback {
                 moved.buckets[id] =
                     BucketOutlook::new(Distribution::certain(stays), Reason::GroupBackoff);
                 for (&to, share) in shares.get(&id).into_iter().flatten() {
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        clippy::cast_sign_loss,
-                        reason = "a float saturates, and is not negative here"
-                    )]
-                    let more = (away as f64 * share).ceil() as u64;
+                    let more = part(away, *share);
                     raise(&mut moved.buckets[to], more, more);
                     if moved.buckets[to].gangs.is_empty() && more > 0 {
                         moved.buckets[to].gangs.clone_from(&gangs);
@@ -168,6 +186,48 @@ impl Fallback {
     }
 }
 
+/// The outlook without the headroom of the buckets whose nodes nothing launches, beyond the nodes
+/// that are free. The buckets that launch nodes for the same pods get it.
+fn moved_from_fixed<'o>(
+    outlook: &'o Outlook,
+    fixed: &[(BucketId, u64)],
+    submitted: &[(&Shape, u64)],
+    moment: &Moment<'_>,
+    policy: &Policy,
+    catalog: &Catalog,
+) -> Cow<'o, Outlook> {
+    let mut outlook = Cow::Borrowed(outlook);
+    if fixed.is_empty() {
+        return outlook;
+    }
+    let prices = Prices::new(policy.objective, catalog);
+    let ids: Vec<BucketId> = fixed.iter().map(|(id, _)| *id).collect();
+    let shares = shares(&ids, submitted, &moment.open, catalog);
+    for &(id, free) in fixed {
+        let headroom = outlook.buckets[id].headroom(prices.quantile(id));
+        if headroom <= free {
+            continue;
+        }
+        let outlook = outlook.to_mut();
+        outlook.buckets[id] = BucketOutlook::new(Distribution::certain(free), Reason::GroupsFull);
+        for (&to, share) in shares.get(&id).into_iter().flatten() {
+            let bucket = &mut outlook.buckets[to];
+            bucket.new_nodes = bucket.new_nodes.plus(part(headroom - free, *share));
+        }
+    }
+    outlook
+}
+
+/// The part of a number of nodes, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float saturates, and is not negative here"
+)]
+fn part(nodes: u64, share: f64) -> u64 {
+    (nodes as f64 * share).ceil() as u64
+}
+
 /// Raises the headroom of a bucket by `more` nodes, of which `moved` stand in place of others.
 fn raise(outlook: &mut BucketOutlook, more: u64, moved: u64) {
     if moved > 0 {
@@ -176,28 +236,29 @@ fn raise(outlook: &mut BucketOutlook, more: u64, moved: u64) {
     }
 }
 
-/// For each closed bucket, the nodes of open on-demand buckets that take the place of one of its
-/// nodes.
+/// For each closed bucket, the nodes of open buckets that take the place of one of its nodes: of
+/// on-demand buckets if the closed one is a spot bucket.
 ///
 /// They follow from the submitted pods for which the closed bucket would launch nodes. Pods that
-/// only spot buckets admit move nowhere.
-fn shares<'s>(
+/// only spot buckets admit do not move from one of them to another.
+fn shares(
     closed: &[BucketId],
-    submitted: impl Iterator<Item = (&'s Shape, u64)>,
+    submitted: &[(&Shape, u64)],
     open: &BucketSet,
     catalog: &Catalog,
 ) -> BTreeMap<BucketId, BTreeMap<BucketId, f64>> {
     let mut nodes: BTreeMap<BucketId, f64> = BTreeMap::new();
     let mut moved: BTreeMap<BucketId, BTreeMap<BucketId, f64>> = BTreeMap::new();
-    for (shape, pods) in submitted {
+    for &(shape, pods) in submitted {
         let Some((from, holds)) = new_instance(shape, catalog, &BucketSet::all()) else { continue };
         if !closed.contains(&from) || pods == 0 {
             continue;
         }
         *nodes.entry(from).or_default() += pods as f64 / holds as f64;
         if let Some((to, holds)) = new_instance(shape, catalog, open) {
-            let on_demand = catalog.buckets()[to].capacity_type == CapacityType::OnDemand;
-            if on_demand {
+            // Spot instances of another type may fail like those of the closed bucket.
+            let is_spot = |id: BucketId| catalog.buckets()[id].capacity_type == CapacityType::Spot;
+            if !(is_spot(from) && is_spot(to)) {
                 *moved.entry(from).or_default().entry(to).or_default() +=
                     pods as f64 / holds as f64;
             }
@@ -264,7 +325,10 @@ mod tests {
         let time = DateTime::from_timestamp(60 * minute, 0).unwrap();
         let cluster = Cluster { occupied: vec![0; 2], ..Cluster::default() };
         let group = GroupStanding { placeholders, backoff, ..GroupStanding::default() };
-        let standing = Standing { buckets: vec![vec![group], vec![GroupStanding::default()]] };
+        let standing = Standing {
+            buckets: vec![vec![group], vec![GroupStanding::default()]],
+            ..Standing::default()
+        };
         let ready = [placeholders, 0];
         let moment = Moment::new(time, &cluster, &standing, &ready, &catalog);
         let forecast = |nodes| BucketOutlook::new(Distribution::certain(nodes), Reason::Forecast);

@@ -174,6 +174,10 @@ pub enum Cause {
     /// The API server refuses the pods of placeholders, because of a quota, a level of Pod
     /// Security or a webhook.
     PlaceholdersRefused,
+    /// The pods of placeholders differ from their template, because a webhook changed them.
+    PlaceholdersChanged,
+    /// An autoscaler launches no node for placeholders.
+    PlaceholderNotTriggering,
     /// A watch of the API server fails.
     WatchFailed,
     /// Groups of nodes could not be read.
@@ -196,11 +200,13 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::InvalidPolicy,
         Self::PriorityClass,
         Self::WriteFailed,
         Self::PlaceholdersRefused,
+        Self::PlaceholdersChanged,
+        Self::PlaceholderNotTriggering,
         Self::WatchFailed,
         Self::CatalogFailed,
         Self::NoBuckets,
@@ -219,6 +225,8 @@ impl Cause {
             Self::PriorityClass => "PriorityClass",
             Self::WriteFailed => "WriteFailed",
             Self::PlaceholdersRefused => "PlaceholdersRefused",
+            Self::PlaceholdersChanged => "PlaceholdersChanged",
+            Self::PlaceholderNotTriggering => "PlaceholderNotTriggering",
             Self::WatchFailed => "WatchFailed",
             Self::CatalogFailed => "CatalogFailed",
             Self::NoBuckets => "NoBuckets",
@@ -245,6 +253,12 @@ impl Cause {
             }
             Self::PlaceholdersRefused => {
                 "Raise the quota of the namespace, or exempt placeholders from the webhook or the Pod Security level."
+            }
+            Self::PlaceholdersChanged => {
+                "Exempt the namespace of the policy from the webhook. Until then, the next placeholders are smaller by what it adds."
+            }
+            Self::PlaceholderNotTriggering => {
+                "Compare the labels, taints and resources that the autoscaler assumes for the group with `prophet catalog`. The next placeholders are smaller by the resources that the message names."
             }
             Self::WatchFailed => {
                 "Check that the API server responds, and that the service account may list and watch the kind."

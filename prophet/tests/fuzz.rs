@@ -12,7 +12,7 @@ use chrono::{DateTime, TimeDelta};
 use demand::forecast::onnx::Spec;
 use demand::record::store::{Journal, Line, Place as Folder, parse_shape_key};
 use demand::usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
-use prophet::catalog::{CatalogFile, Comparison, NodeGroup, Sizes, live_groups, offers};
+use prophet::catalog::{CatalogFile, Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;
 use prophet::observe::{Index, World, millis, units};
@@ -245,7 +245,7 @@ proptest! {
         }
         index.end_pods();
         let comparison = Comparison::by_taints("pg");
-        let groups = live_groups(index.nodes(), &[], &comparison);
+        let groups = live_groups(index.nodes(), &[], &comparison, &Launches::default());
         let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
     }
 

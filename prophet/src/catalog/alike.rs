@@ -9,17 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType};
 
+use super::labels::ZONE_LABELS;
 use crate::observe::{Taint, is_passing};
 
-/// Labels that never divide a bucket: a node's zone, under its present and former names, and its
-/// name.
-const NEVER: [&str; 5] = [
-    "failure-domain.beta.kubernetes.io/zone",
-    "kubernetes.io/hostname",
-    "topology.ebs.csi.aws.com/zone",
-    "topology.k8s.aws/zone-id",
-    "topology.kubernetes.io/zone",
-];
+/// The label of a node's name, which never divides a bucket.
+const HOST_NAME: &str = "kubernetes.io/hostname";
 
 /// How groups of nodes are compared.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +61,7 @@ impl<'a> Comparison<'a> {
 
     /// Whether groups that differ in a label may be different buckets.
     pub(super) fn divides(&self, key: &str) -> bool {
-        key != self.placement_group_label && !NEVER.contains(&key)
+        key != self.placement_group_label && key != HOST_NAME && !ZONE_LABELS.contains(&key)
     }
 
     /// Whether a taint belongs to the nodes of a group, and keeps pods off them.

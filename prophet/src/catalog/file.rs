@@ -216,6 +216,7 @@ impl GroupEntry {
         }
         Ok(NodeGroup {
             other_types: super::group::OtherTypes::None,
+            launched_by: super::group::LaunchedBy::Unknown,
             name,
             instance_type: entry.name.clone(),
             capacity_type: bucket.capacity_type,
@@ -230,6 +231,8 @@ impl GroupEntry {
             taints,
             capacity: bucket.allocatable,
             accelerator_kind: bucket.accelerator_kind.clone(),
+            choices: BTreeMap::new(),
+            pool: None,
             resources: quantities(bucket),
             estimate: None,
             hourly: Some(bucket.hourly),
@@ -241,7 +244,7 @@ impl GroupEntry {
 /// resources, so that the kubelet's reservation is not subtracted a second time.
 #[cfg(feature = "kubernetes")]
 fn quantities(bucket: &Bucket) -> BTreeMap<String, String> {
-    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+    let Resources { devices: _, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
         bucket.allocatable;
     let all = [
         (bucket.accelerator_kind.as_str(), accelerators, ""),
@@ -257,7 +260,7 @@ fn quantities(bucket: &Bucket) -> BTreeMap<String, String> {
 impl InstanceTypeEntry {
     fn of(bucket: &Bucket) -> Self {
         let limited = |amount: u64| (amount != UNLIMITED).then_some(amount);
-        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+        let Resources { devices: _, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
             bucket.allocatable;
         let kind = (accelerators > 0).then(|| bucket.accelerator_kind.as_str().to_owned());
         let of_spot = bucket.name.split_once("/spot").filter(|(_, parts)| {
@@ -341,6 +344,7 @@ impl InstanceTypeEntry {
                 .ok_or_else(|| (field, format!("reserves {reserved} of {have}"))),
         };
         Ok(Resources {
+            devices: embedder::Devices::NONE,
             accelerators: accelerators.unwrap_or(0),
             cpu_millis: less("reserved.cpuMillis", *cpu_millis, reserved.cpu_millis)?,
             memory_bytes: less("reserved.memoryBytes", *memory_bytes, reserved.memory_bytes)?,
@@ -433,7 +437,11 @@ mod tests {
             name: name.into(),
             capacity_type,
             accelerator_kind: AcceleratorKind::default(),
-            allocatable: Resources { cpu_millis: 4_000, ..Resources::UNLIMITED },
+            allocatable: Resources {
+                devices: embedder::Devices::NONE,
+                cpu_millis: 4_000,
+                ..Resources::UNLIMITED
+            },
             hourly: MicroDollars(100_000),
             groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: 9 }],
         };
@@ -458,7 +466,12 @@ mod tests {
         let text = "instanceTypes:\n- {name: a, cpuMillis: 8000, reserved: {cpuMillis: 100}, pricePerHour: 0.5}\n";
         let catalog = CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
         let bucket = &catalog.buckets()[0];
-        let expected = Resources { accelerators: 0, cpu_millis: 7_900, ..Resources::UNLIMITED };
+        let expected = Resources {
+            accelerators: 0,
+            devices: embedder::Devices::NONE,
+            cpu_millis: 7_900,
+            ..Resources::UNLIMITED
+        };
         assert_eq!((bucket.allocatable, bucket.hourly), (expected, MicroDollars(500_000)));
         assert_eq!(bucket.groups[0].max, UNLIMITED);
     }

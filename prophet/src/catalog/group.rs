@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType, MicroDollars, Resources};
 
-use crate::observe::Taint;
+use crate::observe::{Choice, Taint};
 
 /// The instance types of a group beyond its first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,32 @@ pub enum OtherTypes {
     OtherSizes,
 }
 
+/// What launches the nodes of a group, and so decides by which description of a node a pod fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaunchedBy {
+    /// cluster-autoscaler, from the description of the instance type while the group has no nodes.
+    ClusterAutoscaler,
+    /// Karpenter, from its own estimate of the instance type.
+    Karpenter,
+    /// An autoscaler whose description is not known. The group is known by its live nodes.
+    #[default]
+    Unknown,
+    /// Nothing: the nodes that the group has are room for pods, and no pending pod brings another.
+    Nothing,
+}
+
+/// The pool of a group. Its limits bound the nodes of all its groups together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The name of the pool.
+    pub name: String,
+    /// The most that all nodes of the pool have together, by the name of the resource: `cpu` in
+    /// thousandths of a core, `nodes` the number of nodes, any other in whole units.
+    pub limits: BTreeMap<String, u64>,
+    /// What one node of the group has of these resources.
+    pub of_node: BTreeMap<String, u64>,
+}
+
 /// One Auto Scaling group, or its equivalent in another source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroup {
@@ -32,6 +58,8 @@ pub struct NodeGroup {
     /// The other instance types that the group launches. They have the same size as the first.
     /// Otherwise the group is left out, because its placeholders would have no single size.
     pub other_types: OtherTypes,
+    /// What launches its nodes.
+    pub launched_by: LaunchedBy,
     /// How its instances are bought.
     pub capacity_type: CapacityType,
     /// The AWS placement group that its instances start in.
@@ -53,12 +81,17 @@ pub struct NodeGroup {
     /// The known labels of a new node: those of the group's node-template tags, and those that
     /// every node has.
     pub labels: BTreeMap<String, String>,
+    /// The labels of a new node whose value is not fixed, with the values that each may have. A
+    /// pod may select any of them.
+    pub choices: BTreeMap<String, Choice>,
     /// The taints of a new node.
     pub taints: Vec<Taint>,
     /// The capacity of an instance, before the kubelet's reservation.
     pub capacity: Resources,
     /// The kind of the instance's accelerators.
     pub accelerator_kind: AcceleratorKind,
+    /// The limit that the nodes of this group and of others share, if there is one.
+    pub pool: Option<Pool>,
     /// Allocatable resources from tags, as Kubernetes quantities by resource name. They override
     /// the computed resources.
     pub resources: BTreeMap<String, String>,

@@ -1,5 +1,6 @@
 //! What live nodes add to the description of their group: labels and taints that the source of the
-//! group does not have. Nodes belong to the group of their instance.
+//! group does not have. Nodes belong to the group of their instance, or, in Karpenter's pools, to
+//! that of their pool, instance type, capacity type and placement group.
 //!
 //! cluster-autoscaler, too, takes the labels and taints of a group from a live node, if there is
 //! one.
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::alike::Comparison;
 use super::group::NodeGroup;
+use super::karpenter::{CAPACITY_LABEL, POOL_LABEL};
 use super::known::{Known, Sizes, known};
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL};
 use crate::observe::{NodeFacts, Nodes, Taint, is_passing};
@@ -24,9 +26,18 @@ pub fn joined(
         group.instances.iter().map(|instance| (instance.as_str(), group.name.as_str()))
     });
     let groups_of: HashMap<&str, &str> = groups_of.collect();
-    if !groups_of.is_empty() {
+    let keys = [POOL_LABEL, INSTANCE_TYPE_LABEL, CAPACITY_LABEL, comparison.placement_group_label];
+    let of_pool = |labels: &BTreeMap<String, String>| -> Option<Vec<Option<String>>> {
+        labels.contains_key(POOL_LABEL).then(|| keys.map(|key| labels.get(key).cloned()).into())
+    };
+    let pools: HashMap<Vec<Option<String>>, &str> = groups
+        .iter()
+        .filter_map(|group| Some((of_pool(&group.labels)?, group.name.as_str())))
+        .collect();
+    if !groups_of.is_empty() || !pools.is_empty() {
         for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| facts.ready && !facts.leaving) {
             let group = facts.instance.as_deref().and_then(|instance| groups_of.get(instance));
+            let group = group.or_else(|| pools.get(&of_pool(&facts.labels)?));
             if let Some(group) = group {
                 live.entry(group).or_default().push(facts);
             }
@@ -46,7 +57,9 @@ fn observe(known: &mut Known, group: &NodeGroup, nodes: &[&NodeFacts], compariso
     let standard = [CAPACITY_LABELS[0].0, CAPACITY_LABELS[1].0, comparison.placement_group_label];
     let selected = comparison.selected_labels.iter().map(String::as_str);
     let keys = selected.filter(|key| comparison.divides(key)).chain(standard);
-    for key in keys.filter(|key| *key != INSTANCE_TYPE_LABEL && !group.labels.contains_key(*key)) {
+    let known_of_source =
+        |key: &str| group.labels.contains_key(key) || group.choices.contains_key(key);
+    for key in keys.filter(|key| *key != INSTANCE_TYPE_LABEL && !known_of_source(key)) {
         let values: Vec<Option<&String>> = nodes.iter().map(|node| node.labels.get(key)).collect();
         let first = values.iter().flatten().next();
         let differ = values.iter().flatten().any(|value| Some(value) != first);

@@ -2,19 +2,23 @@
 //! and placement group that a pool lists.
 //!
 //! A pool that lists no instance types may launch any type. Its groups come only from its live
-//! nodes.
+//! nodes. The nodes of a static pool are room for pods: no pending pod launches one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
+use embedder::{AcceleratorKind, Resources, UNLIMITED};
 
-use super::group::{NodeGroup, OtherTypes};
-use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
+use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
+use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
 use super::table;
-use crate::observe::{NodeClaim, NodeFacts, NodePool};
+use super::type_labels::labels_of_type;
+use crate::observe::{Choice, NodeClaim, NodeFacts, NodePool};
 
 /// Karpenter's label for the capacity type.
-const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
+pub(super) const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
+
+/// The values of Karpenter's label for the capacity type.
+const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
 
 /// Karpenter's label for the pool of a node.
 pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
@@ -26,6 +30,10 @@ const MEMORY_LOST: u64 = 75;
 /// The share of CPU and memory that stays free in addition, in thousandths, until a NodeClaim shows
 /// Karpenter's estimate. Karpenter launches no node for a placeholder that exceeds its estimate,
 /// whereas a placeholder that is too small is replaced by a larger one later.
+///
+/// The estimate is the capacity less the reservations that the provider computes: on AWS those of
+/// [`super::size::template`] (`kubeReservedResources` and `evictionThreshold` of its provider),
+/// with 100m of CPU in the kwok provider, and what a node class configures for the kubelet.
 const UNKNOWN: u64 = 50;
 
 /// Builds the groups of the pools. `live` are the nodes of the cluster.
@@ -51,16 +59,30 @@ fn groups(
     live: &[&NodeFacts],
     placement_group_label: &str,
 ) -> Vec<NodeGroup> {
-    let on_demand = BTreeSet::from(["on-demand".to_owned()]);
-    let capacity_types = pool.choices.get(CAPACITY_LABEL).unwrap_or(&on_demand);
-    let placement_groups: Vec<Option<&String>> = match pool.choices.get(placement_group_label) {
-        Some(values) => values.iter().map(Some).collect(),
+    let listed = |key: &str| pool.choices.get(key).and_then(Choice::values);
+    let capacity_types: Vec<String> = match pool.choices.get(CAPACITY_LABEL) {
+        // Without a requirement, Karpenter launches on demand.
+        None => vec!["on-demand".into()],
+        Some(choice) => {
+            let all = CAPACITY_TYPES.map(str::to_owned).into_iter();
+            all.filter(|value| choice.allows(value)).collect()
+        }
+    };
+    let placement_groups: Vec<Option<&String>> = match listed(placement_group_label) {
+        Some(values) => values.map(Some).collect(),
         None => vec![pool.labels.get(placement_group_label)],
     };
     let mut groups = Vec::new();
-    for instance_type in pool.choices.get(INSTANCE_TYPE_LABEL).into_iter().flatten() {
+    for instance_type in listed(INSTANCE_TYPE_LABEL).into_iter().flatten() {
         let Some(known) = hardware(instance_type, claims, live) else { continue };
-        for bought in capacity_types {
+        let of_type = labels_of_type(instance_type, pool.class_group == EKS_CLASS);
+        let excluded = |(key, value): (&String, &String)| {
+            pool.choices.get(key).is_some_and(|choice| !choice.allows(value))
+        };
+        if of_type.iter().any(excluded) {
+            continue;
+        }
+        for bought in &capacity_types {
             for placement_group in &placement_groups {
                 let placed =
                     placement_group.map(|value| (placement_group_label.to_owned(), value.clone()));
@@ -70,9 +92,9 @@ fn groups(
                     (POOL_LABEL, &pool.name),
                 ];
                 let own = own.map(|(key, value)| (key.to_owned(), value.clone()));
-                let labels =
-                    pool.labels.clone().into_iter().chain(fixed(pool)).chain(placed).chain(own);
-                let place = placement_group.map(String::as_str);
+                let labels = of_type.clone().into_iter().chain(pool.labels.clone());
+                let labels = labels.chain(fixed(pool)).chain(placed).chain(own);
+                let place = placement_group.map(|value| (placement_group_label, value.as_str()));
                 groups.push(group(pool, labels.collect(), place, &known, claims));
             }
         }
@@ -80,18 +102,18 @@ fn groups(
     groups
 }
 
+/// The API group of the node classes of EKS Auto Mode, whose labels have another prefix.
+const EKS_CLASS: &str = "eks.amazonaws.com";
+
 fn group(
     pool: &NodePool,
     labels: BTreeMap<String, String>,
-    placement_group: Option<&str>,
+    placement_group: Option<(&str, &str)>,
     (capacity, accelerator_kind): &(Resources, AcceleratorKind),
     claims: &[&NodeClaim],
 ) -> NodeGroup {
     let instance_type = labels[INSTANCE_TYPE_LABEL].clone();
     let capacity_type = capacity_type(&labels).unwrap_or_default();
-    let spot = Some("spot").filter(|_| capacity_type == CapacityType::Spot);
-    let parts = [Some(pool.name.as_str()), Some(instance_type.as_str()), spot, placement_group];
-    let name = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
     // Karpenter places a pod only on a node whose estimated resources have room for it.
     let same = |claim: &&&NodeClaim| {
         [INSTANCE_TYPE_LABEL, POOL_LABEL]
@@ -100,33 +122,122 @@ fn group(
     };
     let estimate =
         claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
-    let max = pool.cpu_millis_max.map_or(UNLIMITED, |most| most / capacity.cpu_millis.max(1));
+    // What Karpenter knows that a node of the type has.
+    let devices: BTreeMap<String, u64> =
+        claims.iter().filter(same).flat_map(|claim| claim.devices.clone()).collect();
+    let mut of_node = amounts(*capacity, accelerator_kind);
+    of_node.extend(devices.clone());
+    let limited = Pool { name: pool.name.clone(), limits: pool.limits.clone(), of_node };
     NodeGroup {
-        name,
+        name: name(pool, &labels, placement_group),
         instance_type,
         other_types: OtherTypes::None,
+        launched_by: if pool.replicas.is_some() {
+            LaunchedBy::Nothing
+        } else {
+            LaunchedBy::Karpenter
+        },
         capacity_type,
-        placement_group: placement_group.map(str::to_owned),
+        placement_group: placement_group.map(|(_, value)| value.to_owned()),
         zone: None,
         min: 0,
-        max,
+        max: pool.replicas.unwrap_or_else(|| limited.nodes_max()),
         desired: 0,
         instances: BTreeSet::new(),
         described: true,
+        choices: choices(pool, &labels),
         labels,
         taints: pool.taints.clone(),
         capacity: *capacity,
         accelerator_kind: accelerator_kind.clone(),
-        resources: BTreeMap::new(),
+        pool: Some(limited),
+        resources: devices.iter().map(|(name, n)| (name.clone(), n.to_string())).collect(),
         estimate,
         hourly: None,
     }
 }
 
+/// Makes a group of live nodes one whose nodes Karpenter launches: labels that the pool leaves open
+/// may have other values on a new node, and the limits of the pool apply.
+pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
+    let pinned = [INSTANCE_TYPE_LABEL, CAPACITY_LABEL, POOL_LABEL];
+    let single: BTreeSet<String> = fixed(pool).map(|(key, _)| key).collect();
+    let is_open = |key: &String| {
+        !pinned.contains(&key.as_str())
+            && !single.contains(key)
+            && (pool.choices.contains_key(key) || ZONE_LABELS.contains(&key.as_str()))
+    };
+    group.labels.retain(|key, _| !is_open(key));
+    group.choices = choices(pool, &group.labels);
+    let limited = Pool {
+        name: pool.name.clone(),
+        limits: pool.limits.clone(),
+        of_node: amounts(group.capacity, &group.accelerator_kind),
+    };
+    group.max = limited.nodes_max();
+    group.pool = Some(limited);
+    group.launched_by = LaunchedBy::Karpenter;
+}
+
+/// The name of a group: that of the pool, the instance type, the capacity type unless it is on
+/// demand, and the placement group. A placement group that is named as a capacity type is written
+/// with its label.
+fn name(
+    pool: &NodePool,
+    labels: &BTreeMap<String, String>,
+    placement_group: Option<(&str, &str)>,
+) -> String {
+    let bought = labels.get(CAPACITY_LABEL).filter(|bought| *bought != CAPACITY_TYPES[0]);
+    let placed = placement_group.map(|(label, value)| {
+        let is_plain = !CAPACITY_TYPES.contains(&value);
+        if is_plain { value.to_owned() } else { format!("{label}={value}") }
+    });
+    let parts = [Some(&pool.name), labels.get(INSTANCE_TYPE_LABEL), bought, placed.as_ref()];
+    parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/")
+}
+
+/// The labels of a new node that have no fixed value: those with requirements, and those of the
+/// zone, because Karpenter chooses a zone in which the pod may run.
+fn choices(pool: &NodePool, labels: &BTreeMap<String, String>) -> BTreeMap<String, Choice> {
+    let zones = ZONE_LABELS.map(|key| (key.to_owned(), Choice::default()));
+    let all = zones.into_iter().chain(pool.choices.clone());
+    all.filter(|(key, _)| !labels.contains_key(key)).collect()
+}
+
+/// The resources of a node by name, in the units of [`Pool`].
+fn amounts(capacity: Resources, kind: &AcceleratorKind) -> BTreeMap<String, u64> {
+    let Resources { devices: _, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+        capacity;
+    let all = [
+        ("nodes", 1),
+        (kind.as_str(), accelerators),
+        ("cpu", cpu_millis),
+        ("memory", memory_bytes),
+        ("ephemeral-storage", ephemeral_bytes),
+        ("pods", pods),
+    ];
+    let known = all.into_iter().filter(|(_, amount)| *amount != UNLIMITED);
+    known.map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+impl Pool {
+    /// The most nodes like one of this group that the limits allow.
+    pub(crate) fn nodes_max(&self) -> u64 {
+        let of = |(name, limit): (&String, &u64)| {
+            let each = self.of_node.get(name).copied().filter(|each| *each > 0)?;
+            Some(limit / each)
+        };
+        self.limits.iter().filter_map(of).min().unwrap_or(UNLIMITED)
+    }
+}
+
 /// Labels for which a pool allows exactly one value.
 fn fixed(pool: &NodePool) -> impl Iterator<Item = (String, String)> + '_ {
-    let single = pool.choices.iter().filter(|(_, values)| values.len() == 1);
-    single.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())))
+    pool.choices.iter().filter_map(|(key, choice)| {
+        let mut values = choice.values()?;
+        let first = values.next()?;
+        values.next().is_none().then(|| (key.clone(), first.clone()))
+    })
 }
 
 /// The resources of an instance type, from a NodeClaim, else a live node, else the table.
@@ -143,13 +254,19 @@ fn hardware(
     }
     // A degraded node has fewer accelerators than the others.
     let nodes = live.iter().filter(|node| node.ready && is_it(&node.labels));
+    let entry = table::instance_type(instance_type);
     if let Some(node) = nodes.max_by_key(|node| node.allocatable.accelerators) {
-        return Some((node.allocatable, node.accelerator_kind.clone().unwrap_or_default()));
+        // A device plugin may not have started, or offer the accelerators under another name.
+        let published = entry.as_ref().and_then(|entry| entry.accelerators).unwrap_or(0);
+        let accelerators = node.allocatable.accelerators.max(published);
+        let kind = node.accelerator_kind.clone().unwrap_or_default();
+        return Some((Resources { accelerators, ..node.allocatable }, kind));
     }
-    let entry = table::instance_type(instance_type)?;
+    let entry = entry?;
     let less =
         |whole: Option<u64>, lost: u64| whole.map_or(0, |whole| whole - whole / 1_000 * lost);
     let resources = Resources {
+        devices: embedder::Devices::NONE,
         accelerators: entry.accelerators.unwrap_or(0),
         cpu_millis: less(entry.cpu_millis, UNKNOWN),
         memory_bytes: less(entry.memory_bytes, MEMORY_LOST + UNKNOWN),
@@ -162,6 +279,7 @@ fn hardware(
 #[cfg(test)]
 mod tests {
     use kube::core::DynamicObject;
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -228,5 +346,58 @@ mod tests {
         let groups = pool_groups([&pool()].into_iter(), &[&claim], &[], "pg");
         assert_eq!(groups[0].estimate.map(|estimate| estimate.cpu_millis), Some(3_900));
         assert_eq!(groups[0].capacity.cpu_millis, 4_000);
+    }
+
+    /// A pool with these requirements.
+    fn pool_of(name: &str, requirements: &[(&str, Vec<String>)]) -> NodePool {
+        let requirements: Vec<_> = requirements
+            .iter()
+            .map(|(key, values)| json!({"key": key, "operator": "In", "values": values}))
+            .collect();
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"requirements": requirements}}},
+        }))
+        .unwrap();
+        NodePool::of(&object).unwrap()
+    }
+
+    fn some(of: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+        let owned: Vec<String> = of.iter().map(ToString::to_string).collect();
+        proptest::sample::subsequence(owned, 1..=of.len())
+    }
+
+    proptest! {
+        /// The name of a group has all that distinguishes it from others.
+        #[test]
+        fn no_two_groups_have_one_name(
+            types in some(&["m5.xlarge", "m5.2xlarge", "g5.xlarge"]),
+            bought in some(&["on-demand", "spot", "reserved"]),
+            placed in some(&["a", "spot", "reserved", "on-demand"]),
+            with_placement in any::<bool>(),
+        ) {
+            let mut requirements = vec![(INSTANCE_TYPE_LABEL, types.clone()), (CAPACITY_LABEL, bought.clone())];
+            if with_placement {
+                requirements.push(("pg", placed.clone()));
+            }
+            let pools = [pool_of("batch", &requirements), pool_of("other", &requirements)];
+            let groups = pool_groups(pools.iter(), &[], &[], "pg");
+            let places = if with_placement { placed.len() } else { 1 };
+            prop_assert_eq!(groups.len(), 2 * types.len() * bought.len() * places);
+            let names: BTreeSet<&String> = groups.iter().map(|group| &group.name).collect();
+            prop_assert_eq!(names.len(), groups.len());
+        }
+    }
+
+    #[test]
+    fn a_pool_leaves_out_the_types_that_its_other_requirements_exclude() {
+        let list = |values: &[&str]| values.iter().map(ToString::to_string).collect();
+        let requirements = [
+            (INSTANCE_TYPE_LABEL, list(&["m5.xlarge", "g5.xlarge"])),
+            ("karpenter.k8s.aws/instance-category", list(&["g"])),
+        ];
+        let groups = pool_groups([&pool_of("batch", &requirements)].into_iter(), &[], &[], "pg");
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        assert_eq!(names, ["batch/g5.xlarge"]);
     }
 }

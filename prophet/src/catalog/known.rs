@@ -22,9 +22,10 @@ pub struct Known {
     /// The size before DaemonSets. It does not follow differences of a few bytes. `None` before the
     /// first ready node.
     pub size: Option<Resources>,
-    /// The names of the resources beyond those of the size. A node that has just joined lacks the
-    /// resources whose device plugin has not started, so all that were ever seen are kept.
-    pub devices: BTreeSet<String>,
+    /// The devices beyond the size, by name, with the amounts that nodes had last. A node that has
+    /// just joined lacks the devices whose plugin has not started, so all that were ever seen are
+    /// kept.
+    pub devices: BTreeMap<String, u64>,
     /// Labels that the source of the group does not have, and by which pods select nodes.
     pub labels: BTreeMap<String, String>,
     /// The taints, if the source does not describe the nodes of the group. `None` before the first

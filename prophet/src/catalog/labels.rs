@@ -1,4 +1,4 @@
-//! The node labels of instance type and capacity type.
+//! The node labels of instance type, capacity type and zone.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,15 @@ pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
 pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
     ("karpenter.sh/capacity-type", "spot", "on-demand"),
     ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
+];
+
+/// The node labels of the zone, under their present and former names.
+#[cfg(feature = "kubernetes")]
+pub(super) const ZONE_LABELS: [&str; 4] = [
+    "failure-domain.beta.kubernetes.io/zone",
+    "topology.ebs.csi.aws.com/zone",
+    "topology.k8s.aws/zone-id",
+    "topology.kubernetes.io/zone",
 ];
 
 /// The labels of spot nodes, as key and value.

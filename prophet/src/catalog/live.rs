@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedder::{AcceleratorKind, CapacityType, UNLIMITED};
 
 use super::alike::{Comparison, names, plain_name};
-use super::group::{NodeGroup, OtherTypes};
+use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::karpenter;
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
-use crate::observe::{NodeFacts, Nodes, is_passing};
+use crate::observe::{NodeFacts, NodePool, Nodes, is_passing};
 
 /// The nodes of one instance type, capacity type and placement group that no taint and no label
 /// distinguishes: the bucket's name without parts, its parts, and the placement group.
@@ -19,10 +19,15 @@ type GroupKey = ((String, Vec<String>), Option<String>);
 ///
 /// Nodes of `pools` are left out, and so are nodes that will be gone soon, because no new node is
 /// like them. Taints that come and go, and startup taints, are no taints of a group.
+///
+/// `launches` has the pools of Karpenter, and whether another autoscaler may launch nodes. The
+/// nodes of a static pool or of none, and other nodes if only Karpenter launches any, are room for
+/// pods: no pending pod brings another of them.
 pub fn live_groups(
     nodes: &Nodes,
     pools: &[NodeGroup],
     comparison: &Comparison<'_>,
+    launches: &Launches<'_>,
 ) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<GroupKey, NodeGroup> = BTreeMap::new();
     let staying = nodes.iter().map(|(_, _, facts)| facts).filter(|facts| !facts.leaving);
@@ -57,8 +62,37 @@ pub fn live_groups(
     for (group, name) in groups.iter_mut().zip(names(&keys, comparison.named_parts)) {
         let placed = group.placement_group.as_ref().filter(|placed| !placed.is_empty());
         group.name = placed.map_or(name.clone(), |placed| format!("{name}/{placed}"));
+        launches.describe(group);
     }
     groups
+}
+
+/// What launches nodes in a cluster whose groups no source lists.
+#[derive(Clone, Debug, Default)]
+pub struct Launches<'a> {
+    /// The pools of Karpenter, by name.
+    pub pools: BTreeMap<&'a str, &'a NodePool>,
+    /// Whether cluster-autoscaler reports groups of its own.
+    pub cluster_autoscaler: bool,
+}
+
+impl Launches<'_> {
+    /// Adds to a group of live nodes what its pool has: the values that labels may have, and the
+    /// limits.
+    fn describe(&self, group: &mut NodeGroup) {
+        let Self { pools, cluster_autoscaler } = self;
+        let pool = match group.labels.get(karpenter::POOL_LABEL) {
+            Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
+            None if pools.is_empty() || *cluster_autoscaler => return,
+            None => None,
+        };
+        if let Some(pool) = pool {
+            karpenter::launch(group, pool);
+        } else {
+            group.launched_by = LaunchedBy::Nothing;
+            group.max = group.desired;
+        }
+    }
 }
 
 /// Raises the group's accelerators to those of a node. The first node may be degraded, or its
@@ -79,6 +113,7 @@ fn live_group(
     placement_group: Option<String>,
 ) -> NodeGroup {
     NodeGroup {
+        launched_by: LaunchedBy::Unknown,
         name: String::new(),
         instance_type: instance_type.into(),
         other_types: OtherTypes::None,
@@ -94,6 +129,8 @@ fn live_group(
         taints: facts.taints.clone(),
         capacity: facts.allocatable,
         accelerator_kind: facts.accelerator_kind.clone().unwrap_or_default(),
+        choices: BTreeMap::new(),
+        pool: None,
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,

@@ -40,13 +40,15 @@ mod price;
 #[cfg(feature = "kubernetes")]
 mod size;
 mod table;
+#[cfg(feature = "kubernetes")]
+mod type_labels;
 mod unfit;
 
 #[cfg(feature = "kubernetes")]
 pub use alike::{Comparison, label_of_part, named_parts};
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
 #[cfg(feature = "kubernetes")]
-pub use group::{NodeGroup, OtherTypes};
+pub use group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 #[cfg(feature = "kubernetes")]
 pub use joined::joined;
 #[cfg(feature = "kubernetes")]
@@ -57,7 +59,7 @@ pub use known::{Known, Sizes};
 pub use labels::is_capacity_label;
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
 #[cfg(feature = "kubernetes")]
-pub use live::live_groups;
+pub use live::{Launches, live_groups};
 #[cfg(feature = "kubernetes")]
 pub use offers::{Offer, Offers, offers};
 pub use table::{default_types, families, family, instance_type, instance_types};

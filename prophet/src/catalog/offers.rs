@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use embedder::{
-    AcceleratorKind, Bucket, BucketId, CapacityType, Catalog, CatalogError, Group, MicroDollars,
-    Resources, UNLIMITED,
+    AcceleratorKind, Bucket, BucketId, CapacityType, Catalog, CatalogError, DEVICES_MAX, Devices,
+    Group, MicroDollars, Resources, UNLIMITED,
 };
 
 use super::alike::{Comparison, names, plain_name};
-use super::group::{NodeGroup, OtherTypes};
+use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
-use super::size::{devices, observed_daemons, size, template};
+use super::size::{devices, observed_daemons, requested_devices, size, template};
 use super::table;
-use crate::observe::{Daemon, NodeFacts, NodeSlot, Nodes, Taint};
+use crate::observe::{Choice, Constraints, Daemon, NodeFacts, NodeSlot, Nodes, Taint, units};
 
 /// A catalog, with the Kubernetes properties of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +40,18 @@ pub struct Offer {
     pub members: Vec<String>,
     /// The labels of a new node.
     pub labels: BTreeMap<String, String>,
+    /// The labels of a new node whose value is not fixed, with the values that each may have.
+    pub choices: BTreeMap<String, Choice>,
     /// The taints of a new node.
     pub taints: Vec<Taint>,
-    /// The names of the resources that a new node offers beyond those of the bucket's size.
-    pub devices: BTreeSet<String>,
+    /// What launches the nodes.
+    pub launched_by: LaunchedBy,
+    /// The pool whose limits the nodes of the group share with those of other groups.
+    pub pool: Option<Pool>,
+    /// The devices that a new node offers beyond the bucket's size, by name, with their amounts.
+    pub devices: BTreeMap<String, u64>,
+    /// Those of the devices that a placeholder requests.
+    pub requested_devices: BTreeMap<String, u64>,
     /// Whether the source gives the local disk of a new node. Otherwise an autoscaler's template of
     /// the group has none while the group has no nodes, as on AWS, so a placeholder that requests
     /// local disk launches no node.
@@ -59,6 +67,11 @@ impl Offer {
     /// Whether a node of one of the group's instance types has the labels of the group.
     pub fn owns(&self, node: &NodeFacts) -> bool {
         self.pins.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+    }
+
+    /// Whether pods with these constraints may run on one of the nodes that the group launches.
+    pub fn admits(&self, constraints: &Constraints) -> bool {
+        constraints.admit_any(&self.labels, &self.choices, &self.taints)
     }
 
     /// The number of the group's taints that a node has, or `None` if it lacks one. It decides
@@ -79,48 +92,13 @@ pub fn offers(
     comparison: &Comparison<'_>,
     sizes: &mut Sizes,
 ) -> Result<Offers, CatalogError> {
-    let placement_group_label = comparison.placement_group_label;
     let mut problems = Vec::new();
-    let with_accelerators = groups.iter().filter(|group| group.capacity.accelerators > 0);
-    let kinds: HashMap<&str, &AcceleratorKind> = with_accelerators
-        .map(|group| (group.instance_type.as_str(), &group.accelerator_kind))
-        .collect();
-    let mut alike: BTreeMap<(String, Vec<String>), Vec<Merged>> = BTreeMap::new();
-    for group in groups {
-        let capacity = labelled_capacity_type(group, &mut problems);
-        if let (Some(placement_group), None) =
-            (&group.placement_group, group.labels.get(placement_group_label))
-        {
-            problems.push(format!(
-                "group {}: its node-template tags lack the label {placement_group_label}, so placeholders cannot be put into placement group {placement_group}",
-                group.name
-            ));
-        }
-        if group.other_types == OtherTypes::OtherSizes {
-            problems.push(format!(
-                "group {}: left out, because its instances are of several sizes, so its placeholders would have no single size",
-                group.name
-            ));
-            continue;
-        }
-        let mut group = group.clone();
-        if group.capacity.accelerators == 0
-            && let Some(kind) = kinds.get(group.instance_type.as_str())
-        {
-            // The device plugins of its nodes have not started yet.
-            group.accelerator_kind = (*kind).clone();
-        }
-        let group = &group;
-        let key = (
-            plain_name(&group.instance_type, capacity),
-            comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
-        );
-        merge(alike.entry(key).or_default(), group, capacity, &mut problems);
-    }
+    let alike = alike(groups, comparison, &mut problems);
     let live = by_type(nodes);
     let (keys, merged): (Vec<_>, Vec<_>) = alike.into_iter().unzip();
     let all: Vec<&Merged> = merged.iter().flatten().collect();
-    let pins: Vec<_> = all.iter().map(|one| pins(one, &all, placement_group_label)).collect();
+    let pins: Vec<_> =
+        all.iter().map(|one| pins(one, &all, comparison.placement_group_label)).collect();
     problems.extend(distinguished_by_taints_alone(&all, &pins));
     let mut pins = pins.into_iter();
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
@@ -140,6 +118,8 @@ pub fn offers(
         };
         for (one, offer) in merged.iter().zip(&mut offered) {
             offer.devices = devices(&one.first, owned(offer, &live), sizes);
+            offer.requested_devices =
+                requested_devices(&one.first, sizes, allocatable.accelerators);
         }
         if !is_priced(merged) {
             estimated.insert(name.clone());
@@ -154,7 +134,12 @@ pub fn offers(
         });
         offers.insert(name, offered);
     }
-    let catalog = Catalog::new(made)?;
+    let names = device_names(offers.values().flatten(), &mut problems);
+    for bucket in &mut made {
+        let groups = offers.get(&bucket.name).into_iter().flatten();
+        bucket.allocatable.devices = offered_devices(groups, &names);
+    }
+    let catalog = Catalog::with_devices(made, names)?;
     let estimated = |bucket: &Bucket| estimated.contains(&bucket.name);
     let unpriced = catalog.buckets().iter().enumerate();
     let unpriced = unpriced.filter(|(_, bucket)| estimated(bucket)).map(|(id, _)| id).collect();
@@ -164,6 +149,97 @@ pub fn offers(
         .map(|bucket| offers.remove(&bucket.name).unwrap_or_default())
         .collect();
     Ok(Offers { catalog, groups, unpriced, problems })
+}
+
+/// The groups that can be used, by the name and the parts of their bucket. Adds a problem for each
+/// of the others.
+fn alike(
+    groups: &[NodeGroup],
+    comparison: &Comparison<'_>,
+    problems: &mut Vec<String>,
+) -> BTreeMap<(String, Vec<String>), Vec<Merged>> {
+    let placement_group_label = comparison.placement_group_label;
+    let with_accelerators = groups.iter().filter(|group| group.capacity.accelerators > 0);
+    let kinds: HashMap<&str, &AcceleratorKind> = with_accelerators
+        .map(|group| (group.instance_type.as_str(), &group.accelerator_kind))
+        .collect();
+    let mut alike: BTreeMap<(String, Vec<String>), Vec<Merged>> = BTreeMap::new();
+    let mut names = BTreeSet::new();
+    for group in groups {
+        let capacity = labelled_capacity_type(group, problems);
+        if let (Some(placement_group), None) =
+            (&group.placement_group, group.labels.get(placement_group_label))
+        {
+            problems.push(format!(
+                "group {}: its node-template tags lack the label {placement_group_label}, so placeholders cannot be put into placement group {placement_group}",
+                group.name
+            ));
+        }
+        if let Some(why) = unusable(group, names.insert(&group.name)) {
+            problems.push(format!("group {}: left out, because {why}", group.name));
+            continue;
+        }
+        let mut group = group.clone();
+        if group.capacity.accelerators == 0
+            && let Some(kind) = kinds.get(group.instance_type.as_str())
+        {
+            // The device plugins of its nodes have not started yet.
+            group.accelerator_kind = (*kind).clone();
+        }
+        let key = (
+            plain_name(&group.instance_type, capacity),
+            comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
+        );
+        merge(alike.entry(key).or_default(), &group, capacity, problems);
+    }
+    alike
+}
+
+/// Why a group cannot be used, if it cannot. `first` is whether no group before has its name.
+fn unusable(group: &NodeGroup, first: bool) -> Option<String> {
+    let NodeGroup { min, max, other_types, .. } = group;
+    if !first {
+        return Some("another group has the same name".into());
+    }
+    if min > max {
+        return Some(format!("its minimum size, {min}, exceeds its maximum size, {max}"));
+    }
+    let why = "its instances are of several sizes, so its placeholders would have no single size";
+    (*other_types == OtherTypes::OtherSizes).then(|| why.into())
+}
+
+/// The names of the devices whose amounts are counted: all that groups offer, but no more than a
+/// catalog has room for. Adds a problem that names the others.
+fn device_names<'a>(
+    offers: impl Iterator<Item = &'a Offer>,
+    problems: &mut Vec<String>,
+) -> Vec<String> {
+    let all: BTreeSet<&String> = offers.flat_map(|offer| offer.devices.keys()).collect();
+    let mut names: Vec<String> = all.into_iter().cloned().collect();
+    // Pods request extended resources more often than huge pages.
+    names.sort_by_key(|name| (!name.contains('/'), name.clone()));
+    if names.len() > DEVICES_MAX {
+        let others = names.split_off(DEVICES_MAX);
+        problems.push(format!(
+            "the nodes offer more than {DEVICES_MAX} kinds of devices, so the amounts of {} are not counted",
+            others.join(", ")
+        ));
+    }
+    names
+}
+
+/// The amounts of devices of a new node of a bucket: of each, the largest of its groups.
+fn offered_devices<'a>(groups: impl Iterator<Item = &'a Offer>, names: &[String]) -> Devices {
+    let mut devices = Devices::NONE;
+    for offer in groups {
+        for (at, name) in names.iter().enumerate() {
+            let amount = offer.devices.get(name).copied().unwrap_or(0);
+            // Huge pages are counted in pages.
+            let size = name.strip_prefix("hugepages-").and_then(units).unwrap_or(1).max(1);
+            devices.set(at, (amount / size).max(devices.get(at)));
+        }
+    }
+    devices
 }
 
 /// Groups of a source that no label distinguishes.
@@ -203,8 +279,11 @@ fn merge(
 ) {
     let alike = |known: &&mut Merged| {
         known.first.labels == group.labels
+            && known.first.choices == group.choices
             && known.first.taints == group.taints
             && known.first.other_types == group.other_types
+            && known.first.launched_by == group.launched_by
+            && known.first.pool == group.pool
     };
     if let Some(known) = merged.iter_mut().find(alike) {
         problems.push(format!(
@@ -268,9 +347,8 @@ fn sized(
 ) -> Option<Resources> {
     let most = most_accelerators(offered, live);
     let sizes = merged.iter().zip(offered).map(|(one, offer)| {
-        let (mut admitted, others): (Vec<&Daemon>, Vec<&Daemon>) = daemons
-            .iter()
-            .partition(|daemon| daemon.constraints.admit(&offer.labels, &offer.taints));
+        let (mut admitted, others): (Vec<&Daemon>, Vec<&Daemon>) =
+            daemons.iter().partition(|daemon| offer.admits(&daemon.constraints));
         let nodes = owned(offer, live).map(|(_, facts)| facts);
         let observed = observed_daemons(&one.first, nodes, &others, comparison, sizes);
         admitted.extend(others.into_iter().filter(|daemon| observed.contains(&daemon.name)));
@@ -330,8 +408,12 @@ fn offer(one: &Merged, pins: BTreeMap<String, String>) -> Offer {
         instance_types: one.instance_types.clone(),
         members: one.members.clone(),
         labels: one.first.labels.clone(),
+        choices: one.first.choices.clone(),
         taints: one.first.taints.clone(),
-        devices: BTreeSet::new(),
+        launched_by: one.first.launched_by,
+        pool: one.first.pool.clone(),
+        devices: BTreeMap::new(),
+        requested_devices: BTreeMap::new(),
         described: one.first.described,
         disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
         pins,

@@ -14,6 +14,9 @@ pub fn why_unfit(
         Unfit::NoBucketAdmits => return format!("no instance type on offer has {}", kind.as_str()),
         Unfit::TooLarge(resource) => resource,
     };
+    if resource == Resource::Devices {
+        return "no instance type on offer has as many devices as a pod requests".into();
+    }
     let of = |resources: Resources| amount_of(resources, resource);
     let admits = |bucket: &&Bucket| {
         requests.accelerators == 0
@@ -33,13 +36,15 @@ pub fn why_unfit(
 }
 
 fn amount_of(resources: Resources, resource: Resource) -> u64 {
-    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } = resources;
+    let Resources { devices: _, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
+        resources;
     match resource {
         Resource::Accelerators => accelerators,
         Resource::Cpu => cpu_millis,
         Resource::Memory => memory_bytes,
         Resource::Ephemeral => ephemeral_bytes,
         Resource::Pods => pods,
+        Resource::Devices => 0,
     }
 }
 
@@ -52,6 +57,7 @@ fn in_words(resource: Resource, amount: u64, kind: &AcceleratorKind) -> String {
         Resource::Memory => gib("memory"),
         Resource::Ephemeral => gib("local disk"),
         Resource::Pods => format!("room for {amount} pods"),
+        Resource::Devices => "devices".into(),
     }
 }
 

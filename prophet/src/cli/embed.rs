@@ -228,6 +228,7 @@ fn row(
         })
     };
     let requests = Resources {
+        devices: embedder::Devices::NONE,
         accelerators: number("accelerators")?,
         cpu_millis: number("cpu_millis")?,
         memory_bytes: number("memory_bytes")?,

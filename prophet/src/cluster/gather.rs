@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use embedder::{BucketId, BucketSet, CapacityType, Cluster, Gang, PodRequest, Room, Shape, Unfit};
-use placeholders::{GroupStanding, Standing as PlaceholdersStanding};
+use embedder::{
+    BucketId, BucketSet, CapacityType, Cluster, Devices, Gang, PodRequest, Resources, Room, Shape,
+    Unfit,
+};
+use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
-use crate::catalog::{Offer, Offers};
+use crate::catalog::{LaunchedBy, Offer, Offers, POOL_LABEL, Pool};
 use crate::observe::Key;
 use crate::observe::PodClass;
 use crate::observe::Schedule;
 use crate::observe::{Constraints, Device};
 use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
-use crate::observe::{NodeFacts, NodeSlot, OnNode, less};
+use crate::observe::{NodeFacts, NodeSlot, OnNode, units};
 use crate::outcome::{NoBucket, TierPods};
 
 /// A policy's view of the cluster at one moment.
@@ -84,6 +87,7 @@ impl View {
         seen.ready = ready(index, offers, replica_sets);
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
+        seen.standing.shared = self.shared_limits(index, offers, &seen.standing);
         self.waiting(index, offers, workloads, &batch, &mut seen);
         self.announced(index, offers, workloads, (now, lead_seconds), &mut seen);
         seen.tiers = tiers(index, workloads);
@@ -94,15 +98,16 @@ impl View {
     /// admit only pods that tolerate interruption.
     pub fn shape(&mut self, class: &PodClass, offers: &Offers, workloads: &Workloads) -> Shape {
         let spot = workloads.may_be_interrupted(class);
-        let key = (class.constraints.clone(), class.devices.clone(), spot);
+        let devices: BTreeSet<Device> = class.devices.keys().cloned().collect();
+        let key = (class.constraints.clone(), devices, spot);
         let admits = if let Some(admits) = self.admits.get(&key) {
             admits.clone()
         } else {
-            let admits = admits(&class.constraints, &class.devices, spot, offers);
+            let admits = admits(&class.constraints, &key.1, spot, offers);
             self.admits.insert(key, admits.clone());
             admits
         };
-        Shape { requests: class.requests, accelerator_kind: class.accelerator_kind.clone(), admits }
+        shape_of(class, offers, admits)
     }
 
     /// Reports gangs as announced for the first time again in the next turn.
@@ -168,7 +173,7 @@ impl View {
             seen.cluster.occupied[bucket] += 1;
             seen.standing.buckets[bucket][group].occupied += 1;
             if facts.schedulable {
-                free.push((bucket, less(facts.allocatable, slot.used)));
+                free.push((bucket, free_room(slot, facts, offers)));
             }
         }
         free.sort_unstable();
@@ -180,6 +185,47 @@ impl View {
         }
     }
 
+    /// The limits of pools, less what nodes have that placeholders cannot use.
+    fn shared_limits(
+        &self,
+        index: &Index,
+        offers: &Offers,
+        standing: &PlaceholdersStanding,
+    ) -> Vec<SharedLimit> {
+        let mut pools: BTreeMap<&str, (&Pool, SharedLimit)> = BTreeMap::new();
+        let groups = offers.groups.iter().enumerate().flat_map(|(bucket, groups)| {
+            groups.iter().enumerate().map(move |(at, offer)| ((bucket, at), offer))
+        });
+        for ((bucket, at), offer) in groups {
+            let Some(own) = offer.pool.as_ref().filter(|pool| !pool.limits.is_empty()) else {
+                continue;
+            };
+            let new = || {
+                let left = own.limits.values().copied().collect();
+                (own, SharedLimit { left, groups: BTreeMap::new() })
+            };
+            let (pool, limit) = pools.entry(&own.name).or_insert_with(new);
+            let each = |name: &String| own.of_node.get(name).copied().unwrap_or(0);
+            let each: Vec<u64> = pool.limits.keys().map(each).collect();
+            let GroupStanding { occupied, unusable, .. } = standing.buckets[bucket][at];
+            let used = occupied.saturating_add(unusable);
+            for (left, each) in limit.left.iter_mut().zip(&each) {
+                *left = left.saturating_sub(each.saturating_mul(used));
+            }
+            limit.groups.insert((bucket, at), each);
+        }
+        // The nodes of the pools that are in no group on offer to the policy.
+        let outside = index.nodes().iter().filter(|(id, ..)| self.places[*id].is_none());
+        for (_, _, facts) in outside {
+            let pool = facts.labels.get(POOL_LABEL).and_then(|name| pools.get_mut(name.as_str()));
+            let Some((pool, limit)) = pool else { continue };
+            for (name, left) in pool.limits.keys().zip(&mut limit.left) {
+                *left = left.saturating_sub(amount_of(facts, name));
+            }
+        }
+        pools.into_values().map(|(_, limit)| limit).collect()
+    }
+
     fn waiting(
         &mut self,
         index: &Index,
@@ -189,8 +235,10 @@ impl View {
         seen: &mut Seen,
     ) {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
+        let nominated = index.nodes().nominated_to_none();
         for (id, class) in index.classes().iter() {
             let [pending, gated] = index.waiting(id);
+            let pending = pending.saturating_add(nominated.get(&id).copied().unwrap_or(0));
             if pending + gated == 0 {
                 continue;
             }
@@ -235,7 +283,6 @@ impl View {
             sum.count = if is_equal { sum.count.saturating_add(next.count) } else { sum.count };
             is_equal
         });
-        seen.unfit.sort();
     }
 
     /// Adds gangs, given by PodGroup and the minimum number of pods that start together.
@@ -296,17 +343,25 @@ impl View {
                     }
                 }
             }
-            let ours = pods.iter().filter(|(class, _)| workloads.select(class));
-            let ours = ours.map(|(class, count)| PodRequest {
-                shape: self.shape(class, offers, workloads),
-                count: *count,
-            });
-            let lead = |request: &PodRequest| {
-                let fitting = offers.catalog.buckets_for(&request.shape).ok();
-                lead_seconds.get(fitting?.first()?).copied()
-            };
-            let ours: Vec<PodRequest> =
-                ours.filter(|request| within <= lead(request).unwrap_or(0).max(0)).collect();
+            let mut ours: Vec<PodRequest> = Vec::new();
+            for (class, count) in pods.iter().filter(|(class, _)| workloads.select(class)) {
+                let shape = self.shape(class, offers, workloads);
+                match offers.catalog.buckets_for(&shape) {
+                    Ok(fitting) => {
+                        let lead = fitting.first().and_then(|id| lead_seconds.get(id)).copied();
+                        if within <= lead.unwrap_or(0).max(0) {
+                            ours.push(PodRequest { shape, count: *count });
+                        }
+                    }
+                    Err(unfit) if state == WaitingState::Announced && *count > 0 => {
+                        let spot = workloads.may_be_interrupted(class);
+                        let why = no_bucket(class, spot, offers, unfit);
+                        seen.unfit.push((shape, *count, why));
+                    }
+                    // The reason for which they are held back names them, too.
+                    Err(_) => ours.push(PodRequest { shape, count: *count }),
+                }
+            }
             let count: u64 = ours.iter().fold(0, |sum, pods| sum.saturating_add(pods.count));
             if count == 0 {
                 continue;
@@ -331,6 +386,24 @@ impl View {
             }
         }
         self.announced = Some(gangs);
+        seen.unfit.sort();
+    }
+}
+
+/// The amount of a resource that a node has, in the units of [`Pool`].
+fn amount_of(facts: &NodeFacts, name: &str) -> u64 {
+    let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods, .. } =
+        facts.allocatable;
+    match name {
+        "nodes" => 1,
+        "cpu" => cpu_millis,
+        "memory" => memory_bytes,
+        "ephemeral-storage" => ephemeral_bytes,
+        "pods" => pods,
+        _ if facts.accelerator_kind.as_ref().is_some_and(|kind| kind.as_str() == name) => {
+            accelerators
+        }
+        _ => facts.devices.get(name).copied().unwrap_or(0),
     }
 }
 
@@ -360,11 +433,14 @@ fn standing(
     backoff: &dyn Fn(BucketId, usize) -> bool,
 ) -> PlaceholdersStanding {
     let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
-        let one =
-            |group| GroupStanding { backoff: backoff(bucket, group), ..GroupStanding::default() };
-        (0..groups.len()).map(one).collect()
+        let one = |(group, offer): (usize, &Offer)| GroupStanding {
+            backoff: backoff(bucket, group),
+            fixed: offer.launched_by == LaunchedBy::Nothing,
+            ..GroupStanding::default()
+        };
+        groups.iter().enumerate().map(one).collect()
     });
-    let mut standing = PlaceholdersStanding { buckets: buckets.collect() };
+    let mut standing = PlaceholdersStanding { buckets: buckets.collect(), shared: Vec::new() };
     let standing_pods =
         ours(index, replica_sets).filter(|(pod, _)| !pod.is_held() && !index.is_stranded(pod));
     for (pod, (bucket, group)) in standing_pods {
@@ -431,6 +507,50 @@ fn selected(index: &Index, workloads: &Workloads) -> Vec<bool> {
     batch
 }
 
+/// The number of units in which a device is counted: huge pages in pages, others in whole units. A
+/// part of a page is rounded up if `up` is set.
+fn counted(name: &str, amount: u64, up: bool) -> u64 {
+    let size = name.strip_prefix("hugepages-").and_then(units).filter(|size| *size > 0);
+    match size {
+        Some(size) if up => amount.div_ceil(size),
+        Some(size) => amount / size,
+        None => amount,
+    }
+}
+
+/// The shape of pods of a class that these buckets admit.
+pub(super) fn shape_of(class: &PodClass, offers: &Offers, admits: BucketSet) -> Shape {
+    let devices = class.device_amounts();
+    let devices = devices.map(|(name, amount)| (name.as_str(), counted(name, amount, true)));
+    let devices = by_place(devices, offers);
+    Shape {
+        requests: Resources { devices, ..class.requests },
+        accelerator_kind: class.accelerator_kind.clone(),
+        admits,
+    }
+}
+
+/// What the pods of a node leave free, placeholders not counted.
+pub(super) fn free_room(slot: &NodeSlot, facts: &NodeFacts, offers: &Offers) -> Resources {
+    let free = facts.devices.iter().map(|(name, amount)| {
+        let used = slot.devices_used.get(name).copied().unwrap_or(0);
+        (name.as_str(), counted(name, amount.saturating_sub(used), false))
+    });
+    Resources { devices: by_place(free, offers), ..facts.allocatable.less(slot.used) }
+}
+
+/// The amounts of devices by their place in the catalog. Those without a place are left out.
+fn by_place<'a>(amounts: impl Iterator<Item = (&'a str, u64)>, offers: &Offers) -> Devices {
+    let names = offers.catalog.devices();
+    let mut devices = Devices::NONE;
+    for (name, amount) in amounts {
+        if let Some(at) = names.iter().position(|known| known == name) {
+            devices.set(at, amount);
+        }
+    }
+    devices
+}
+
 /// The buckets that admit pods, as far as their size allows it. `spot` is whether the pods tolerate
 /// interruption.
 fn admits(
@@ -454,14 +574,13 @@ fn admits(
 
 /// Whether pods can use the nodes of a group, as far as their size allows it.
 pub(super) fn usable(constraints: &Constraints, devices: &BTreeSet<Device>, offer: &Offer) -> bool {
-    constraints.admit(&offer.labels, &offer.taints)
-        && devices.iter().all(|device| has(offer, device))
+    offer.admits(constraints) && devices.iter().all(|device| has(offer, device))
 }
 
 /// Whether the nodes of a group offer a device.
 fn has(offer: &Offer, device: &Device) -> bool {
     match device {
-        Device::Resource(name) => offer.devices.contains(name),
+        Device::Resource(name) => offer.devices.contains_key(name),
         Device::Claim(_) => false,
     }
 }
@@ -469,24 +588,24 @@ fn has(offer: &Offer, device: &Device) -> bool {
 /// Why a class fits in no bucket: `unfit`, unless only its devices keep it out, or only that its
 /// pods do not tolerate interruption. `spot` is whether they do.
 fn no_bucket(class: &PodClass, spot: bool, offers: &Offers, unfit: Unfit) -> NoBucket {
+    let devices: BTreeSet<Device> = class.devices.keys().cloned().collect();
     let fits = |devices: &BTreeSet<Device>, spot: bool| {
-        let shape = Shape {
-            requests: class.requests,
-            accelerator_kind: class.accelerator_kind.clone(),
-            admits: admits(&class.constraints, devices, spot, offers),
-        };
+        let mut shape = shape_of(class, offers, admits(&class.constraints, devices, spot, offers));
+        if devices.is_empty() {
+            shape.requests.devices = Devices::NONE;
+        }
         offers.catalog.buckets_for(&shape).is_ok()
     };
-    if !spot && fits(&class.devices, true) {
+    if !spot && fits(&devices, true) {
         return NoBucket::OnlySpot;
     }
-    if !fits(&BTreeSet::new(), spot) {
+    if unfit != Unfit::NoBucketAdmits || !fits(&BTreeSet::new(), spot) {
         let undescribed = undescribed(class, offers).map(NoBucket::Undescribed);
         return undescribed.unwrap_or(NoBucket::Unfit(unfit));
     }
     let nowhere =
         |device: &&Device| !offers.groups.iter().flatten().any(|offer| has(offer, device));
-    let missing = class.devices.iter().find(nowhere).or_else(|| class.devices.first());
+    let missing = devices.iter().find(nowhere).or_else(|| devices.first());
     missing.map_or(NoBucket::Unfit(unfit), |device| NoBucket::NotOffered(device.clone()))
 }
 
@@ -497,11 +616,7 @@ fn undescribed(class: &PodClass, offers: &Offers) -> Option<String> {
         bucket.groups.iter().zip(groups).map(move |(group, offer)| (id, group, offer))
     });
     let mut fitting = groups.filter(|(id, _, offer)| {
-        let shape = Shape {
-            requests: class.requests,
-            accelerator_kind: class.accelerator_kind.clone(),
-            admits: BucketSet::only([*id]),
-        };
+        let shape = shape_of(class, offers, BucketSet::only([*id]));
         !offer.described
             && class.constraints.could_admit(&offer.labels)
             && offers.catalog.buckets_for(&shape).is_ok()

@@ -306,7 +306,11 @@ mod tests {
             taints: vec![],
             described: true,
             disk_known: true,
-            devices: std::collections::BTreeSet::new(),
+            devices: BTreeMap::new(),
+            choices: BTreeMap::new(),
+            pool: None,
+            launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
+            requested_devices: BTreeMap::new(),
             pins: BTreeMap::new(),
         };
         let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();

@@ -19,6 +19,7 @@
 //! standing.rs      the standing placeholders, and the writes that change them to the plan
 //! sources.rs       the source of the groups of nodes
 //! templates.rs     the templates of placeholders
+//! shrinking.rs     by how much placeholders are smaller than their nodes
 //! launching.rs     detects launches that ended
 //! launches.rs      launch latencies and backoffs of groups
 //! preemptions.rs   the pods that took the nodes of preempted placeholders
@@ -60,6 +61,7 @@ mod reviews;
 mod rolling;
 mod run;
 mod settings;
+mod shrinking;
 mod sources;
 mod stale;
 mod standing;
@@ -98,7 +100,7 @@ pub use self::sources::{GroupSource, Groups};
 use self::stale::Stale;
 use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
-use self::yielding::{Yield, Yielding, nodes_for};
+use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
@@ -324,7 +326,7 @@ impl Operator {
                 named_parts: &self.named_parts,
                 taken: &taken,
                 left,
-                yielding,
+                yielding: yielding.clone(),
                 arrivals: &arrivals,
                 gangs: &gangs,
                 starts: &starts,
@@ -383,11 +385,22 @@ impl Operator {
         let world = self.shared.world();
         let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
         let allowed = &self.config.allowed;
-        let preempts = |class: &PodClass| allowed.preempts(class.scheduler.as_deref());
+        // Whether the volumes of other teams' pods are usable in every zone is not known.
+        let waits = |class: &PodClass| {
+            class.obstacle(|scheduler| allowed.preempts(scheduler), false).is_none()
+        };
+        let backs_off = |group: &str, members: &[String]| {
+            members.iter().all(|member| world.backoff.contains(member))
+                || self.runs.values().any(|run| run.backs_off(group, now))
+        };
+        let is_full = world.scale_ups_reported.is_full(now);
         let patience = TimeDelta::seconds(patience);
-        self.yielding.note(&world.index, &preempts, patience, now, |waiting| {
+        self.yielding.note(&world.index, &waits, patience, now, |waiting| {
             let all = groups.offers(&world, &comparison);
-            all.map_or(0, |all| nodes_for(waiting, &world.index, &all))
+            all.map_or_else(
+                |_| Relief::default(),
+                |all| relief(waiting, &world.index, &all, &backs_off, is_full),
+            )
         })
     }
 

@@ -1,5 +1,6 @@
 //! One policy's turn: gather the policy's view of the cluster, decide, record, write.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use embedder::{
     virtual_instance,
 };
 use kube::Resource as _;
-use placeholders::{Actuator, OuterLimits, Owner, Standing, Template};
+use placeholders::{Actuator, OuterLimits, Owner, Standing, Template, Yielding};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches};
@@ -25,6 +26,7 @@ use super::launching::Launching;
 use super::preemptions::{Preemptions, Taken};
 use super::rolling::Rolling;
 use super::settings::PolicySettings;
+use super::shrinking::Shrinking;
 use super::standing::{Stands, Writer};
 use super::surroundings::Surroundings;
 use super::templates::templates;
@@ -36,7 +38,7 @@ use crate::control::{Control, Observed, TierArrival};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
-use crate::observe::{Daemon, Index, Key, PodClass, SCAN_SECONDS, Shared};
+use crate::observe::{Index, Key, PlaceholderPod, PodClass, SCAN_SECONDS, Shared, World};
 use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
 
@@ -58,8 +60,10 @@ pub struct PolicyController {
     unlearnt: Unlearnt,
     blindness: Blindness,
     rolling: Rolling,
-    /// The placeholders that the policy had when they began to yield to waiting pods.
-    stood: Option<u64>,
+    shrinking: Shrinking,
+    /// The groups whose placeholders yield to waiting pods, and the number that the policy had
+    /// there when they began to.
+    stood: Option<(Arc<BTreeSet<String>>, u64)>,
     account: Account,
 }
 
@@ -118,6 +122,11 @@ impl PolicyController {
     /// The longest lead time of the policy's forecasts, in seconds.
     pub(super) fn lead_seconds(&self) -> Option<i64> {
         self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
+    }
+
+    /// Whether launches of a group failed recently, as the policy's placeholders show.
+    pub(super) fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
+        self.launches.backs_off(group, now)
     }
 
     /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
@@ -184,7 +193,7 @@ impl PolicyController {
 
         settings.policy.limits.outer = OuterLimits {
             operator: around.left,
-            yielding: self.cap(around.yielding, &outcome.observed.standing),
+            yielding: self.cap(&around.yielding, &offers, &outcome.observed.standing),
             unpriced: offers.unpriced.clone(),
             rollout_percent,
         };
@@ -196,7 +205,7 @@ impl PolicyController {
         }
         outcome.rollout = self.rolling.status();
         if writes {
-            let made = templates(&owner, &offers, &settings.placeholders);
+            let made = templates(&owner, &offers, &settings.placeholders, &self.shrinking);
             actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
             let Surroundings { config, shared, .. } = around;
             outcome.if_acted = self.if_acted.text(key, &settings, config, shared, now).await;
@@ -224,22 +233,33 @@ impl PolicyController {
     }
 
     /// The most placeholders that the policy may hold while placeholders yield to waiting pods.
-    fn cap(&mut self, yielding: Yield, standing: &Standing) -> Option<u64> {
-        let stands = (0..standing.buckets.len())
-            .fold(0, |sum: u64, id| sum.saturating_add(standing.placeholders(id)));
-        match yielding {
+    fn cap(&mut self, yielding: &Yield, offers: &Offers, standing: &Standing) -> Option<Yielding> {
+        let groups = match yielding {
             Yield::No => {
                 self.stood = None;
-                None
+                return None;
             }
-            Yield::Hold => {
+            Yield::Hold(groups) | Yield::Shed(_, groups) => groups,
+        };
+        let yields = |&bucket: &BucketId| {
+            let mut members = offers.groups[bucket].iter().flat_map(|offer| &offer.members);
+            members.any(|member| groups.contains(member))
+        };
+        let buckets: Vec<BucketId> = (0..offers.groups.len()).filter(yields).collect();
+        let stands =
+            buckets.iter().fold(0, |sum: u64, id| sum.saturating_add(standing.placeholders(*id)));
+        let most = match yielding {
+            Yield::Shed(nodes, groups) => {
+                let before = self.stood.take().filter(|(of, _)| of == groups);
+                let (_, stood) = self.stood.insert(before.unwrap_or((Arc::clone(groups), stands)));
+                stood.saturating_sub(*nodes).min(stands)
+            }
+            Yield::Hold(_) | Yield::No => {
                 self.stood = None;
-                Some(stands)
+                stands
             }
-            Yield::Shed(nodes) => {
-                Some(self.stood.get_or_insert(stands).saturating_sub(nodes).min(stands))
-            }
-        }
+        };
+        (!buckets.is_empty()).then_some(Yielding { most, buckets })
     }
 
     /// Rebuilds the buckets on offer, and replaces them if they changed.
@@ -267,7 +287,7 @@ impl PolicyController {
             let message = format!("an older policy uses the groups {}", names.join(", "));
             outcome.fault(Cause::OverlappingBuckets, message);
         }
-        let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
+        let daemons = world.index.daemons();
         let made = offers(&ours, nodes, &daemons, &comparison, sizes);
         drop(world);
         match made {
@@ -362,6 +382,7 @@ impl PolicyController {
         let karpenter = around.config.scope.karpenter;
         outcome.blind = check_watches(&world, key, settings, karpenter, outcome);
         let stands = Stands::of(&world, key, uid);
+        self.note_placeholders(&world, key, uid, now, outcome);
         let places = stands.places(&key.namespace, offers);
         let mut ended = if outcome.blind {
             // A launch may have ended without an event.
@@ -454,6 +475,35 @@ impl PolicyController {
         outcome.launch_seconds =
             buckets.iter().map(|bucket| bucket.groups.iter().map(latency).collect()).collect();
         stands
+    }
+
+    /// Compares the policy's placeholders with their templates, and adds a fault for those that
+    /// differ and for those for which an autoscaler launches no node.
+    fn note_placeholders(
+        &mut self,
+        world: &World,
+        key: &Key,
+        uid: &str,
+        now: DateTime<Utc>,
+        outcome: &mut Outcome,
+    ) {
+        let placeholders =
+            world.index.placeholders().filter(|(pod, _)| pod.namespace == key.namespace);
+        let set_of = |pod: &Key, placeholder: &PlaceholderPod| {
+            let name = placeholder.replica_set.clone();
+            let set = world.sets.get(&Key { namespace: pod.namespace.clone(), name })?;
+            (set.owner == uid).then_some(set)
+        };
+        let noted = self.shrinking.note(placeholders, set_of, &world.scale_ups_reported, now);
+        let faults = [
+            (Cause::PlaceholdersChanged, noted.changed),
+            (Cause::PlaceholderNotTriggering, noted.not_triggering),
+        ];
+        for (cause, messages) in faults {
+            for message in messages.into_iter().take(REFUSALS_MAX) {
+                outcome.fault(cause, message);
+            }
+        }
     }
 
     /// Whether there is a control, and it has the buckets on offer.

@@ -514,6 +514,8 @@ mod tests {
 
     /// The spot group `batch-a` of m5.xlarge, whose nodes have the label `team=a`.
     fn group() -> NodeGroup {
+        use crate::catalog::LaunchedBy;
+
         NodeGroup {
             name: "batch-a".into(),
             instance_type: "m5.xlarge".into(),
@@ -523,6 +525,7 @@ mod tests {
             zone: None,
             min: 0,
             max: 9,
+            launched_by: LaunchedBy::ClusterAutoscaler,
             desired: 0,
             instances: BTreeSet::new(),
             described: true,
@@ -530,6 +533,8 @@ mod tests {
             taints: vec![],
             capacity: Resources::UNLIMITED,
             accelerator_kind: AcceleratorKind::default(),
+            choices: BTreeMap::new(),
+            pool: None,
             resources: BTreeMap::new(),
             estimate: None,
             hourly: None,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::catalog::{
-    CatalogFile, Comparison, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
-    pool_groups,
+    CatalogFile, Comparison, Launches, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups,
+    offers, pool_groups,
 };
 use crate::clock;
-use crate::observe::{Daemon, Shared, World};
+use crate::observe::{Shared, World};
 
 /// A source of groups of nodes.
 pub enum GroupSource {
@@ -137,7 +137,7 @@ impl Groups {
         let Some(groups) = self.with(world, comparison, sizes) else {
             anyhow::bail!(self.failing.clone().unwrap_or_default());
         };
-        let daemons: Vec<Daemon> = world.index.daemons().cloned().collect();
+        let daemons = world.index.daemons();
         Ok(offers(&groups, nodes, &daemons, comparison, sizes)?)
     }
 
@@ -156,8 +156,13 @@ impl Groups {
         let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
         let claims: Vec<_> = world.node_claims.values().collect();
         let label = comparison.placement_group_label;
-        let mut groups = pool_groups(world.node_pools.values(), &claims, &live, label);
-        let of_nodes = live_groups(nodes, &groups, comparison);
+        let pools = pool_groups(world.node_pools.values(), &claims, &live, label);
+        let launches = Launches {
+            pools: world.node_pools.values().map(|pool| (pool.name.as_str(), pool)).collect(),
+            cluster_autoscaler: world.has_autoscaler_groups,
+        };
+        let of_nodes = live_groups(nodes, &pools, comparison, &launches);
+        let mut groups = joined(pools, nodes, comparison, sizes);
         groups.extend(of_nodes);
         Some(groups)
     }

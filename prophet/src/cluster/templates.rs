@@ -3,8 +3,10 @@
 use embedder::{Catalog, Resources, UNLIMITED};
 use placeholders::{Owner, Template, Warm};
 
+use super::shrinking::Shrinking;
 use crate::catalog::Offers;
 use crate::crd::{PlaceholdersSpec, WarmData, WarmImage};
+use crate::observe::Taint;
 
 /// CPU that a placeholder leaves free on its node, in thousandths of a core.
 ///
@@ -24,28 +26,34 @@ pub(super) fn templates(
     owner: &Owner,
     offers: &Offers,
     spec: &PlaceholdersSpec,
+    shrinking: &Shrinking,
 ) -> Vec<Vec<Template>> {
     let ranks = ranks(&offers.catalog);
     let buckets = offers.catalog.buckets().iter().zip(&offers.groups).zip(ranks);
     let of_bucket =
         |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {
             let class = spec.priority_class_name.clone().unwrap_or_else(|| priority_class(rank));
-            let one = |(group, offer): (&embedder::Group, &crate::catalog::Offer)| Template {
-                owner: owner.clone(),
-                bucket: bucket.name.clone(),
-                group: group.name.clone(),
-                requests: requests(bucket.allocatable, offer),
-                accelerator_kind: bucket.accelerator_kind.to_string(),
-                pins: offer.pins.clone(),
-                instance_types: offer.instance_types.clone(),
-                taints: offer
-                    .taints
-                    .iter()
-                    .map(|t| (t.key.clone(), t.value.clone(), t.effect.clone()))
-                    .collect(),
-                priority_class: class.clone(),
-                image: spec.image.clone(),
-                warm: warm(spec),
+            let one = |(group, offer): (&embedder::Group, &crate::catalog::Offer)| {
+                let room = requests(bucket.allocatable, offer);
+                let kind = bucket.accelerator_kind.as_str();
+                let devices = &offer.requested_devices;
+                let (requests, devices) = shrinking.shrunk(&group.name, room, devices, kind);
+                let taint =
+                    |taint: &Taint| (taint.key.clone(), taint.value.clone(), taint.effect.clone());
+                Template {
+                    owner: owner.clone(),
+                    bucket: bucket.name.clone(),
+                    group: group.name.clone(),
+                    requests,
+                    accelerator_kind: kind.to_owned(),
+                    devices,
+                    pins: offer.pins.clone(),
+                    instance_types: offer.instance_types.clone(),
+                    taints: offer.taints.iter().map(taint).collect(),
+                    priority_class: class.clone(),
+                    image: spec.image.clone(),
+                    warm: warm(spec),
+                }
             };
             bucket.groups.iter().zip(groups).map(one).collect()
         };
@@ -163,6 +171,7 @@ mod tests {
             zone: None,
             min: 0,
             max: 9,
+            launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
             desired: 0,
             instances: std::collections::BTreeSet::new(),
             described: true,
@@ -175,6 +184,8 @@ mod tests {
                 ..Resources::default()
             },
             accelerator_kind: embedder::AcceleratorKind::default(),
+            choices: std::collections::BTreeMap::new(),
+            pool: None,
             resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
             estimate: None,
             hourly: None,
@@ -196,7 +207,8 @@ mod tests {
             let comparison = Comparison::by_taints("place");
             let offers = offers(groups, index.nodes(), &[], &comparison, &mut sizes).unwrap();
             let owner = Owner { namespace: String::new(), name: String::new(), uid: String::new() };
-            let made = templates(&owner, &offers, &PlaceholdersSpec::default());
+            let shrinking = Shrinking::default();
+            let made = templates(&owner, &offers, &PlaceholdersSpec::default(), &shrinking);
             assert_eq!(made[0][0].requests.ephemeral_bytes, expected << 30);
         };
         check(&index, with_node);
@@ -208,6 +220,6 @@ mod tests {
     fn a_placeholder_requests_local_disk_only_if_the_group_has_a_tag_for_it() {
         // The requests must not depend on the nodes, because a new template replaces placeholders.
         check_disk(&[], 0, 0);
-        check_disk(&[("ephemeral-storage", "90Gi")], 100, 100);
+        check_disk(&[("ephemeral-storage", "90Gi")], 90, 90);
     }
 }

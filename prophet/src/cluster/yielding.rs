@@ -6,16 +6,21 @@
 //! waited for longer than a launch takes, and a group could still launch nodes for them, the
 //! policies give up placeholders: as many as the pods need nodes, and twice as many every minute.
 //! Afterwards no policy adds placeholders for a while.
+//!
+//! Only placeholders that share a ceiling with such a group yield ([`relief`]). A pod for whose
+//! instance type the cloud provider has no capacity does not remove the placeholders of others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{BucketSet, Cluster, PodRequest, Shape, embed};
+use embedder::{
+    BucketId, BucketSet, CapacityType, Cluster, Order, PodRequest, Room, embed, pack_within,
+};
 
-use super::gather::{by_type, place, usable};
-use crate::catalog::Offers;
-use crate::observe::{ClassId, Index, PodClass, Role};
+use super::gather::{by_type, free_room, place, shape_of, usable};
+use crate::catalog::{LaunchedBy, Offer, Offers};
+use crate::observe::{ClassId, Device, Index, NodeFacts, PodClass, Role};
 
 /// How long placeholders yield to the same pods: 30 minutes, enough for cluster-autoscaler to
 /// remove the empty nodes (after 10 minutes by default) and to launch others. Pods that still wait
@@ -36,15 +41,25 @@ const CALM: TimeDelta = TimeDelta::hours(2);
 const PRIORITY_MIN: i32 = 0;
 
 /// What placeholders do for waiting pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Yield {
     /// They follow the plan.
     #[default]
     No,
-    /// Each policy gives up this many of the placeholders that it had at the beginning.
-    Shed(u64),
-    /// No policy adds placeholders.
-    Hold,
+    /// Each policy gives up this many of the placeholders that it had in these groups at the
+    /// beginning.
+    Shed(u64, Arc<BTreeSet<String>>),
+    /// No policy adds placeholders in these groups.
+    Hold(Arc<BTreeSet<String>>),
+}
+
+/// What placeholders can do for waiting pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Relief {
+    /// The number of nodes that the pods need.
+    pub(super) nodes: u64,
+    /// The groups whose placeholders share a ceiling with groups that could launch these nodes.
+    pub(super) groups: BTreeSet<String>,
 }
 
 /// The pods that wait for nodes, and how long placeholders have been yielding to them.
@@ -53,6 +68,9 @@ pub(super) struct Yielding {
     waiting: HashMap<ClassId, Waiting>,
     /// When placeholders began to yield.
     since: Option<DateTime<Utc>>,
+    /// The groups whose placeholders yielded last, and since when it is these.
+    groups: Arc<BTreeSet<String>>,
+    groups_since: Option<DateTime<Utc>>,
     paused_until: Option<DateTime<Utc>>,
     pause_minutes: i64,
 }
@@ -73,18 +91,18 @@ impl Yielding {
     /// Records the waiting pods, and returns what placeholders do for those that have waited for
     /// longer than `patience`.
     ///
-    /// `preempts` is whether the scheduler of a class preempts placeholders: other schedulers may
-    /// hold pods for other reasons. `nodes_for` returns the number of nodes that could still be
-    /// launched for pods of these classes.
+    /// `waits` is whether pods of a class wait for a node: they may wait for other reasons, for
+    /// example if another scheduler holds them. `relief` returns what placeholders can do for pods
+    /// of these classes.
     pub(super) fn note(
         &mut self,
         index: &Index,
-        preempts: &dyn Fn(&PodClass) -> bool,
+        waits: &dyn Fn(&PodClass) -> bool,
         patience: TimeDelta,
         now: DateTime<Utc>,
-        nodes_for: impl FnOnce(&[(&PodClass, u64)]) -> u64,
+        relief: impl FnOnce(&[(&PodClass, u64)]) -> Relief,
     ) -> Yield {
-        self.follow(index, preempts, now);
+        self.follow(index, waits, now);
         let mut stuck: Vec<(ClassId, u64)> = Vec::new();
         for (&id, waiting) in &self.waiting {
             let exempt = waiting.in_vain_until.is_some_and(|until| now < until);
@@ -94,9 +112,14 @@ impl Yielding {
         }
         let classes = stuck.iter().map(|(id, pods)| (&*self.waiting[id].class, *pods));
         let classes: Vec<(&PodClass, u64)> = classes.collect();
-        let nodes = if classes.is_empty() { 0 } else { nodes_for(&classes) };
-        if nodes == 0 {
+        let Relief { nodes, groups } =
+            if classes.is_empty() { Relief::default() } else { relief(&classes) };
+        if nodes == 0 || groups.is_empty() {
             return self.rest(now);
+        }
+        if *self.groups != groups || self.since.is_none() {
+            self.groups = Arc::new(groups);
+            self.groups_since = Some(now);
         }
         let since = *self.since.get_or_insert(now);
         if now - since > IN_VAIN {
@@ -106,15 +129,17 @@ impl Yielding {
             }
             return self.rest(now);
         }
-        let doublings = u32::try_from((now - since).num_minutes()).unwrap_or(0);
-        Yield::Shed(nodes.saturating_mul(2_u64.saturating_pow(doublings)))
+        let began = self.groups_since.unwrap_or(since);
+        let doublings = u32::try_from((now - began).num_minutes()).unwrap_or(0);
+        let nodes = nodes.saturating_mul(2_u64.saturating_pow(doublings));
+        Yield::Shed(nodes, Arc::clone(&self.groups))
     }
 
-    fn follow(&mut self, index: &Index, preempts: &dyn Fn(&PodClass) -> bool, now: DateTime<Utc>) {
+    fn follow(&mut self, index: &Index, waits: &dyn Fn(&PodClass) -> bool, now: DateTime<Utc>) {
         let mut before = std::mem::take(&mut self.waiting);
         for (id, class) in index.classes().iter() {
             let real = class.role == Role::Workload && class.priority >= PRIORITY_MIN;
-            if !real || index.waiting(id)[0] == 0 || !preempts(class) {
+            if !real || index.waiting(id)[0] == 0 || !waits(class) {
                 continue;
             }
             let left = index.ceased_to_wait(id);
@@ -135,39 +160,132 @@ impl Yielding {
             self.pause_minutes = if calm { first } else { (2 * self.pause_minutes).min(most) };
             self.paused_until = Some(now + TimeDelta::minutes(self.pause_minutes));
         }
-        if self.paused_until.is_some_and(|until| now < until) { Yield::Hold } else { Yield::No }
+        if self.paused_until.is_some_and(|until| now < until) {
+            Yield::Hold(Arc::clone(&self.groups))
+        } else {
+            Yield::No
+        }
     }
 }
 
-/// The number of nodes that pods of these classes need, of groups that are below their maximum.
-pub(super) fn nodes_for(waiting: &[(&PodClass, u64)], index: &Index, offers: &Offers) -> u64 {
+/// What placeholders can do for pods of these classes.
+///
+/// A pod that fits into free room waits for something else than a node. For the others, nodes are
+/// counted of the groups that are below their maximum, that something launches, and that do not
+/// back off. Their placeholders, and those of other groups with a common ceiling, yield.
+/// `backs_off` is whether the launches of a group failed recently, by its name and those of its
+/// members. `is_full` is whether the autoscaler reports that the cluster has as many nodes as it
+/// may have.
+pub(super) fn relief(
+    waiting: &[(&PodClass, u64)],
+    index: &Index,
+    offers: &Offers,
+    backs_off: &dyn Fn(&str, &[String]) -> bool,
+    is_full: bool,
+) -> Relief {
     let by_type = by_type(offers);
     let mut nodes: Vec<Vec<u64>> =
         offers.groups.iter().map(|groups| vec![0; groups.len()]).collect();
-    for (_, _, facts) in index.nodes().iter() {
-        if let Some((bucket, group)) = place(facts, offers, &by_type) {
-            nodes[bucket][group] += 1;
+    let mut placed = Vec::new();
+    for (_, slot, facts) in index.nodes().iter() {
+        let Some((bucket, group)) = place(facts, offers, &by_type) else { continue };
+        nodes[bucket][group] += 1;
+        if facts.schedulable {
+            let free = free_room(slot, facts, offers);
+            placed.push((facts, Room { bucket, free, nodes: 1 }));
         }
     }
     let buckets = offers.catalog.buckets();
-    let open = |class: &PodClass, bucket: usize| {
-        (0..nodes[bucket].len()).any(|group| {
-            nodes[bucket][group] < buckets[bucket].groups[group].max
-                && usable(&class.constraints, &class.devices, &offers.groups[bucket][group])
-        })
+    let devices = |class: &PodClass| class.devices.keys().cloned().collect::<BTreeSet<Device>>();
+    let may_use = |class: &PodClass, (bucket, group): Place| {
+        usable(&class.constraints, &devices(class), &offers.groups[bucket][group])
     };
-    let pending = waiting.iter().filter_map(|&(class, count)| {
-        let shape = Shape {
-            requests: class.requests,
-            accelerator_kind: class.accelerator_kind.clone(),
-            admits: BucketSet::only((0..buckets.len()).filter(|&bucket| open(class, bucket))),
-        };
-        offers.catalog.buckets_for(&shape).is_ok().then_some(PodRequest { shape, count })
-    });
-    let pending: Vec<PodRequest> = pending.collect();
+    let can_grow = |(bucket, at): Place| {
+        let (group, offer) = (&buckets[bucket].groups[at], &offers.groups[bucket][at]);
+        nodes[bucket][at] < group.max
+            && offer.launched_by != LaunchedBy::Nothing
+            && !backs_off(&group.name, &offer.members)
+    };
+    let of_bucket = |bucket: BucketId| (0..nodes[bucket].len()).map(move |group| (bucket, group));
+    let admitting = |admits: &dyn Fn(Place) -> bool| {
+        BucketSet::only((0..buckets.len()).filter(|&bucket| of_bucket(bucket).any(admits)))
+    };
+    let mut growing: BTreeSet<Place> = BTreeSet::new();
+    let mut pending: Vec<PodRequest> = Vec::new();
+    for &(class, count) in waiting {
+        let admits = |facts: &NodeFacts| class.constraints.admit(&facts.labels, &facts.taints);
+        let rooms = placed.iter().filter(|(facts, _)| admits(facts)).map(|(_, room)| *room);
+        let rooms: Vec<Room> = rooms.collect();
+        let request = [PodRequest { shape: shape_of(class, offers, BucketSet::all()), count }];
+        let none = BucketSet::none();
+        let packed = pack_within(&request, &rooms, &offers.catalog, &none, Order::Increasing);
+        let left = packed.unplaced.first().map_or(0, |unplaced| unplaced.count);
+        if left == 0 {
+            continue;
+        }
+        let open = |place: Place| can_grow(place) && may_use(class, place);
+        let shape = shape_of(class, offers, admitting(&open));
+        let Ok(fitting) = offers.catalog.buckets_for(&shape) else { continue };
+        let fitting = (0..buckets.len()).filter(|id| fitting.contains(*id));
+        growing.extend(fitting.flat_map(of_bucket).filter(|place| open(*place)));
+        pending.push(PodRequest { shape, count: left });
+    }
     let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
     let demand = embed(&cluster, &offers.catalog);
-    demand.present.iter().fold(0, |sum, nodes| sum.saturating_add(*nodes))
+    let nodes = demand.present.iter().fold(0, |sum: u64, nodes| sum.saturating_add(*nodes));
+    let all = (0..buckets.len()).flat_map(of_bucket);
+    let shares = |&(bucket, at): &Place| {
+        let of = |(bucket, at): Place| (buckets[bucket].capacity_type, &offers.groups[bucket][at]);
+        is_full || growing.iter().any(|place| share_a_ceiling(of(*place), of((bucket, at))))
+    };
+    let groups = all
+        .filter(shares)
+        .flat_map(|(bucket, at)| offers.groups[bucket][at].members.iter().cloned());
+    Relief { nodes, groups: groups.collect() }
+}
+
+/// A bucket, and a group of it.
+type Place = (BucketId, usize);
+
+/// Whether nodes of two groups count towards one ceiling other than that of the whole cluster: the
+/// limits of a pool, or a quota of AWS.
+fn share_a_ceiling(one: (CapacityType, &Offer), other: (CapacityType, &Offer)) -> bool {
+    let pool = |offer: &Offer| {
+        let limited = offer.pool.as_ref().filter(|pool| !pool.limits.is_empty());
+        limited.map(|pool| pool.name.clone())
+    };
+    let ((bought, one), (other_bought, other)) = (one, other);
+    if pool(one).is_some() && pool(one) == pool(other) {
+        return true;
+    }
+    let quotas = |offer: &Offer| -> BTreeSet<&'static str> {
+        offer.instance_types.iter().map(|name| quota(name)).collect()
+    };
+    bought == other_bought && !quotas(one).is_disjoint(&quotas(other))
+}
+
+/// The quota of AWS that counts the vCPUs of an instance type: one for the standard families
+/// together, and one for each kind of special families, for on-demand and for spot instances each
+/// (AWS, "Amazon EC2 service quotas").
+fn quota(instance_type: &str) -> &'static str {
+    let family = instance_type.split('.').next().unwrap_or_default();
+    let letters = family.find(|c: char| c.is_ascii_digit()).unwrap_or(family.len());
+    let special: BTreeMap<&str, &'static str> = [
+        ("dl", "DL"),
+        ("f", "F"),
+        ("g", "G and VT"),
+        ("gr", "G and VT"),
+        ("hpc", "HPC"),
+        ("inf", "Inf"),
+        ("p", "P"),
+        ("trn", "Trn"),
+        ("u", "High Memory"),
+        ("vt", "G and VT"),
+        ("x", "X"),
+    ]
+    .into();
+    let category = family[..letters].split('-').next().unwrap_or_default();
+    special.get(category).copied().unwrap_or("Standard")
 }
 
 #[cfg(test)]
@@ -198,43 +316,58 @@ mod tests {
         serde_json::from_value(pod).unwrap()
     }
 
+    fn groups() -> Arc<BTreeSet<String>> {
+        Arc::new(["a".to_owned()].into())
+    }
+
+    fn shed(nodes: u64) -> Yield {
+        Yield::Shed(nodes, groups())
+    }
+
+    fn hold() -> Yield {
+        Yield::Hold(groups())
+    }
+
     /// The answer at a second, with a patience of 100 seconds and one node per waiting pod.
     #[track_caller]
-    fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: Yield) {
-        let nodes = |stuck: &[(&PodClass, u64)]| stuck.iter().map(|(_, pods)| pods).sum();
-        let answer = yielding.note(index, &|_| true, PATIENCE, at(seconds), nodes);
-        assert_eq!(answer, expected, "{seconds}");
+    fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: &Yield) {
+        let relief = |stuck: &[(&PodClass, u64)]| Relief {
+            nodes: stuck.iter().map(|(_, pods)| pods).sum(),
+            groups: ["a".to_owned()].into(),
+        };
+        let answer = yielding.note(index, &|_| true, PATIENCE, at(seconds), relief);
+        assert_eq!(answer, *expected, "{seconds}");
     }
 
     #[test]
     fn placeholders_yield_to_pods_that_wait_for_longer_than_a_launch() {
         let (mut yielding, mut index) = (Yielding::default(), pending(&["a", "b"]));
-        check(&mut yielding, &index, 0, Yield::No);
-        check(&mut yielding, &index, 100, Yield::No);
-        check(&mut yielding, &index, 101, Yield::Shed(2));
-        check(&mut yielding, &index, 161, Yield::Shed(4));
-        check(&mut yielding, &index, 221, Yield::Shed(8));
+        check(&mut yielding, &index, 0, &Yield::No);
+        check(&mut yielding, &index, 100, &Yield::No);
+        check(&mut yielding, &index, 101, &shed(2));
+        check(&mut yielding, &index, 161, &shed(4));
+        check(&mut yielding, &index, 221, &shed(8));
         // A pod that starts shows that nodes come.
         index.apply_pod(&pod("a", "n"));
-        check(&mut yielding, &index, 230, Yield::Hold);
-        check(&mut yielding, &index, 330, Yield::Hold);
-        check(&mut yielding, &index, 331, Yield::Shed(1));
+        check(&mut yielding, &index, 230, &hold());
+        check(&mut yielding, &index, 330, &hold());
+        check(&mut yielding, &index, 331, &shed(1));
         index.apply_pod(&pod("b", "n"));
         // The second pause is twice as long.
-        check(&mut yielding, &index, 400, Yield::Hold);
-        check(&mut yielding, &index, 999, Yield::Hold);
-        check(&mut yielding, &index, 1_000, Yield::No);
+        check(&mut yielding, &index, 400, &hold());
+        check(&mut yielding, &index, 999, &hold());
+        check(&mut yielding, &index, 1_000, &Yield::No);
     }
 
     #[test]
     fn placeholders_that_yield_in_vain_return() {
         let (mut yielding, index) = (Yielding::default(), pending(&["a"]));
-        check(&mut yielding, &index, 0, Yield::No);
-        check(&mut yielding, &index, 200, Yield::Shed(1));
-        check(&mut yielding, &index, 2_000, Yield::Shed(1 << 30));
-        check(&mut yielding, &index, 2_001, Yield::Hold);
-        check(&mut yielding, &index, 2_301, Yield::No);
-        check(&mut yielding, &index, 40_000, Yield::No);
+        check(&mut yielding, &index, 0, &Yield::No);
+        check(&mut yielding, &index, 200, &shed(1));
+        check(&mut yielding, &index, 2_000, &shed(1 << 30));
+        check(&mut yielding, &index, 2_001, &hold());
+        check(&mut yielding, &index, 2_301, &Yield::No);
+        check(&mut yielding, &index, 40_000, &Yield::No);
     }
 
     #[test]
@@ -242,11 +375,32 @@ mod tests {
         let (mut yielding, index) = (Yielding::default(), pending(&["a"]));
         for seconds in [0, 200, 2_000] {
             // Another scheduler may hold the pods for another reason.
-            for (preempts, nodes) in [(true, 0), (false, 1)] {
-                let preempts = |_: &PodClass| preempts;
-                let answer = yielding.note(&index, &preempts, PATIENCE, at(seconds), |_| nodes);
+            for (waits, nodes) in [(true, 0), (false, 1)] {
+                let waits = |_: &PodClass| waits;
+                let relief = |_: &[(&PodClass, u64)]| Relief { nodes, groups: (*groups()).clone() };
+                let answer = yielding.note(&index, &waits, PATIENCE, at(seconds), relief);
                 assert_eq!(answer, Yield::No);
             }
         }
+    }
+
+    #[track_caller]
+    fn check_quota(instance_type: &str, expected: &str) {
+        assert_eq!(quota(instance_type), expected, "{instance_type}");
+    }
+
+    #[test]
+    fn an_instance_type_has_the_quota_of_its_family() {
+        check_quota("m5.4xlarge", "Standard");
+        check_quota("c7gn.large", "Standard");
+        check_quota("z1d.large", "Standard");
+        check_quota("g5.xlarge", "G and VT");
+        check_quota("gr6.4xlarge", "G and VT");
+        check_quota("p5.48xlarge", "P");
+        check_quota("trn1n.32xlarge", "Trn");
+        check_quota("x2gd.large", "X");
+        check_quota("u-6tb1.metal", "High Memory");
+        check_quota("hpc7a.96xlarge", "HPC");
+        check_quota("", "Standard");
     }
 }

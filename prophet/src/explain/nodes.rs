@@ -38,7 +38,7 @@ fn of_group(name: &str, known: &Known) -> NodesStatus {
         group: name.to_owned(),
         instance_type: instance_type.clone(),
         size: limited.map(|(resource, amount)| (resource.label().into(), amount)).collect(),
-        devices: devices.iter().cloned().collect(),
+        devices: devices.iter().map(|(name, amount)| format!("{name}={amount}")).collect(),
         labels: labels.clone(),
         taints: taints.as_ref().map(|taints| taints.iter().map(ToString::to_string).collect()),
         daemon_sets: daemons.iter().cloned().collect(),
@@ -57,11 +57,17 @@ fn known(nodes: &NodesStatus) -> Known {
     Known {
         instance_type,
         size: (!size.is_empty()).then(|| Resources::of(Resource::ALL.map(amount))),
-        devices: devices.into_iter().collect(),
+        devices: devices.iter().map(|text| device(text)).collect(),
         labels,
         taints: taints.map(|taints| taints.iter().filter_map(|text| taint(text)).collect()),
         daemons: daemon_sets.into_iter().collect(),
     }
+}
+
+/// Parses a device with its amount. Versions before 0.2 wrote the name alone.
+fn device(text: &str) -> (String, u64) {
+    let (name, amount) = text.rsplit_once('=').unwrap_or((text, "1"));
+    (name.to_owned(), amount.parse().unwrap_or(1))
 }
 
 /// Parses a taint as kubectl prints it.
@@ -95,13 +101,14 @@ mod tests {
         check(&Known { taints: Some(Vec::new()), ..none.clone() });
         check(&Known {
             size: Some(Resources {
+                devices: embedder::Devices::NONE,
                 accelerators: 0,
                 cpu_millis: 3_920,
                 memory_bytes: 16_288_284_672,
                 ephemeral_bytes: UNLIMITED,
                 pods: 58,
             }),
-            devices: ["vpc.amazonaws.com/efa".to_owned()].into(),
+            devices: [("vpc.amazonaws.com/efa".to_owned(), 4)].into(),
             labels: [("team".to_owned(), String::new())].into(),
             taints: Some(vec![taint(""), taint("blue")]),
             daemons: ["gpu-operator/driver".to_owned()].into(),

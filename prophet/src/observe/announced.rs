@@ -1,39 +1,17 @@
 //! Announced pods: the future pods of suspended jobs, queued workloads and CronJobs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
+use super::admission::Admission;
 use super::class::PodClass;
 use super::objects::{
-    BatchJob, CronJob, JobSet, JobSpec, KueueWorkload, PodTemplate, TopologyRequest, is_true,
+    BatchJob, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate, TopologyRequest,
+    is_true,
 };
 use super::schedule::Schedule;
-
-/// A namespace and a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The namespace; empty for objects without a namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-}
-
-impl Key {
-    /// Returns the key of an object.
-    pub fn of(metadata: &ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// The state of announced pods: why they do not exist yet, do not start, or no longer need the
 /// announcement.
@@ -53,23 +31,25 @@ pub enum Held {
     Suspended,
     /// Their CronJob has not fired yet.
     Scheduled,
+    /// Their CronJob has a schedule that cannot be read.
+    Unscheduled,
 }
 
 /// The pods of one template that an object announces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AnnouncedPods {
-    /// The class of the pods, without what their PriorityClass and their flavors add.
+    /// The class of the pods as the API server would admit them, without what their flavors add.
     pub class: PodClass,
     /// The number of pods.
     pub count: u64,
-    /// The name of their PriorityClass.
-    pub priority_class: Option<String>,
+    /// The template of the pods.
+    template: Arc<PodTemplate>,
     /// The names of the flavors that Kueue has assigned.
     pub flavors: BTreeSet<String>,
 }
 
 /// Pods that one object announces together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Announcement {
     /// The state of the pods.
     pub held: Held,
@@ -112,7 +92,7 @@ impl Announcement {
             return None;
         }
         let held = if spec.suspend { Held::Suspended } else { Held::Created };
-        let pods = vec![AnnouncedPods::of_job(spec, metadata)];
+        let pods = vec![AnnouncedPods::of_job(spec, status, metadata)];
         Some(Self { held, labels, pods, gang: false, indexed, schedule: None, fired: None })
     }
 
@@ -128,13 +108,17 @@ impl Announcement {
         if idle || forbidden || job.metadata.labels.contains_key(QUEUE_LABEL) {
             return None;
         }
+        let seconds = |time: &Time| time.0.as_second();
+        let since = status.last_schedule_time.as_ref().or(metadata.creation_timestamp.as_ref());
+        let (zone, since) = (spec.time_zone.as_deref(), since.map_or(0, seconds));
+        let schedule = Schedule::parse(&spec.schedule, zone, since);
         Some(Self {
-            held: Held::Scheduled,
+            held: if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled },
             labels: job.metadata.labels.clone(),
-            pods: vec![AnnouncedPods::of_job(&job.spec, metadata)],
+            pods: vec![AnnouncedPods::of_job(&job.spec, &JobStatus::default(), metadata)],
             gang: false,
             indexed: is_indexed(&job.spec),
-            schedule: Some(Schedule::parse(&spec.schedule, spec.time_zone.as_deref())?),
+            schedule,
             fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
         })
     }
@@ -149,9 +133,18 @@ impl Announcement {
         {
             return None;
         }
+        let ended = ["Completed", "Failed"];
+        if ended.iter().any(|end| is_true(&set.status.conditions, end)) {
+            return None;
+        }
+        let complete = |name: &str| {
+            let mut all = set.status.replicated_jobs_status.iter();
+            all.find(|job| job.name == name).map_or(0, |job| job.succeeded)
+        };
         let pods = set.spec.replicated_jobs.iter().map(|job| {
-            let parallelism = u64::from(job.template.spec.parallelism.unwrap_or(1));
-            let count = parallelism.saturating_mul(job.replicas.unwrap_or(1).into());
+            let each = pods_left(&job.template.spec, &JobStatus::default());
+            let jobs = job.replicas.unwrap_or(1).saturating_sub(complete(&job.name));
+            let count = u64::from(each).saturating_mul(jobs.into());
             AnnouncedPods::of(&job.template.spec.template, metadata, count)
         });
         let (held, pods) = (Held::Suspended, pods.collect());
@@ -191,7 +184,10 @@ impl Announcement {
         };
         let pods = spec.pod_sets.iter().map(|set| {
             let assigned = assignments().find(|assignment| assignment.name == set.name);
-            let count = assigned.and_then(|assignment| assignment.count).unwrap_or(set.count);
+            // Pods that are no longer needed have no quota.
+            let ended = status.reclaimable_pods.iter().filter(|pods| pods.name == set.name);
+            let left = ended.fold(set.count, |count, pods| count.saturating_sub(pods.count));
+            let count = assigned.and_then(|assignment| assignment.count).unwrap_or(left).min(left);
             let flavors = assigned.into_iter().flat_map(|of| of.flavors.values().cloned());
             AnnouncedPods {
                 flavors: flavors.collect(),
@@ -205,12 +201,9 @@ impl Announcement {
 }
 
 impl AnnouncedPods {
-    /// Returns the pods with which a job starts.
-    fn of_job(spec: &JobSpec, metadata: &ObjectMeta) -> Self {
-        let parallelism = spec.parallelism.unwrap_or(1);
-        let count =
-            spec.completions.map_or(parallelism, |completions| completions.min(parallelism));
-        Self::of(&spec.template, metadata, count.into())
+    /// Returns the pods with which a job starts, or starts again.
+    fn of_job(spec: &JobSpec, status: &JobStatus, metadata: &ObjectMeta) -> Self {
+        Self::of(&spec.template, metadata, pods_left(spec, status).into())
     }
 
     fn of(template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> Self {
@@ -218,10 +211,51 @@ impl AnnouncedPods {
         Self {
             class: PodClass::of_template(template, namespace),
             count: count.min(PODS_MAX),
-            priority_class: template.spec.priority_class_name.clone(),
+            template: Arc::new(template.clone()),
             flavors: BTreeSet::new(),
         }
     }
+}
+
+impl Announcement {
+    /// Sets the classes of the pods to those that the API server would admit now.
+    pub(super) fn admit(&mut self, admission: &Admission) {
+        for AnnouncedPods { class, template, .. } in &mut self.pods {
+            let spec = admission.admitted(&template.spec, &class.namespace);
+            let admitted = PodTemplate { metadata: template.metadata.clone(), spec };
+            *class = PodClass::of_template(&admitted, &class.namespace);
+        }
+    }
+}
+
+/// The number of pods that a job creates when it starts or is resumed: as many as run at once, or
+/// those that are left to complete. Nothing is left of a job whose success or failure is decided,
+/// and of one without a number of completions, once a pod has succeeded (Kubernetes, `manageJob`).
+fn pods_left(spec: &JobSpec, status: &JobStatus) -> u32 {
+    let parallelism = spec.parallelism.unwrap_or(1);
+    let decided = ["SuccessCriteriaMet", "FailureTarget"];
+    if spec.suspend && decided.iter().any(|end| is_true(&status.conditions, end)) {
+        return 0;
+    }
+    match spec.completions {
+        Some(completions) => {
+            let ended = status.succeeded.saturating_add(count_indexes(&status.failed_indexes));
+            completions.saturating_sub(ended).min(parallelism)
+        }
+        None if status.succeeded > 0 => 0,
+        None => parallelism,
+    }
+}
+
+/// The number of indexes in a list of them, such as `1,3-5`. Parts that cannot be read count as
+/// none.
+fn count_indexes(indexes: &str) -> u32 {
+    let count = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        Some(to.checked_sub(from)?.saturating_add(1))
+    };
+    indexes.split(',').filter_map(count).fold(0, u32::saturating_add)
 }
 
 /// Whether only topology-aware scheduling places the pods of a set.
@@ -295,6 +329,55 @@ mod tests {
         check_sets(&json!(null), &assigned("topologyAssignment", levels), (Held::Topology, 3));
         let delayed = assigned("delayedTopologyRequest", json!("Pending"));
         check_sets(&json!(null), &delayed, (Held::Topology, 3));
+    }
+
+    /// Checks the number of pods of a suspended Job with this specification and status.
+    #[track_caller]
+    fn check_left(spec: serde_json::Value, status: &serde_json::Value, expected: u64) {
+        let mut spec = spec;
+        spec["suspend"] = json!(true);
+        let job = serde_json::from_value(json!({"spec": spec, "status": status})).unwrap();
+        assert_eq!(Announcement::of_job(&job).unwrap().pods[0].count, expected, "{spec} {status}");
+    }
+
+    #[test]
+    fn a_job_that_is_resumed_has_the_pods_that_are_left() {
+        let six = json!({"parallelism": 6, "completions": 6});
+        check_left(six.clone(), &json!({}), 6);
+        check_left(six.clone(), &json!({"succeeded": 5}), 1);
+        check_left(six.clone(), &json!({"succeeded": 7}), 0);
+        check_left(json!({"parallelism": 2, "completions": 9}), &json!({"succeeded": 3}), 2);
+        let indexed = json!({"parallelism": 6, "completions": 6, "completionMode": "Indexed"});
+        check_left(indexed.clone(), &json!({"succeeded": 1, "failedIndexes": "0,2-3"}), 2);
+        check_left(indexed.clone(), &json!({"failedIndexes": "x,5-2,4294967295-0"}), 6);
+        let met = json!([{"type": "SuccessCriteriaMet", "status": "True"}]);
+        check_left(indexed, &json!({"succeeded": 1, "conditions": met}), 0);
+        // A queue of work: no pod starts once one has succeeded.
+        check_left(json!({"parallelism": 3}), &json!({}), 3);
+        check_left(json!({"parallelism": 3}), &json!({"succeeded": 1}), 0);
+    }
+
+    #[test]
+    fn the_pods_that_have_ended_are_not_announced_again() {
+        let job = |name: &str| {
+            json!({"name": name, "replicas": 3, "template": {"spec": {
+                "parallelism": 4, "completions": 2, "template": {"spec": {}},
+            }}})
+        };
+        let set = json!({
+            "spec": {"suspend": true, "replicatedJobs": [job("a"), job("b")]},
+            "status": {"replicatedJobsStatus": [{"name": "b", "succeeded": 1}]},
+        });
+        let set = serde_json::from_value(set).unwrap();
+        let announced = Announcement::of_job_set(&ObjectMeta::default(), &set).unwrap();
+        assert_eq!(announced.pods.iter().map(|pods| pods.count).collect::<Vec<_>>(), [6, 4]);
+        let workload = json!({
+            "spec": {"podSets": [{"name": "main", "count": 4, "template": {"spec": {}}}]},
+            "status": {"reclaimablePods": [{"name": "main", "count": 3}]},
+        });
+        let workload = serde_json::from_value(workload).unwrap();
+        let announced = Announcement::of_workload(&ObjectMeta::default(), &workload).unwrap();
+        assert_eq!(announced.pods[0].count, 1);
     }
 
     /// Checks whether a Job with `more` in its spec and this condition announces pods.

@@ -9,11 +9,16 @@ use placeholders::POLICY_LABEL;
 
 use super::constraints::Constraints;
 use super::devices::{Device, needed};
+use super::held_back::HeldBack;
 use super::objects::{MIRROR, PLUGINS_GROUP, Pod, PodSpec, PodTemplate, VOLCANO_GROUP};
-use super::requests::requests;
+use super::obstacle::{Waits, waits};
+use super::requests::{PodRequests, requests, requests_of};
 
 /// The label of nodes whose values differ between all nodes.
 const HOST_NAME: &str = "kubernetes.io/hostname";
+
+/// The scheduling gate of pods whose nodes Kueue's topology-aware scheduling assigns.
+const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 
 /// The name of the scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -25,13 +30,16 @@ pub struct Priority {
     pub value: i32,
     /// Whether pods of the class preempt others.
     pub may_preempt: bool,
+    /// Whether the class is that of pods that name none.
+    pub is_default: bool,
 }
 
 impl Priority {
     /// The priority that a PriorityClass gives.
     pub fn of(class: &PriorityClass) -> Self {
         let may_preempt = may_preempt(class.preemption_policy.as_deref());
-        Self { value: class.value.unwrap_or(0), may_preempt }
+        let is_default = class.global_default.unwrap_or(false);
+        Self { value: class.value.unwrap_or(0), may_preempt, is_default }
     }
 }
 
@@ -77,8 +85,8 @@ pub struct PodClass {
     pub requests: Resources,
     /// The kind of the requested accelerators.
     pub accelerator_kind: AcceleratorKind,
-    /// What each pod needs beyond `requests`.
-    pub devices: BTreeSet<Device>,
+    /// What each pod needs beyond `requests`, with the amounts.
+    pub devices: BTreeMap<Device, u64>,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
     /// Whether other pods decide which nodes the pods may use: required pod affinity, or required
@@ -86,19 +94,26 @@ pub struct PodClass {
     pub tied_to_pods: bool,
     /// Whether the pods mount PersistentVolumeClaims.
     pub has_claims: bool,
+    /// What the pods wait for.
+    pub waits: Waits,
+    /// The name of the DaemonSet of a DaemonSet's pods.
+    pub daemon: Option<String>,
 }
 
 impl PodClass {
     /// Returns the class of a pod. `label_keys` are the labels that policies read.
     pub fn of(pod: &Pod, label_keys: &BTreeSet<String>) -> Self {
         let Pod { metadata, spec, status: _ } = pod;
-        let (requests, accelerator_kind) = requests(spec);
+        let PodRequests { resources, accelerator_kind, devices } = requests_of(pod);
         let mut gates: Vec<String> =
             spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect();
         gates.sort();
         let pod_group = if gates.is_empty() { None } else { pod_group(pod) };
+        let role = role(pod);
         Self {
-            role: role(pod),
+            role,
+            waits: if role == Role::Workload { waits(pod) } else { Waits::ForNode },
+            daemon: if role == Role::Daemon { daemon(pod) } else { None },
             namespace: metadata.namespace.clone().unwrap_or_default(),
             labels: kept(metadata.labels.as_ref(), label_keys),
             priority: spec.priority.unwrap_or(0),
@@ -106,8 +121,8 @@ impl PodClass {
             may_preempt: may_preempt(spec.preemption_policy.as_deref()),
             gates,
             pod_group,
-            requests,
-            devices: needed(spec, accelerator_kind.as_str()),
+            requests: resources,
+            devices: needed(spec, devices),
             accelerator_kind,
             constraints: Constraints::of(spec),
             tied_to_pods: tied_to_pods(spec),
@@ -115,11 +130,39 @@ impl PodClass {
         }
     }
 
+    /// The resources among the devices, with their amounts.
+    pub fn device_amounts(&self) -> impl Iterator<Item = (&String, u64)> {
+        self.devices.iter().filter_map(|(device, amount)| match device {
+            Device::Resource(name) => Some((name, *amount)),
+            Device::Claim(_) => None,
+        })
+    }
+
+    /// Why pods of the class that wait would not take the node of a placeholder, or of a new node.
+    /// `None` if they would.
+    ///
+    /// `preempts` is whether a scheduler preempts placeholders; `None` stands for the default one.
+    /// `volumes_in_any_zone` is whether the pods can use their volumes in every zone.
+    pub fn obstacle(
+        &self,
+        preempts: impl FnOnce(Option<&str>) -> bool,
+        volumes_in_any_zone: bool,
+    ) -> Option<HeldBack> {
+        let topology = self.gates.iter().any(|gate| gate == TOPOLOGY_GATE);
+        if !self.may_preempt || topology || !preempts(self.scheduler.as_deref()) {
+            return Some(HeldBack::CannotPreempt);
+        }
+        if self.tied_to_pods || self.has_claims && !volumes_in_any_zone {
+            return Some(HeldBack::OwnConstraints);
+        }
+        (self.waits == Waits::ForOther).then_some(HeldBack::OtherObstacle)
+    }
+
     /// Returns the class of the pods that a template describes. It has all labels, so that a policy
     /// that reads further labels needs no new list of the objects that announce pods.
     pub fn of_template(template: &PodTemplate, namespace: &str) -> Self {
         let PodTemplate { metadata, spec } = template;
-        let (requests, accelerator_kind) = requests(spec);
+        let PodRequests { resources, accelerator_kind, devices } = requests(spec);
         Self {
             role: Role::Workload,
             namespace: namespace.into(),
@@ -129,8 +172,10 @@ impl PodClass {
             may_preempt: may_preempt(spec.preemption_policy.as_deref()),
             gates: Vec::new(),
             pod_group: None,
-            requests,
-            devices: needed(spec, accelerator_kind.as_str()),
+            waits: Waits::ForNode,
+            daemon: None,
+            requests: resources,
+            devices: needed(spec, devices),
             accelerator_kind,
             constraints: Constraints::of(spec),
             tied_to_pods: tied_to_pods(spec),
@@ -173,6 +218,12 @@ fn kept(
     let Some(labels) = labels else { return BTreeMap::new() };
     let one = |key: &String| labels.get(key).map(|value| (key.clone(), value.clone()));
     keys.iter().filter_map(one).collect()
+}
+
+/// Returns the name of the DaemonSet of a pod.
+fn daemon(pod: &Pod) -> Option<String> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.kind == "DaemonSet").map(|owner| owner.name.clone())
 }
 
 fn role(pod: &Pod) -> Role {

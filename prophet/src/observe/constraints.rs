@@ -4,7 +4,7 @@
 //! not evaluated. A term with `matchFields` never holds, because a pod that names its node is no
 //! demand for another node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::Taint;
 use super::objects::{FlavorSpec, NodeSelectorTerm, PodSpec, Requirement, Toleration};
@@ -54,6 +54,30 @@ impl Constraints {
         self.tolerations.dedup();
     }
 
+    /// The constraints of `other` that these do not have, one text each, besides tolerations that
+    /// Kubernetes itself adds to pods.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let selected =
+            other.selector.iter().filter(|(key, value)| self.selector.get(*key) != Some(*value));
+        let selected = selected.map(|(key, value)| format!("nodeSelector {key}={value}"));
+        let lost = self.selector.keys().filter(|key| !other.selector.contains_key(*key));
+        let lost = lost.map(|key| format!("nodeSelector without {key}"));
+        let of_itself = |toleration: &Toleration| {
+            let key = toleration.key.as_deref().unwrap_or_default();
+            let exists = toleration.operator.as_deref() == Some("Exists");
+            exists && (key.starts_with("node.kubernetes.io/") || is_extended(key))
+        };
+        let tolerated = other
+            .tolerations
+            .iter()
+            .filter(|toleration| !self.tolerations.contains(toleration) && !of_itself(toleration));
+        let tolerated = tolerated.map(|toleration| {
+            format!("toleration of {}", toleration.key.as_deref().unwrap_or("all taints"))
+        });
+        let terms = (self.terms != other.terms).then(|| "required node affinity".to_owned());
+        selected.chain(lost).chain(tolerated).chain(terms).collect()
+    }
+
     /// Iterates over the keys of the labels that decide on which nodes the pod may run.
     pub fn label_keys(&self) -> impl Iterator<Item = &str> {
         let terms = self.terms.iter().flatten().flat_map(|term| &term.match_expressions);
@@ -79,9 +103,38 @@ impl Constraints {
 
     /// Whether a pod with these constraints may run on a node with these labels and taints.
     pub fn admit(&self, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
+        self.admit_any(labels, &BTreeMap::new(), taints)
+    }
+
+    /// Whether a pod with these constraints may run on one of the nodes that have these labels and
+    /// taints, and of each label in `choices` one of the values that it may have. Labels in
+    /// `labels` prevail.
+    pub fn admit_any(
+        &self,
+        labels: &BTreeMap<String, String>,
+        choices: &BTreeMap<String, Choice>,
+        taints: &[Taint],
+    ) -> bool {
         let Self { selector, terms, tolerations } = self;
-        selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && terms.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, labels)))
+        let has = |key: &str, value: &String| match labels.get(key) {
+            Some(label) => label == value,
+            None => choices.get(key).is_some_and(|choice| choice.allows(value)),
+        };
+        let met = |requirement: &Requirement| {
+            let choice =
+                choices.get(&requirement.key).filter(|_| !labels.contains_key(&requirement.key));
+            match choice {
+                Some(choice) => choice.can_meet(requirement),
+                None => meets(requirement, labels),
+            }
+        };
+        let holds = |term: &NodeSelectorTerm| {
+            term.match_fields.is_empty()
+                && !term.match_expressions.is_empty()
+                && term.match_expressions.iter().all(met)
+        };
+        selector.iter().all(|(key, value)| has(key, value))
+            && terms.as_ref().is_none_or(|terms| terms.iter().any(holds))
             && taints.iter().all(|taint| {
                 taint.effect == "PreferNoSchedule"
                     || tolerations.iter().any(|t| tolerates(t, taint))
@@ -105,6 +158,12 @@ impl Constraints {
     }
 }
 
+/// Whether a name is that of an extended resource: it has a domain other than those of Kubernetes.
+pub(super) fn is_extended(name: &str) -> bool {
+    let domain = name.split_once('/').map(|(domain, _)| domain);
+    domain.is_some_and(|domain| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+}
+
 /// An operator that Kubernetes does not have: it matches every taint whose key begins with the
 /// given key.
 const PREFIX: &str = "Prefix";
@@ -126,24 +185,71 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// Whether a term holds. An empty term never holds.
-fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
-    let NodeSelectorTerm { match_expressions, match_fields } = term;
-    match_fields.is_empty()
-        && !match_expressions.is_empty()
-        && match_expressions.iter().all(|requirement| meets(requirement, labels))
+/// The values that a label of a new node may have: those that meet all requirements of a pool. The
+/// autoscaler gives the node one that the pod selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The values of which it is one. `None` if requirements list none.
+    among: Option<BTreeSet<String>>,
+    /// The other requirements.
+    requirements: Vec<Requirement>,
+}
+
+/// The operators of the requirements of a pool, besides `In`. A requirement with another operator,
+/// of a newer version, restricts nothing.
+const OPERATORS: [&str; 7] = ["NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"];
+
+impl Choice {
+    /// Adds a requirement that the value meets.
+    pub(super) fn require(&mut self, requirement: &Requirement) {
+        if requirement.operator == "In" {
+            let values: BTreeSet<String> = requirement.values.iter().cloned().collect();
+            let common = |before: BTreeSet<String>| &before & &values;
+            self.among = Some(self.among.take().map_or_else(|| values.clone(), common));
+        } else if OPERATORS.contains(&requirement.operator.as_str()) {
+            self.requirements.push(requirement.clone());
+        }
+    }
+
+    /// The values, ascending, if the requirements list them.
+    pub fn values(&self) -> Option<impl Iterator<Item = &String>> {
+        let among = self.among.as_ref()?;
+        Some(among.iter().filter(|value| self.allows(value)))
+    }
+
+    /// Whether the label may have this value.
+    pub fn allows(&self, value: &String) -> bool {
+        self.among.as_ref().is_none_or(|among| among.contains(value))
+            && self.requirements.iter().all(|requirement| value_meets(requirement, Some(value)))
+    }
+
+    /// Whether one of the values meets the requirement of a pod.
+    fn can_meet(&self, requirement: &Requirement) -> bool {
+        let Requirement { operator, values, .. } = requirement;
+        match (self.values(), operator.as_str()) {
+            (Some(mut own), _) => own.any(|value| value_meets(requirement, Some(value))),
+            (None, "In") => values.iter().any(|value| self.allows(value)),
+            // One of the countless other values does, unless the label must not exist.
+            (None, "NotIn" | "Exists" | "Gt" | "Lt" | "Gte" | "Lte") => true,
+            (None, _) => false,
+        }
+    }
 }
 
 /// Whether labels meet a requirement.
 pub(super) fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
-    let Requirement { key, operator, values } = requirement;
-    let label = labels.get(key);
+    value_meets(requirement, labels.get(&requirement.key))
+}
+
+/// Whether the value of the label of a requirement meets it. `None` if there is no such label.
+fn value_meets(requirement: &Requirement, label: Option<&String>) -> bool {
+    let Requirement { key: _, operator, values } = requirement;
     match operator.as_str() {
         "In" => label.is_some_and(|label| values.contains(label)),
         "NotIn" => label.is_none_or(|label| !values.contains(label)),
         "Exists" => label.is_some(),
         "DoesNotExist" => label.is_none(),
-        "Gt" | "Lt" => {
+        "Gt" | "Lt" | "Gte" | "Lte" => {
             label.zip(values.first()).is_some_and(|(label, value)| compares(label, operator, value))
         }
         _ => false,
@@ -152,7 +258,12 @@ pub(super) fn meets(requirement: &Requirement, labels: &BTreeMap<String, String>
 
 fn compares(left: &str, operator: &str, right: &str) -> bool {
     let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) else { return false };
-    if operator == "Gt" { left > right } else { left < right }
+    match operator {
+        "Gt" => left > right,
+        "Gte" => left >= right,
+        "Lte" => left <= right,
+        _ => left < right,
+    }
 }
 
 #[cfg(test)]
@@ -249,5 +360,51 @@ mod tests {
         );
         check(&affinity("{}"), false);
         check(&affinity(""), false);
+    }
+
+    /// Checks whether a pod may run on nodes with these requirements of a pool on `key`.
+    #[track_caller]
+    fn check_choice(pool: &[(&str, &[&str])], pod: (&str, &[&str]), admitted: bool) {
+        let requirement = |(operator, values): &(&str, &[&str])| Requirement {
+            key: "key".into(),
+            operator: (*operator).into(),
+            values: values.iter().map(ToString::to_string).collect(),
+        };
+        let mut choice = Choice::default();
+        for one in pool {
+            choice.require(&requirement(one));
+        }
+        let choices = [("key".to_owned(), choice)].into();
+        let term = NodeSelectorTerm {
+            match_expressions: vec![requirement(&pod)],
+            ..NodeSelectorTerm::default()
+        };
+        let of = Constraints { terms: Some(vec![term]), ..Constraints::default() };
+        assert_eq!(of.admit_any(&BTreeMap::new(), &choices, &[]), admitted, "{pool:?} {pod:?}");
+        // A label whose value is known prevails.
+        let labels = [("key".to_owned(), "other".to_owned())].into();
+        assert_eq!(
+            of.admit_any(&labels, &choices, &[]),
+            value_meets(&requirement(&pod), Some(&"other".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_label_may_have_each_value_that_a_pool_allows() {
+        check_choice(&[("In", &["a", "b"])], ("In", &["b", "c"]), true);
+        check_choice(&[("In", &["a", "b"])], ("In", &["c"]), false);
+        check_choice(&[("In", &["a", "b"]), ("NotIn", &["a"])], ("In", &["a"]), false);
+        check_choice(&[("In", &["a"])], ("NotIn", &["a"]), false);
+        check_choice(&[("In", &["a", "b"])], ("NotIn", &["a"]), true);
+        check_choice(&[("Exists", &[])], ("In", &["c"]), true);
+        check_choice(&[("NotIn", &["c"])], ("In", &["c"]), false);
+        check_choice(&[("Exists", &[])], ("NotIn", &["c"]), true);
+        check_choice(&[("Exists", &[])], ("DoesNotExist", &[]), false);
+        check_choice(&[("In", &["2", "8"])], ("Gt", &["4"]), true);
+        check_choice(&[("Gt", &["4"])], ("In", &["2"]), false);
+        check_choice(&[("Gt", &["4"])], ("Lt", &["9"]), true);
+        check_choice(&[("Gte", &["4"])], ("In", &["4"]), true);
+        check_choice(&[("Lte", &["4"])], ("In", &["5"]), false);
+        check_choice(&[("OfAFutureVersion", &["4"])], ("In", &["5"]), true);
     }
 }

@@ -1,15 +1,14 @@
-//! What a pod needs of a node beyond the resources that are counted: extended resources other than
-//! its accelerators, huge pages, and `ResourceClaims`.
+//! What a pod needs of a node beyond the resources that every node has: extended resources other
+//! than its accelerators, huge pages, and `ResourceClaims`.
 //!
-//! Only the names matter. A bucket either offers a resource or it does not, and no bucket offers
-//! `ResourceClaims`, because their devices are not read.
+//! No bucket offers `ResourceClaims`, because their devices are not read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::objects::PodSpec;
 use super::quantity::units;
 
-/// One thing that a pod needs beyond the resources that are counted.
+/// One thing that a pod needs beyond the resources that every node has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Device {
     /// A resource of this name.
@@ -27,28 +26,28 @@ impl std::fmt::Display for Device {
     }
 }
 
-/// The resources that are counted, besides the accelerators of one kind.
+/// The resources of [`embedder::Resources`], besides the accelerators of one kind and devices.
 const COUNTED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// Returns what a pod needs beyond the resources that are counted. `kind` is the kind of its
-/// accelerators.
-pub(super) fn needed(spec: &PodSpec, kind: &str) -> BTreeSet<Device> {
-    let containers = spec.containers.iter().chain(&spec.init_containers);
-    let requested = containers
-        .map(|container| &container.resources.requests)
-        .chain([&spec.resources.requests, &spec.overhead])
-        .flat_map(|requests| others(requests, kind));
-    let claims = spec.resource_claims.iter().map(|claim| Device::Claim(claim.name.clone()));
-    requested.map(Device::Resource).chain(claims).collect()
+/// Returns the devices of a pod with their amounts. `requested` has its requests beyond the
+/// resources that every node has.
+pub(super) fn needed(spec: &PodSpec, requested: BTreeMap<String, u64>) -> BTreeMap<Device, u64> {
+    let claims = spec.resource_claims.iter().map(|claim| (Device::Claim(claim.name.clone()), 1));
+    let resources = requested.into_iter().map(|(name, amount)| (Device::Resource(name), amount));
+    resources.chain(claims).collect()
 }
 
-/// Returns the names of the resources that quantities contain beyond those that are counted.
-pub(crate) fn others<'a>(
+/// Returns the positive amounts of resources that quantities contain beyond those that every node
+/// has, by name, in whole units. `kind` is the kind of accelerators, which are left out.
+pub(crate) fn amounts<'a>(
     quantities: &'a BTreeMap<String, String>,
     kind: &'a str,
-) -> impl Iterator<Item = String> + 'a {
-    let other = move |name: &str| name != kind && !COUNTED.contains(&name);
-    let some = |quantity: &str| units(quantity).unwrap_or(0) > 0;
-    let found = quantities.iter().filter(move |(name, quantity)| other(name) && some(quantity));
-    found.map(|(name, _)| name.clone())
+) -> impl Iterator<Item = (String, u64)> + 'a {
+    let others = quantities
+        .iter()
+        .filter(move |(name, _)| *name != kind && !COUNTED.contains(&name.as_str()));
+    let positive = |(name, quantity): (&String, &String)| {
+        units(quantity).filter(|amount| *amount > 0).map(|amount| (name.clone(), amount))
+    };
+    others.filter_map(positive)
 }

@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use watcher::{DefaultBackoff, Event, InitialListStrategy};
 
-use super::announced::{Announcement, Key};
+use super::announced::Announcement;
+use super::objects::Key;
 use super::world::World;
 
 /// The world that the watches update, and a notification of its changes.
@@ -132,26 +133,35 @@ pub(super) fn kept<K: Resource, V>(
     of: impl Fn(K) -> Option<V>,
 ) -> impl FnMut(&mut World, Event<K>) {
     let mut listed = BTreeSet::new();
-    move |world, event| {
-        let map = map(world);
-        let mut apply = |object: K| {
-            let key = Key::of(object.meta());
-            match of(object) {
-                Some(value) => drop(map.insert(key.clone(), value)),
-                None => drop(map.remove(&key)),
-            }
-            key
-        };
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => drop(listed.insert(apply(object))),
-            Event::Apply(object) => drop(apply(object)),
-            Event::InitDone => {
-                let of_list = |key: &Key| here.as_ref().is_none_or(|here| key.namespace == *here);
-                map.retain(|key, _| !of_list(key) || listed.contains(key));
-            }
-            Event::Delete(object) => drop(map.remove(&Key::of(object.meta()))),
+    move |world, event| apply_to(&mut listed, map(world), here.as_deref(), &of, event)
+}
+
+/// Applies an event of a kind to the map of its objects. `listed` has the keys of the list that is
+/// in progress.
+pub(super) fn apply_to<K: Resource, V>(
+    listed: &mut BTreeSet<Key>,
+    map: &mut BTreeMap<Key, V>,
+    here: Option<&str>,
+    of: impl Fn(K) -> Option<V>,
+    event: Event<K>,
+) {
+    let mut apply = |object: K| {
+        let key = Key::of(object.meta());
+        match of(object) {
+            Some(value) => drop(map.insert(key.clone(), value)),
+            None => drop(map.remove(&key)),
         }
+        key
+    };
+    match event {
+        Event::Init => listed.clear(),
+        Event::InitApply(object) => drop(listed.insert(apply(object))),
+        Event::Apply(object) => drop(apply(object)),
+        Event::InitDone => {
+            let of_list = |key: &Key| here.is_none_or(|here| key.namespace == here);
+            map.retain(|key, _| !of_list(key) || listed.contains(key));
+        }
+        Event::Delete(object) => drop(map.remove(&Key::of(object.meta()))),
     }
 }
 

@@ -14,15 +14,17 @@ use demand::record::PodStarts;
 use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
-use super::announced::{AnnouncedPods, Announcement, Key};
+use super::admission::Admission;
+use super::announced::{AnnouncedPods, Announcement};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
 use super::measured::{MeasuredPods, Measurement};
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
-use super::objects::{DaemonSet, FlavorSpec, Node, Pod, is_true, since};
+use super::objects::{DaemonSet, FlavorSpec, Key, Node, Pod, PodSpec, is_true, since};
 use super::requests::requests;
+use super::written::Written;
 
 /// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +40,9 @@ pub struct Index {
     ceased: Vec<u64>,
     /// The placeholders, each with the generation in which it was last observed.
     placeholders: BTreeMap<Key, (u8, PlaceholderPod)>,
-    daemons: BTreeMap<Key, Daemon>,
+    daemons: BTreeMap<Key, DaemonSetSpec>,
+    /// What admission adds to pods.
+    admission: Admission,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
     /// The sources whose announcements do not count, because they are out of date.
     stale: BTreeSet<String>,
@@ -46,8 +50,6 @@ pub struct Index {
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The flavors of Kueue.
     flavors: BTreeMap<Key, FlavorSpec>,
-    /// Priorities by the key of their PriorityClass, which has no namespace.
-    priorities: BTreeMap<Key, Priority>,
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
     /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
@@ -107,6 +109,27 @@ const NOWHERE: NodeId = NodeId::MAX;
 /// limit is reached only if no turn takes them.
 const PREEMPTED_MAX: usize = 10_000;
 
+/// The specification of the pods of a DaemonSet.
+#[derive(Clone, Debug, PartialEq)]
+struct DaemonSetSpec {
+    /// As the DaemonSet has it.
+    template: PodSpec,
+    /// As the API server would admit it.
+    admitted: Daemon,
+}
+
+impl DaemonSetSpec {
+    fn new(template: PodSpec, key: &Key, admission: &Admission) -> Self {
+        let spec = admission.admitted(&template, &key.namespace);
+        let admitted = Daemon {
+            name: key.to_string(),
+            constraints: Constraints::of_daemon(&spec),
+            requests: requests(&spec).resources,
+        };
+        Self { template, admitted }
+    }
+}
+
 /// The pods of a DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
@@ -114,7 +137,8 @@ pub struct Daemon {
     pub name: String,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
-    /// The requests of each pod.
+    /// The requests of each pod: the larger of those that its template gets when it is admitted,
+    /// and of those that live pods have, for example because a webhook raised them.
     pub requests: Resources,
 }
 
@@ -137,6 +161,8 @@ pub struct PlaceholderPod {
     pub lifted_at: Option<DateTime<Utc>>,
     /// The time at which the pod was bound to a node.
     pub scheduled_at: Option<DateTime<Utc>>,
+    /// What decides where the pod may run.
+    pub written: Written,
 }
 
 impl PlaceholderPod {
@@ -204,13 +230,19 @@ impl Index {
             return self.delete_pod(pod);
         }
         let (key, class) = (key(pod), PodClass::of(pod, &self.label_keys));
-        let node = pod.spec.node_name.as_deref().or(pod.status.nominated_node_name.as_deref());
+        let bound_to = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
+        let goes = pod.metadata.deletion_timestamp.is_some() && class.role == Role::Workload;
+        if goes && bound_to.is_none() {
+            // It never runs.
+            return self.delete_pod(pod);
+        }
+        let node = bound_to.or(pod.status.nominated_node_name.as_deref());
         let node = node.filter(|name| !name.is_empty()).map_or(NOWHERE, |name| self.nodes.id(name));
         if class.role == Role::Placeholder {
             self.note_placeholder(pod);
         }
         let generation = self.generation;
-        let bound = pod.spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
+        let bound = bound_to.is_some();
         let before = self.pods.get(&key).copied();
         let gated = !class.gates.is_empty() || before.is_some_and(|entry| entry.gated);
         if bound && !gated && !before.is_some_and(|entry| entry.bound) {
@@ -218,8 +250,9 @@ impl Index {
         }
         if let Some(entry) = self.pods.get_mut(&key) {
             let same = self.classes.get(entry.class).is_some_and(|known| **known == class);
-            (entry.generation, entry.bound) = (generation, bound);
-            if same && entry.node == node {
+            let is_same = same && entry.node == node && entry.bound == bound;
+            entry.generation = generation;
+            if is_same {
                 return;
             }
             self.remove(key);
@@ -241,7 +274,7 @@ impl Index {
         } else {
             let created = pod.metadata.creation_timestamp.as_ref().and_then(time);
             // A pod that a gate held did not only wait for its node.
-            self.nodes.bind(node, id, class, created.filter(|_| !gated));
+            self.nodes.bind(node, (id, class), bound, created.filter(|_| !gated));
         }
         self.pods.insert(key, Entry { class: id, node, bound, gated, generation });
         self.version += 1;
@@ -255,7 +288,7 @@ impl Index {
     }
 
     fn remove(&mut self, key: u128) {
-        let Some(Entry { class: id, node, .. }) = self.pods.remove(&key) else { return };
+        let Some(Entry { class: id, node, bound, .. }) = self.pods.remove(&key) else { return };
         if let Some(class) = self.classes.get(id) {
             if node == NOWHERE {
                 let count = &mut self.waiting[id as usize][usize::from(!class.gates.is_empty())];
@@ -263,7 +296,7 @@ impl Index {
                 self.ceased.resize(self.waiting.len(), 0);
                 self.ceased[id as usize] += 1;
             } else {
-                self.nodes.unbind(node, id, class);
+                self.nodes.unbind(node, (id, class), bound);
             }
         }
         self.classes.release(id);
@@ -350,6 +383,7 @@ impl Index {
             deleting: metadata.deletion_timestamp.is_some(),
             lifted_at: lifted.and_then(|text| text.parse().ok()),
             scheduled_at: since(&status.conditions, "PodScheduled"),
+            written: Written::of(spec),
         };
         let known = self.placeholders.insert(name(pod), (self.generation, placeholder.clone()));
         if known.is_none_or(|(_, known)| known != placeholder) {
@@ -394,13 +428,9 @@ impl Index {
 
     /// Records the current state of a DaemonSet.
     pub fn apply_daemon(&mut self, daemon: &DaemonSet) {
-        let spec = &daemon.spec.template.spec;
         let key = Key::of(&daemon.metadata);
-        let known = Daemon {
-            name: key.to_string(),
-            constraints: Constraints::of_daemon(spec),
-            requests: requests(spec).0,
-        };
+        let spec = daemon.spec.template.spec.clone();
+        let known = DaemonSetSpec::new(spec, &key, &self.admission);
         if self.daemons.get(&key) != Some(&known) {
             self.daemons.insert(key, known);
             self.version += 1;
@@ -418,7 +448,8 @@ impl Index {
     /// `announcement` is `None`.
     pub fn announce(&mut self, source: &'static str, key: Key, announcement: Option<Announcement>) {
         let before = match announcement {
-            Some(announcement) => {
+            Some(mut announcement) => {
+                announcement.admit(&self.admission);
                 if self.announcements.get(&(source, key.clone())) == Some(&announcement) {
                     return;
                 }
@@ -427,6 +458,26 @@ impl Index {
             None => self.announcements.remove(&(source, key)),
         };
         drop(before);
+        self.version += 1;
+    }
+
+    /// What admission adds to pods. After a change, call [`Index::readmit`].
+    pub(crate) fn admission(&mut self) -> &mut Admission {
+        &mut self.admission
+    }
+
+    /// Admits announced pods and DaemonSets again, because what admission adds has changed: those
+    /// of a namespace, or all.
+    pub(crate) fn readmit(&mut self, namespace: Option<&str>) {
+        let within = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        for ((_, key), announcement) in &mut self.announcements {
+            if within(key) {
+                announcement.admit(&self.admission);
+            }
+        }
+        for (key, daemon) in self.daemons.iter_mut().filter(|(key, _)| within(key)) {
+            *daemon = DaemonSetSpec::new(daemon.template.clone(), key, &self.admission);
+        }
         self.version += 1;
     }
 
@@ -552,9 +603,24 @@ impl Index {
         node.and_then(|slot| slot.facts.as_ref()).is_some_and(|facts| !facts.schedulable)
     }
 
-    /// Iterates over the DaemonSets.
-    pub fn daemons(&self) -> impl Iterator<Item = &Daemon> {
-        self.daemons.values()
+    /// Returns the DaemonSets.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        let mut live: BTreeMap<(&str, &str), Resources> = BTreeMap::new();
+        for (_, class) in self.classes.iter() {
+            if let Some(name) = &class.daemon {
+                let most = live.entry((&class.namespace, name)).or_default();
+                *most = most.roof(coarse(class.requests));
+            }
+        }
+        let one = |(key, daemon): (&Key, &DaemonSetSpec)| {
+            let live = live.get(&(key.namespace.as_str(), key.name.as_str()));
+            let admitted = daemon.admitted.clone();
+            let (known, most) = (admitted.requests, live.copied().unwrap_or_default());
+            // A pod that was rounded up is not larger than the template.
+            let requests = if coarse(known).fits(most) { known } else { known.roof(most) };
+            Daemon { requests, ..admitted }
+        };
+        self.daemons.iter().map(one).collect()
     }
 
     /// Iterates over the announcements that count.
@@ -576,7 +642,7 @@ impl Index {
         self.stale.contains(source)
     }
 
-    /// The pods that an object announces, with their priority and the constraints of their flavors.
+    /// The pods that an object announces, with the constraints of their flavors.
     /// Pods of a flavor that is not known are left out: their nodes are not known. When the
     /// controller starts, it may list the workloads of Kueue before the flavors.
     pub fn announced_pods<'a>(
@@ -584,12 +650,8 @@ impl Index {
         announcement: &'a Announcement,
     ) -> impl Iterator<Item = (Cow<'a, PodClass>, u64)> {
         announcement.pods.iter().filter(|pods| !self.lacks_flavor(pods)).map(|pods| {
-            let AnnouncedPods { class, count, priority_class, flavors } = pods;
+            let AnnouncedPods { class, count, flavors, .. } = pods;
             let mut class = Cow::Borrowed(class);
-            let named = priority_class.as_ref().and_then(|name| self.priority(name));
-            if let Some(Priority { value, may_preempt }) = named {
-                (class.to_mut().priority, class.to_mut().may_preempt) = (value, may_preempt);
-            }
             let flavors = flavors.iter().filter_map(|name| self.flavors.get(&unbound(name)));
             flavors.for_each(|flavor| class.to_mut().constraints.add_flavor(flavor));
             (class, *count)
@@ -603,13 +665,7 @@ impl Index {
 
     /// Returns the priority of a PriorityClass.
     pub fn priority(&self, class: &str) -> Option<Priority> {
-        self.priorities.get(&unbound(class)).copied()
-    }
-
-    /// The PriorityClasses, which have no namespace.
-    pub(crate) fn priorities(&mut self) -> &mut BTreeMap<Key, Priority> {
-        self.version += 1;
-        &mut self.priorities
+        self.admission.priorities.get(&unbound(class)).copied()
     }
 
     /// The flavors of Kueue, which have no namespace.
@@ -632,6 +688,17 @@ impl Index {
     /// The number of pods.
     pub fn pods(&self) -> usize {
         self.pods.len()
+    }
+}
+
+/// The requests of a DaemonSet's live pod, rounded up to 50m of CPU and 64 MiB of memory. Otherwise
+/// each small change of a pod's requests would replace the placeholders of all groups.
+fn coarse(requests: Resources) -> Resources {
+    let up = |amount: u64, step: u64| amount.div_ceil(step).saturating_mul(step);
+    Resources {
+        cpu_millis: up(requests.cpu_millis, 50),
+        memory_bytes: up(requests.memory_bytes, 64 << 20),
+        ..requests
     }
 }
 

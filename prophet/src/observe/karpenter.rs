@@ -1,16 +1,18 @@
 //! The fields that Prophet reads of Karpenter: NodePools, and NodeClaims, which are the nodes that
 //! Karpenter has requested.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use embedder::{AcceleratorKind, Resources};
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde::Deserialize;
 
+use super::constraints::Choice;
+use super::devices::amounts;
 use super::objects::Taint;
-use super::objects::{NodeTaint, Requirement};
-use super::quantity::millis;
+use super::objects::{NodeTaint, Requirement, quantities};
+use super::quantity::{millis, units};
 use super::requests::{kind_in, resources};
 
 /// A `NodePool` of `karpenter.sh/v1`.
@@ -22,10 +24,15 @@ pub struct NodePool {
     pub labels: BTreeMap<String, String>,
     /// The taints of each node of the pool.
     pub taints: Vec<Taint>,
-    /// The values that a node may have, by label: the requirements with the operator `In`.
-    pub choices: BTreeMap<String, BTreeSet<String>>,
-    /// The maximum CPU of all nodes of the pool together, in thousandths of a core.
-    pub cpu_millis_max: Option<u64>,
+    /// The values that a node may have, by label: the requirements.
+    pub choices: BTreeMap<String, Choice>,
+    /// The most that all nodes of the pool have together, by the name of the resource: `cpu` in
+    /// thousandths of a core, `nodes` the number of nodes, any other in whole units.
+    pub limits: BTreeMap<String, u64>,
+    /// The API group of the pool's node class, which differs by provider.
+    pub class_group: String,
+    /// The number of nodes of a static pool. Pending pods launch no node of it.
+    pub replicas: Option<u64>,
 }
 
 /// A `NodeClaim` of `karpenter.sh/v1`.
@@ -39,13 +46,17 @@ pub struct NodeClaim {
     pub allocatable: Resources,
     /// The kind of the accelerators of the node.
     pub accelerator_kind: AcceleratorKind,
+    /// Further resources of the node, by name, in whole units.
+    pub devices: BTreeMap<String, u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PoolSpec {
     template: PoolTemplate,
-    limits: BTreeMap<String, serde_json::Value>,
+    #[serde(deserialize_with = "quantities")]
+    limits: BTreeMap<String, String>,
+    replicas: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -66,6 +77,14 @@ struct PoolMeta {
 struct PoolNode {
     requirements: Vec<Requirement>,
     taints: Vec<NodeTaint>,
+    #[serde(rename = "nodeClassRef")]
+    node_class_ref: NodeClassRef,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeClassRef {
+    group: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -81,24 +100,26 @@ impl NodePool {
         if object.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let PoolSpec { template, limits } =
+        let PoolSpec { template, limits, replicas } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
-        let PoolNode { requirements, taints } = template.spec;
-        let mut choices: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for Requirement { key, operator, values } in requirements {
-            if operator == "In" {
-                choices.insert(key, values.into_iter().collect());
-            }
+        let PoolNode { requirements, taints, node_class_ref } = template.spec;
+        let mut choices: BTreeMap<String, Choice> = BTreeMap::new();
+        for requirement in &requirements {
+            choices.entry(requirement.key.clone()).or_default().require(requirement);
         }
+        let limit = |(name, quantity): (String, String)| {
+            let amount = if name == "cpu" { millis(&quantity) } else { units(&quantity) };
+            Some((name, amount?))
+        };
         let taint = |NodeTaint { key, value, effect }| Taint { key, value, effect };
-        let cpu =
-            limits.get("cpu").map(|limit| limit.as_str().map_or(limit.to_string(), str::to_owned));
         Some(Self {
             name: object.name_any(),
             labels: template.metadata.labels,
             taints: taints.into_iter().map(taint).collect(),
             choices,
-            cpu_millis_max: cpu.and_then(|cpu| millis(&cpu)),
+            limits: limits.into_iter().filter_map(limit).collect(),
+            class_group: node_class_ref.group,
+            replicas,
         })
     }
 }
@@ -118,6 +139,7 @@ impl NodeClaim {
             capacity: resources(&capacity, kind),
             allocatable: resources(&allocatable, kind),
             accelerator_kind: AcceleratorKind::new(kind),
+            devices: amounts(&allocatable, kind).collect(),
         })
     }
 }

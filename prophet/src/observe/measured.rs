@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use demand::usage::{PodMeasurements, PodUsage};
 
-use super::announced::Key;
-use super::objects::{PodMetrics, time};
+use super::objects::{Key, PodMetrics, time};
 use super::quantity::{millis, units};
 
 /// The most pods that are measured at the same time. Each takes half a kilobyte, or at most four if

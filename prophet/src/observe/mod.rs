@@ -5,10 +5,13 @@
 //! objects.rs       the fields that Prophet reads of Kubernetes objects
 //! quantity.rs      Kubernetes quantities, exact
 //! requests.rs      the resources that a pod takes of a node
-//! devices.rs       what a pod needs beyond the resources that are counted
+//! devices.rs       what a pod needs beyond the resources that every node has
+//! admission.rs     what the API server adds to the pods of a template
 //! taints.rs        taints that come and go with the state of a node
 //! constraints.rs   the nodes on which a pod may run
 //! class.rs         classes of identical pods, each stored once
+//! obstacle.rs      whether a new node would help a waiting pod
+//! held_back.rs     why pods do not count as demand
 //! nodes.rs         nodes, and the pods on each
 //! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
 //! schedule.rs      the times at which a CronJob fires
@@ -16,6 +19,8 @@
 //! finished.rs      pods that ran on a node and ended
 //! index.rs         the index of pods and nodes, updated by events
 //! workloads.rs     the workloads that a policy selects
+//! scale_up_events.rs  why an autoscaler launches no node for a pod, as its Events report it
+//! written.rs       how the pods of placeholders differ from their template
 //! stored.rs        policies as they are stored, with fields that cannot be represented
 //! world.rs         the index, and the few objects that are stored as they are
 //! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
@@ -25,20 +30,24 @@
 //! watch.rs         all watches
 //! ```
 
+mod admission;
 mod announced;
 mod class;
 mod constraints;
 mod devices;
 mod finished;
 mod follow;
+mod held_back;
 mod index;
 mod karpenter;
 mod measured;
 mod nodes;
 mod objects;
+mod obstacle;
 mod optional;
 mod quantity;
 mod requests;
+mod scale_up_events;
 mod schedule;
 mod stored;
 mod taints;
@@ -46,28 +55,34 @@ mod usage;
 mod watch;
 mod workloads;
 mod world;
+mod written;
 
-pub use announced::{AnnouncedPods, Announcement, Held, Key};
+pub use admission::Admission;
+pub use announced::{AnnouncedPods, Announcement, Held};
 pub use class::{ClassId, Classes, PodClass, Priority, Role};
-pub use constraints::Constraints;
+pub use constraints::{Choice, Constraints};
 pub use devices::Device;
-pub(crate) use devices::others;
+pub(crate) use devices::amounts;
 pub use finished::FinishedPod;
 pub use follow::{Shared, WATCH_SECONDS};
+pub use held_back::HeldBack;
 pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};
 pub use measured::Measurement;
+pub(crate) use nodes::OnNode;
 pub use nodes::{NodeFacts, NodeId, NodeSlot, Nodes};
-pub(crate) use nodes::{OnNode, less};
 pub use objects::{
-    BatchJob, CronJob, DaemonSet, JobSet, KueueWorkload, Node, Pod, PodSpec, Requirement, Taint,
+    BatchJob, CronJob, DaemonSet, JobSet, Key, KueueWorkload, Node, Pod, PodSpec, Requirement,
+    Taint,
 };
 pub use quantity::{millis, units};
-pub use requests::{kind_in, requests, resources};
+pub use requests::{PodRequests, kind_in, requests, resources};
+pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;
 pub use stored::StoredPolicy;
 pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};
 pub(crate) use workloads::all_met;
-pub use workloads::{HeldBack, SpotFor, WaitingState, Workloads};
+pub use workloads::{SpotFor, WaitingState, Workloads};
 pub use world::{OwnedObject, World};
+pub use written::Written;

@@ -1,13 +1,13 @@
 //! Nodes, and the pods on each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use embedder::{AcceleratorKind, Resources};
 
 use super::class::{ClassId, PodClass, Role};
-use super::devices::others;
+use super::devices::amounts;
 use super::objects::Taint;
 use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
@@ -31,8 +31,8 @@ pub struct NodeFacts {
     pub allocatable: Resources,
     /// The kind of its accelerators, if any are registered.
     pub accelerator_kind: Option<AcceleratorKind>,
-    /// The names of the node's resources beyond those that are counted.
-    pub devices: BTreeSet<String>,
+    /// The node's allocatable resources beyond those of `allocatable`, by name, in whole units.
+    pub devices: BTreeMap<String, u64>,
     /// The number of accelerators in the capacity of the node, healthy or not.
     pub accelerators_capacity: u64,
     /// Whether the kubelet reports the node as ready.
@@ -76,7 +76,7 @@ impl NodeFacts {
             taints: taints.collect(),
             allocatable: resources(&status.allocatable, kind.unwrap_or(AcceleratorKind::NVIDIA)),
             accelerator_kind: kind.map(AcceleratorKind::new),
-            devices: others(&status.allocatable, kind.unwrap_or_default()).collect(),
+            devices: amounts(&status.allocatable, kind.unwrap_or_default()).collect(),
             accelerators_capacity: kind_of_capacity
                 .map_or(0, |kind| resources(&status.capacity, kind).accelerators),
             ready,
@@ -109,10 +109,14 @@ pub struct NodeSlot {
     pub facts: Option<NodeFacts>,
     /// The resources that all pods except placeholders take of the node.
     pub used: Resources,
+    /// The devices that all pods except placeholders take of the node, by name.
+    pub devices_used: BTreeMap<String, u64>,
     /// The resources that static pods take of the node.
     pub static_used: Resources,
     /// The workload pods that run on the node or are nominated to it, by class.
     pub pods: Vec<OnNode>,
+    /// The number of those of `pods` that are only nominated to the node, by class.
+    pub nominated: BTreeMap<ClassId, u32>,
     /// The number of placeholders on the node.
     pub placeholders: u32,
     /// The number of all pods counted above.
@@ -204,25 +208,33 @@ impl Nodes {
         }
     }
 
-    /// Records that a pod was bound to a node. `created` is the creation time of the pod.
+    /// Records that a pod was bound or nominated to a node. `created` is the creation time of the
+    /// pod.
     pub(super) fn bind(
         &mut self,
         id: NodeId,
-        class_id: ClassId,
-        class: &PodClass,
+        (class_id, class): (ClassId, &PodClass),
+        bound: bool,
         created: Option<DateTime<Utc>>,
     ) {
         let slot = &mut self.slots[id as usize];
         slot.users += 1;
+        if class.role == Role::Placeholder {
+            slot.placeholders += 1;
+            return;
+        }
+        slot.used = slot.used.give_back(class.requests);
+        for (name, amount) in class.device_amounts() {
+            let used = slot.devices_used.entry(name.clone()).or_default();
+            *used = used.saturating_add(amount);
+        }
         match class.role {
-            Role::Placeholder => slot.placeholders += 1,
-            Role::Mirror => {
-                slot.static_used = slot.static_used.give_back(class.requests);
-                slot.used = slot.used.give_back(class.requests);
-            }
-            Role::Daemon => slot.used = slot.used.give_back(class.requests),
+            Role::Placeholder | Role::Daemon => {}
+            Role::Mirror => slot.static_used = slot.static_used.give_back(class.requests),
             Role::Workload => {
-                slot.used = slot.used.give_back(class.requests);
+                if !bound {
+                    *slot.nominated.entry(class_id).or_default() += 1;
+                }
                 if let Some(pods) = slot.pods.iter_mut().find(|pods| pods.class == class_id) {
                     pods.count += 1;
                     pods.oldest = pods.oldest.into_iter().chain(created).min();
@@ -233,19 +245,34 @@ impl Nodes {
         }
     }
 
-    /// Records that a pod left a node.
-    pub(super) fn unbind(&mut self, id: NodeId, class_id: ClassId, class: &PodClass) {
+    /// Records that a pod left a node to which it was bound or nominated.
+    pub(super) fn unbind(
+        &mut self,
+        id: NodeId,
+        (class_id, class): (ClassId, &PodClass),
+        bound: bool,
+    ) {
         let slot = &mut self.slots[id as usize];
         slot.users = slot.users.saturating_sub(1);
-        match class.role {
-            Role::Placeholder => slot.placeholders = slot.placeholders.saturating_sub(1),
-            Role::Mirror => {
-                slot.static_used = less(slot.static_used, class.requests);
-                slot.used = less(slot.used, class.requests);
+        if class.role == Role::Placeholder {
+            slot.placeholders = slot.placeholders.saturating_sub(1);
+        } else {
+            slot.used = slot.used.less(class.requests);
+            for (name, amount) in class.device_amounts() {
+                if let Some(used) = slot.devices_used.get_mut(name) {
+                    *used = used.saturating_sub(amount);
+                }
             }
-            Role::Daemon => slot.used = less(slot.used, class.requests),
+            slot.devices_used.retain(|_, used| *used > 0);
+        }
+        match class.role {
+            Role::Placeholder | Role::Daemon => {}
+            Role::Mirror => slot.static_used = slot.static_used.less(class.requests),
             Role::Workload => {
-                slot.used = less(slot.used, class.requests);
+                if !bound && let Some(pods) = slot.nominated.get_mut(&class_id) {
+                    *pods = pods.saturating_sub(1);
+                }
+                slot.nominated.retain(|_, pods| *pods > 0);
                 if let Some(at) = slot.pods.iter().position(|pods| pods.class == class_id) {
                     slot.pods[at].count -= 1;
                     if slot.pods[at].count == 0 {
@@ -255,6 +282,18 @@ impl Nodes {
             }
         }
         self.let_go(id);
+    }
+
+    /// The number of pods, by class, that are nominated to a node that is gone or was never
+    /// observed. They wait for a node.
+    pub fn nominated_to_none(&self) -> BTreeMap<ClassId, u64> {
+        let mut all = BTreeMap::new();
+        for slot in self.slots.iter().filter(|slot| slot.facts.is_none()) {
+            for (class, pods) in &slot.nominated {
+                *all.entry(*class).or_default() += u64::from(*pods);
+            }
+        }
+        all
     }
 
     /// Frees the index of a node that is gone and that no pod uses any more.
@@ -292,10 +331,4 @@ impl Nodes {
     pub fn by_name(&self, name: &str) -> Option<&NodeSlot> {
         self.ids.get(name).map(|&id| self.get(id))
     }
-}
-
-/// Returns `have` minus `take`, with each component at least 0.
-pub(crate) fn less(have: Resources, take: Resources) -> Resources {
-    let (have, take) = (have.components(), take.components());
-    Resources::of(std::array::from_fn(|i| have[i].saturating_sub(take[i])))
 }

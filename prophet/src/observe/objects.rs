@@ -17,8 +17,23 @@ use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
 
 /// Annotations that are kept. The first one marks the end of the initial list of a watch.
-const ANNOTATIONS: [&str; 5] =
-    ["k8s.io/initial-events-end", MIRROR, VOLCANO_GROUP, LIFTED_AT, LIFTED_FOR];
+const ANNOTATIONS: [&str; 7] = [
+    "k8s.io/initial-events-end",
+    MIRROR,
+    VOLCANO_GROUP,
+    LIFTED_AT,
+    LIFTED_FOR,
+    NAMESPACE_SELECTOR,
+    NAMESPACE_TOLERATIONS,
+];
+
+/// The annotation of a namespace with the node selector of its pods, for the admission plugin
+/// `PodNodeSelector`.
+pub(super) const NAMESPACE_SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
+
+/// The annotation of a namespace with the tolerations of its pods, for the admission plugin
+/// `PodTolerationRestriction`.
+pub(super) const NAMESPACE_TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 
 /// The annotation of a mirror pod, which is the object of a static pod in the API server.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -92,7 +107,7 @@ fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Er
 }
 
 /// Deserializes quantities by resource name. In custom resources, a quantity may be a bare number.
-fn quantities<'de, D: Deserializer<'de>>(
+pub(super) fn quantities<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
@@ -137,6 +152,31 @@ macro_rules! resource {
     };
 }
 
+/// A namespace and a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The namespace; empty for objects without a namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// Returns the key of an object.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
@@ -153,7 +193,7 @@ pub struct Pod {
 resource!(Pod, "Pod", "", "v1", "pods");
 
 /// The requests of a pod, and the constraints on its nodes.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
     pub node_name: Option<String>,
@@ -161,6 +201,7 @@ pub struct PodSpec {
     pub priority_class_name: Option<String>,
     pub preemption_policy: Option<String>,
     pub scheduler_name: Option<String>,
+    pub runtime_class_name: Option<String>,
     pub node_selector: BTreeMap<String, String>,
     pub affinity: Affinity,
     pub tolerations: Vec<Toleration>,
@@ -177,45 +218,46 @@ pub struct PodSpec {
     pub volumes: Vec<Volume>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpreadConstraint {
     pub topology_key: String,
     pub when_unsatisfiable: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     pub persistent_volume_claim: Option<serde::de::IgnoredAny>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulingGroup {
     pub pod_group_name: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Gate {
     pub name: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ClaimOfPod {
     pub name: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
+    pub name: String,
     pub restart_policy: Option<String>,
     pub resources: ContainerResources,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerResources {
     #[serde(deserialize_with = "quantities")]
@@ -225,7 +267,7 @@ pub struct ContainerResources {
 }
 
 #[expect(clippy::struct_field_names, reason = "the fields of the Kubernetes API")]
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
     pub node_affinity: NodeAffinity,
@@ -233,20 +275,20 @@ pub struct Affinity {
     pub pod_anti_affinity: PodAffinity,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Vec<PodAffinityTerm>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
     pub topology_key: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
@@ -290,12 +332,19 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     pub conditions: Vec<Condition>,
     pub container_statuses: Vec<ContainerStatus>,
+    pub init_container_statuses: Vec<ContainerStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
+    pub name: String,
     pub state: ContainerState,
+    /// The resources that the kubelet has granted.
+    #[serde(deserialize_with = "quantities")]
+    pub allocated_resources: BTreeMap<String, String>,
+    /// The resources that are in force.
+    pub resources: Option<ContainerResources>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -316,12 +365,21 @@ pub struct Condition {
     #[serde(rename = "type")]
     pub type_: String,
     pub status: String,
+    pub reason: String,
+    pub message: String,
     pub last_transition_time: Option<Time>,
 }
 
 /// Whether the condition of this type is true.
 pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Whether the condition of this type is true for this reason.
+pub(super) fn is_condition(conditions: &[Condition], type_: &str, reason: &str) -> bool {
+    conditions.iter().any(|condition| {
+        condition.type_ == type_ && condition.status == "True" && condition.reason == reason
+    })
 }
 
 /// Returns the time since which the condition of this type is true, or `None` if it is not true.
@@ -373,14 +431,14 @@ pub struct NodeStatus {
 }
 
 /// The template of the pods that a workload creates.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
     pub metadata: TemplateMeta,
     pub spec: PodSpec,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TemplateMeta {
     pub labels: BTreeMap<String, String>,
@@ -403,6 +461,78 @@ resource!(DaemonSet, "DaemonSet", "apps", "v1", "daemonsets");
 pub struct TemplateSpec {
     pub template: PodTemplate,
 }
+
+/// A LimitRange.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct LimitRange {
+    /// The metadata, reduced to the fields that are read.
+    #[serde(default, deserialize_with = "meta")]
+    pub metadata: ObjectMeta,
+    /// The limits, with the defaults of containers.
+    #[serde(default)]
+    pub spec: LimitRangeSpec,
+}
+resource!(LimitRange, "LimitRange", "", "v1", "limitranges");
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LimitRangeSpec {
+    pub limits: Vec<LimitRangeItem>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct LimitRangeItem {
+    #[serde(rename = "type")]
+    pub type_: String,
+    #[serde(deserialize_with = "quantities")]
+    pub default: BTreeMap<String, String>,
+    #[serde(deserialize_with = "quantities")]
+    pub default_request: BTreeMap<String, String>,
+}
+
+/// A RuntimeClass.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct RuntimeClass {
+    /// The metadata, reduced to the fields that are read.
+    #[serde(default, deserialize_with = "meta")]
+    pub metadata: ObjectMeta,
+    /// What admission adds to the pods of the class.
+    #[serde(flatten)]
+    pub adds: RuntimeClassAdds,
+}
+resource!(RuntimeClass, "RuntimeClass", "node.k8s.io", "v1", "runtimeclasses");
+
+/// What admission adds to the pods of a RuntimeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RuntimeClassAdds {
+    pub overhead: Overhead,
+    pub scheduling: RuntimeScheduling,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overhead {
+    #[serde(deserialize_with = "quantities")]
+    pub pod_fixed: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuntimeScheduling {
+    pub node_selector: BTreeMap<String, String>,
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Namespace {
+    /// The metadata, reduced to the fields that are read.
+    #[serde(default, deserialize_with = "meta")]
+    pub metadata: ObjectMeta,
+}
+resource!(Namespace, "Namespace", "", "v1", "namespaces");
 
 /// A Job.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -430,9 +560,12 @@ pub struct JobSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
     pub conditions: Vec<Condition>,
+    pub succeeded: u32,
+    /// The indexes that failed, such as `1,3-5`.
+    pub failed_indexes: String,
 }
 
 /// A CronJob.
@@ -473,6 +606,24 @@ pub struct JobSet {
     /// The desired state, with the jobs.
     #[serde(default)]
     pub spec: JobSetSpec,
+    /// The observed state.
+    #[serde(default)]
+    pub status: JobSetStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSetStatus {
+    pub conditions: Vec<Condition>,
+    pub replicated_jobs_status: Vec<ReplicatedJobStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReplicatedJobStatus {
+    pub name: String,
+    /// The number of jobs that are complete.
+    pub succeeded: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -485,6 +636,7 @@ pub struct JobSetSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReplicatedJob {
+    pub name: String,
     pub replicas: Option<u32>,
     pub template: JobTemplate,
 }
@@ -536,6 +688,15 @@ pub struct WorkloadStatus {
     pub conditions: Vec<Condition>,
     pub admission: Option<Admission>,
     pub admission_checks: Vec<AdmissionCheck>,
+    /// The pods of each set that are no longer needed, because they have ended.
+    pub reclaimable_pods: Vec<ReclaimablePods>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReclaimablePods {
+    pub name: String,
+    pub count: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

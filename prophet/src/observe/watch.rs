@@ -1,7 +1,7 @@
 //! The watches of a cluster: they apply events of the API server to the [`World`], in one task
 //! each, while the controller runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -15,11 +15,15 @@ use serde::de::DeserializeOwned;
 use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
-use super::announced::{Announcement, Key};
+use super::admission::{Admission, ContainerDefaults, NamespaceAdds};
+use super::announced::Announcement;
 use super::class::Priority;
-use super::follow::{OURS, Shared, announcer, follow, kept};
-use super::objects::{BatchJob, CronJob, DaemonSet, Node, Pod};
+use super::follow::{OURS, Shared, announcer, apply_to, follow, kept};
+use super::objects::{
+    BatchJob, CronJob, DaemonSet, Key, LimitRange, Namespace, Node, Pod, RuntimeClass,
+};
 use super::optional::{KARPENTER, optional_kinds};
+use super::scale_up_events;
 use super::stored::StoredPolicy;
 use super::usage::follow_usage;
 use super::world::{OwnedObject, World};
@@ -43,7 +47,15 @@ const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
 
 /// The watches whose first list the controller awaits in any cluster. It also awaits the policies
 /// and the standing placeholders of each namespace.
-const AWAITED: [&str; 4] = ["pods", "nodes", "daemonsets", "priorityclasses"];
+const AWAITED: [&str; 7] = [
+    "pods",
+    "nodes",
+    "daemonsets",
+    "priorityclasses",
+    "limitranges",
+    "runtimeclasses",
+    "namespaces",
+];
 
 /// The running watches. They end when this value is dropped.
 pub struct Watches {
@@ -68,10 +80,15 @@ impl Watches {
         watches.jobs();
         watches.cron_jobs();
         watches.priorities();
+        watches.admission();
         watches.autoscaler(&scope.autoscaler_namespace);
+        watches.scale_up_events(&scope.autoscaler_namespace, scale_up_events::OF_STATUS);
         for namespace in &scope.namespaces {
             watches.policies(namespace);
             watches.sets(namespace);
+            for selector in scale_up_events::OF_PODS {
+                watches.scale_up_events(namespace, selector);
+            }
         }
         let (client, shared) = (watches.client.clone(), Arc::clone(&watches.shared));
         if scope.usage {
@@ -155,12 +172,38 @@ impl Watches {
 
     fn priorities(&mut self) {
         let api: Api<PriorityClass> = Api::all(self.client.clone());
-        let apply = kept(
-            None,
-            |world| world.index.priorities(),
+        let apply = admitting(
+            |admission| &mut admission.priorities,
             |class: PriorityClass| Some(Priority::of(&class)),
+            |_| None,
         );
         self.follow("priorityclasses", api, watcher::Config::default(), apply);
+    }
+
+    /// What admission adds to the pods of templates, besides priorities.
+    fn admission(&mut self) {
+        let config = watcher::Config::default;
+        let api: Api<LimitRange> = Api::all_with(self.client.clone(), &());
+        let apply = admitting(
+            |admission| &mut admission.limit_ranges,
+            ContainerDefaults::of,
+            |key| Some(&key.namespace),
+        );
+        self.follow("limitranges", api, config(), apply);
+        let api: Api<RuntimeClass> = Api::all_with(self.client.clone(), &());
+        let apply = admitting(
+            |admission| &mut admission.runtime_classes,
+            |class: RuntimeClass| Some(class.adds),
+            |_| None,
+        );
+        self.follow("runtimeclasses", api, config(), apply);
+        let api: Api<Namespace> = Api::all_with(self.client.clone(), &());
+        let apply = admitting(
+            |admission| &mut admission.namespaces,
+            |namespace: Namespace| NamespaceAdds::of(&namespace),
+            |key| Some(&key.name),
+        );
+        self.follow("namespaces", api, config(), apply);
     }
 
     fn autoscaler(&mut self, namespace: &str) {
@@ -168,6 +211,17 @@ impl Watches {
         let config =
             watcher::Config::default().fields(&format!("metadata.name={AUTOSCALER_STATUS}"));
         self.follow("cluster-autoscaler-status", api, config, autoscaler_status());
+    }
+
+    /// Why autoscalers launch no nodes for pods of a namespace.
+    fn scale_up_events(&mut self, namespace: &str, selector: &str) {
+        let api: Api<scale_up_events::Event> = Api::namespaced(self.client.clone(), namespace);
+        let config = watcher::Config::default().fields(selector);
+        let name = format!("events of {namespace} with {selector}");
+        self.follow(&name, api, config, |world, event| match event {
+            Event::InitApply(event) | Event::Apply(event) => world.scale_ups_reported.note(&event),
+            Event::Init | Event::InitDone | Event::Delete(_) => {}
+        });
     }
 
     fn policies(&mut self, namespace: &str) {
@@ -206,6 +260,38 @@ impl Watches {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
         self.tasks.spawn(follow(name.to_owned(), api, config, Arc::clone(&self.shared), apply))
+    }
+}
+
+/// Returns a function that applies events of a kind that defines what admission adds to pods.
+///
+/// The pods are admitted again after a list that changed something, and after an event that did.
+/// `namespace` returns the namespace whose pods an object concerns, or `None` for those of all.
+fn admitting<K: Resource, V: Clone + PartialEq>(
+    map: impl Fn(&mut Admission) -> &mut BTreeMap<Key, V> + Send + 'static,
+    of: impl Fn(K) -> Option<V>,
+    namespace: impl Fn(&Key) -> Option<&str>,
+) -> impl FnMut(&mut World, Event<K>) {
+    let (mut listed, mut before) = (BTreeSet::new(), BTreeMap::new());
+    move |world, event| {
+        let map = map(world.index.admission());
+        if let Event::Apply(object) | Event::Delete(object) = &event {
+            let key = Key::of(object.meta());
+            let value = map.get(&key).cloned();
+            apply_to(&mut listed, map, None, &of, event);
+            if map.get(&key) != value.as_ref() {
+                world.index.readmit(namespace(&key));
+            }
+            return;
+        }
+        if matches!(event, Event::Init) {
+            before.clone_from(map);
+        }
+        let is_done = matches!(event, Event::InitDone);
+        apply_to(&mut listed, map, None, &of, event);
+        if is_done && *map != std::mem::take(&mut before) {
+            world.index.readmit(None);
+        }
     }
 }
 

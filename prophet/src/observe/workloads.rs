@@ -8,10 +8,8 @@ use demand::tier::Tiers;
 use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
 use super::constraints::meets;
+use super::held_back::HeldBack;
 use super::objects::Requirement;
-
-/// The scheduling gate of pods whose nodes Kueue's topology-aware scheduling assigns.
-const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 
 /// The workloads that a policy covers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,80 +71,6 @@ pub enum WaitingState {
     HeldBack(HeldBack),
 }
 
-/// Why pods do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HeldBack {
-    /// A gate holds them that the policy does not name.
-    UnknownGate,
-    /// An admission check of their queue is not ready.
-    AdmissionCheck,
-    /// Their queue has no quota for them yet.
-    NoQuota,
-    /// Their job is suspended, and the policy does not select it.
-    Suspended,
-    /// Their PodGroup has fewer pods than must start together.
-    PartOfGang,
-    /// Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not
-    /// preempt. They could not take the node of a placeholder.
-    CannotPreempt,
-    /// Other pods, or their volumes, may forbid the node of a placeholder.
-    OwnConstraints,
-    /// The flavor that Kueue has assigned to them is not known.
-    UnknownFlavor,
-}
-
-impl HeldBack {
-    /// All reasons, in their order.
-    pub const ALL: [Self; 8] = [
-        Self::UnknownGate,
-        Self::AdmissionCheck,
-        Self::NoQuota,
-        Self::Suspended,
-        Self::PartOfGang,
-        Self::CannotPreempt,
-        Self::OwnConstraints,
-        Self::UnknownFlavor,
-    ];
-
-    /// The spelling of the reason in metrics, events, status and messages.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::UnknownGate => "unknown_gate",
-            Self::AdmissionCheck => "admission_check",
-            Self::NoQuota => "no_quota",
-            Self::Suspended => "suspended",
-            Self::PartOfGang => "part_of_gang",
-            Self::CannotPreempt => "cannot_preempt",
-            Self::OwnConstraints => "own_constraints",
-            Self::UnknownFlavor => "unknown_flavor",
-        }
-    }
-
-    /// Explains the reason, as a sentence for people.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::UnknownGate => {
-                "A scheduling gate holds them that `workloads.releasedGates` does not name."
-            }
-            Self::AdmissionCheck => "An admission check of their queue is not ready.",
-            Self::NoQuota => "Their queue has no quota for them yet.",
-            Self::Suspended => {
-                "Their job is suspended, and `workloads.releasedJobs` does not select it."
-            }
-            Self::PartOfGang => "Their PodGroup has fewer pods than must start together.",
-            Self::CannotPreempt => {
-                "Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not preempt placeholders."
-            }
-            Self::UnknownFlavor => {
-                "Kueue has assigned a ResourceFlavor to them that the controller has not read."
-            }
-            Self::OwnConstraints => {
-                "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."
-            }
-        }
-    }
-}
-
 impl Workloads {
     /// Whether the pods of a class are batch demand: the policy covers them, and they can take the
     /// node of a placeholder.
@@ -162,12 +86,8 @@ impl Workloads {
 
     fn obstacle(&self, class: &PodClass) -> Option<HeldBack> {
         let preempts =
-            class.scheduler.as_ref().is_none_or(|name| self.preempting_schedulers.contains(name));
-        if !class.may_preempt || !preempts || class.gates.iter().any(|gate| gate == TOPOLOGY_GATE) {
-            return Some(HeldBack::CannotPreempt);
-        }
-        let tied = class.tied_to_pods || class.has_claims && !self.volumes_in_any_zone;
-        tied.then_some(HeldBack::OwnConstraints)
+            |name: Option<&str>| name.is_none_or(|name| self.preempting_schedulers.contains(name));
+        class.obstacle(preempts, self.volumes_in_any_zone)
     }
 
     /// The name of the tier of a class that the policy selects.
@@ -211,6 +131,7 @@ impl Workloads {
             // A check may need the very nodes on which placeholders would stand.
             Held::AdmissionCheck => WaitingState::HeldBack(HeldBack::AdmissionCheck),
             Held::NoQuota => WaitingState::HeldBack(HeldBack::NoQuota),
+            Held::Unscheduled => WaitingState::HeldBack(HeldBack::UnknownSchedule),
             Held::Suspended => match &self.released_jobs {
                 Some(selector) if all_met(selector, &announcement.labels) => {
                     WaitingState::Announced

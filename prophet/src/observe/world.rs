@@ -9,10 +9,12 @@ use kube::core::DynamicObject;
 use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL};
 use serde::Deserialize;
 
-use super::announced::Key;
 use super::class::Priority;
 use super::index::Index;
 use super::karpenter::{NodeClaim, NodePool};
+use super::objects::Key;
+use super::scale_up_events::ScaleUpReports;
+use super::written::Written;
 use crate::crd::OverprovisioningPolicy;
 
 /// The observed state of a cluster.
@@ -32,9 +34,13 @@ pub struct World {
     pub node_claims: BTreeMap<Key, NodeClaim>,
     /// Names of the groups for which cluster-autoscaler backs off.
     pub backoff: BTreeSet<String>,
+    /// Whether cluster-autoscaler reports groups of its own.
+    pub has_autoscaler_groups: bool,
     /// When the last scale-up of each group began that cluster-autoscaler reported, by the name of
     /// the group.
     pub scale_ups: BTreeMap<String, DateTime<Utc>>,
+    /// Why autoscalers launch no nodes.
+    pub scale_ups_reported: ScaleUpReports,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
     /// The names of the watches whose first list the controller awaits when it starts.
@@ -94,6 +100,8 @@ pub struct OwnedObject {
     pub replicas: u64,
     /// Why the pods of a ReplicaSet cannot be created, as the API server puts it.
     pub refused: Option<String>,
+    /// The pods of a ReplicaSet, as its template has them.
+    pub written: Option<Written>,
 }
 
 impl OwnedObject {
@@ -106,7 +114,11 @@ impl OwnedObject {
             .flatten()
             .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True");
         let refused = refused.map(|condition| condition.message.clone().unwrap_or_default());
-        Some(Self { refused, ..Self::of(set, u64::try_from(replicas).unwrap_or(0))? })
+        let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.spec.as_ref());
+        let template = template.and_then(|spec| serde_json::to_value(spec).ok());
+        let written = template.and_then(|spec| serde_json::from_value(spec).ok());
+        let written = written.map(|spec| Written::of(&spec));
+        Some(Self { refused, written, ..Self::of(set, u64::try_from(replicas).unwrap_or(0))? })
     }
 
     /// Reads a CapacityBuffer. Returns `None` if it does not belong to Prophet or is being deleted.
@@ -131,6 +143,7 @@ impl OwnedObject {
             resource_version: object.resource_version().unwrap_or_default(),
             replicas,
             refused: None,
+            written: None,
         })
     }
 }
@@ -164,6 +177,8 @@ impl World {
     pub fn read_autoscaler(&mut self, status: &str) {
         let parsed: Option<AutoscalerStatus> = serde_saphyr::from_str(status).ok();
         self.backoff.clear();
+        self.has_autoscaler_groups =
+            parsed.as_ref().is_some_and(|status| !status.node_groups.is_empty());
         let mut scale_ups = BTreeMap::new();
         for NodeGroupStatus { name, scale_up } in
             parsed.map(|status| status.node_groups).unwrap_or_default()
@@ -184,6 +199,7 @@ impl World {
     /// Forgets the status of cluster-autoscaler.
     pub(super) fn forget_autoscaler(&mut self) {
         self.backoff.clear();
+        self.has_autoscaler_groups = false;
         self.scale_ups.clear();
     }
 }

@@ -526,12 +526,13 @@ impl<'a> SimulatedCluster<'a> {
             // provide no headroom.
             let placeholders = if backoff { state.placed } else { state.wanted };
             let GroupState { occupied, unusable, .. } = *state;
-            GroupStanding { placeholders, occupied, unusable, backoff }
+            GroupStanding { placeholders, occupied, unusable, backoff, fixed: false }
         };
         let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()
         };
-        Standing { buckets: self.groups.iter().enumerate().map(bucket).collect() }
+        let buckets = self.groups.iter().enumerate().map(bucket).collect();
+        Standing { buckets, shared: Vec::new() }
     }
 
     /// The free room of occupied nodes. Adjacent nodes with equal free room are merged.

@@ -70,7 +70,11 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
             taints: vec![],
             described: true,
             disk_known: true,
-            devices: BTreeSet::new(),
+            devices: BTreeMap::new(),
+            choices: BTreeMap::new(),
+            pool: None,
+            launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
+            requested_devices: BTreeMap::new(),
         }
     };
     let groups = catalog
@@ -87,7 +91,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
 
 fn quantities(of: Resources) -> Value {
     let name = |resource: Resource| match resource {
-        Resource::Accelerators => ("nvidia.com/gpu", ""),
+        Resource::Accelerators | Resource::Devices => ("nvidia.com/gpu", ""),
         Resource::Cpu => ("cpu", "m"),
         Resource::Memory => ("memory", ""),
         Resource::Ephemeral => ("ephemeral-storage", ""),

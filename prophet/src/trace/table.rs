@@ -70,6 +70,7 @@ impl Reader for Table {
         };
         let amount = |column| get(column)?.map_or(Ok(0), |text| whole(column, text, AMOUNT_MAX));
         let mut unit = Resources {
+            devices: embedder::Devices::NONE,
             accelerators: amount("accelerators")?,
             cpu_millis: amount("cpu_millis")?,
             memory_bytes: amount("memory_bytes")?,
@@ -142,7 +143,14 @@ pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
     for Job { name, user, submit, runtime, priority, work } in jobs {
         let Work { units, unit, accelerator_kind, split, admits } = work;
         let interruptible = if *admits == Admits::Interruptible { "true" } else { "" };
-        let Resources { accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods: _ } = unit;
+        let Resources {
+            devices: _,
+            accelerators,
+            cpu_millis,
+            memory_bytes,
+            ephemeral_bytes,
+            pods: _,
+        } = unit;
         let (pods, units, split) = match split {
             None => (units.to_string(), String::new(), ""),
             Some(Split::Full) => (String::new(), units.to_string(), "full"),

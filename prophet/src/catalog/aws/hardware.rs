@@ -95,6 +95,7 @@ impl Hardware {
     pub(super) fn capacity(&self, vcpus_max: Option<u64>) -> Resources {
         let vcpus = vcpus_max.map_or(self.vcpus, |max| max.min(self.vcpus));
         Resources {
+            devices: embedder::Devices::NONE,
             accelerators: self.accelerators,
             cpu_millis: vcpus.saturating_mul(1_000),
             memory_bytes: self.memory_bytes,

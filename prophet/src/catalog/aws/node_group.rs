@@ -11,7 +11,7 @@ use super::hardware::Hardware;
 use super::launch::LaunchSpec;
 use super::problem::{GroupFault, GroupProblem};
 use super::tags::NodeTemplate;
-use crate::catalog::group::{NodeGroup, OtherTypes};
+use crate::catalog::group::{LaunchedBy, NodeGroup, OtherTypes};
 
 /// Adds a group to `found`, with its problems; or only the problem that excludes it.
 pub(super) fn add(
@@ -106,6 +106,7 @@ fn node_group(
         faults.push(GroupFault::LaunchSuspended);
     }
     let group = NodeGroup {
+        launched_by: LaunchedBy::ClusterAutoscaler,
         name: name.into(),
         instance_type,
         other_types,
@@ -125,6 +126,8 @@ fn node_group(
         taints,
         capacity,
         accelerator_kind: hardware.accelerator_kind.clone(),
+        choices: BTreeMap::new(),
+        pool: None,
         resources: template.resources,
         estimate: None,
         hourly: None,

@@ -1,12 +1,12 @@
 //! Tests of the buckets that live nodes and groups give: one row is one set of nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::super::{Known, OtherTypes, joined, live_groups};
-use super::{Comparison, Daemon, NodeGroup, Offers, Sizes, offers};
+use super::super::{Known, LaunchedBy, Launches, OtherTypes, joined, live_groups};
+use super::{Comparison, NodeGroup, Offers, Sizes, offers};
 use crate::observe::Index;
 
 const LABEL: &str = "placement-group";
@@ -55,7 +55,8 @@ fn of_nodes(nodes: &[Value], sizes: &mut Sizes) -> Offers {
 fn of_selected(nodes: &[Value], selected: &[&str], sizes: &mut Sizes) -> Offers {
     let index = index(nodes);
     with_comparison(selected, |comparison| {
-        let groups: Vec<NodeGroup> = live_groups(index.nodes(), &[], comparison);
+        let groups: Vec<NodeGroup> =
+            live_groups(index.nodes(), &[], comparison, &Launches::default());
         offers(&groups, index.nodes(), &[], comparison, sizes).unwrap()
     })
 }
@@ -124,7 +125,9 @@ fn check_defining(keys: &[&str], expected: Option<u64>) {
     let named = keys.iter().enumerate();
     let nodes: Vec<Value> = named.map(|(at, key)| tainted(&format!("n{at}"), &[*key])).collect();
     let index = index(&nodes);
-    let groups = with_comparison(&[], |comparison| live_groups(index.nodes(), &[], comparison));
+    let groups = with_comparison(&[], |comparison| {
+        live_groups(index.nodes(), &[], comparison, &Launches::default())
+    });
     assert_eq!(groups.first().map(|group| group.desired), expected);
     assert!(groups.iter().all(|group| group.taints.iter().all(|taint| taint.key == "team")));
 }
@@ -146,7 +149,7 @@ fn a_bucket_offers_the_devices_of_its_nodes_and_of_its_former_nodes() {
     let mut node = gpu_node("n0", 8, 8);
     node["status"]["allocatable"]["vpc.amazonaws.com/efa"] = json!("4");
     node["status"]["allocatable"]["hugepages-2Mi"] = json!("0");
-    let expected = BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]);
+    let expected = BTreeMap::from([("vpc.amazonaws.com/efa".to_owned(), 4)]);
     assert_eq!(of_nodes(&[node], &mut sizes).groups[0][0].devices, expected);
     // The device plugin of a new node has not started yet.
     assert_eq!(of_nodes(&[gpu_node("n1", 8, 8)], &mut sizes).groups[0][0].devices, expected);
@@ -254,12 +257,14 @@ fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
         zone: None,
         min: 0,
         max: 9,
+        launched_by: LaunchedBy::ClusterAutoscaler,
         desired: 0,
         instances: instances.iter().map(ToString::to_string).collect(),
         described,
         labels: labels.into(),
         taints: vec![],
         capacity: Resources {
+            devices: embedder::Devices::NONE,
             accelerators: 0,
             cpu_millis: 4_000,
             memory_bytes: 16 << 30,
@@ -267,6 +272,8 @@ fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
             pods: 58,
         },
         accelerator_kind: AcceleratorKind::default(),
+        choices: BTreeMap::new(),
+        pool: None,
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,
@@ -397,7 +404,7 @@ fn check_daemons(daemons: &[Value], sizes: &mut Sizes, steps: &[(&[Value], u64)]
         for daemon in daemons {
             index.apply_daemon(&serde_json::from_value(daemon.clone()).unwrap());
         }
-        let daemons: Vec<Daemon> = index.daemons().cloned().collect();
+        let daemons = index.daemons();
         let made = with_comparison(&[], |comparison| {
             let groups = vec![group("a", &["i-a", "i-a2"], true)];
             let groups = joined(groups, index.nodes(), comparison, sizes);
@@ -412,8 +419,9 @@ fn a_daemon_set_of_labels_that_only_nodes_have_counts_also_at_zero_nodes() {
     let (gpu, plain) = (instance("i-a", &["nfd/gpu=true"], &[]), instance("i-a2", &[], &[]));
     let driver = daemon("driver", "nfd/gpu=true");
     let mut sizes = Sizes::new();
-    // Without a node, the size is the capacity of the type less the kubelet's reservation.
-    check_daemons(std::slice::from_ref(&driver), &mut sizes, &[(&[], 3_920)]);
+    // Without a node, the size is the capacity of the type less the kubelet's reservation, but no
+    // more than what cluster-autoscaler assumes.
+    check_daemons(std::slice::from_ref(&driver), &mut sizes, &[(&[], 3_900)]);
     let gone: &[Value] = &[];
     check_daemons(
         std::slice::from_ref(&driver),
@@ -432,4 +440,29 @@ fn a_daemon_set_of_labels_that_only_nodes_have_counts_also_at_zero_nodes() {
         json!("1");
     check_daemons(&[larger], &mut sizes, &[(gone, 2_900)]);
     check_daemons(&[daemon("other", "nfd/fpga=true")], &mut sizes, &[(gone, 3_900)]);
+}
+
+#[test]
+fn a_group_that_cannot_be_used_leaves_out_itself_alone() {
+    let twice = group("a", &[], true);
+    let inverted = NodeGroup { min: 5, max: 2, ..group("b", &[], true) };
+    let mut large = group("c", &[], true);
+    large.instance_type = "m5.2xlarge".into();
+    large.labels.insert("node.kubernetes.io/instance-type".into(), "m5.2xlarge".into());
+    let groups = [twice.clone(), twice, inverted, large];
+    let made = with_comparison(&[], |comparison| {
+        offers(&groups, index(&[]).nodes(), &[], comparison, &mut Sizes::new()).unwrap()
+    });
+    let names: Vec<&str> =
+        made.catalog.buckets().iter().flat_map(|bucket| &bucket.groups).map(|g| &*g.name).collect();
+    assert_eq!(names, ["a", "c"]);
+    let left_out: Vec<&String> =
+        made.problems.iter().filter(|problem| problem.contains("left out")).collect();
+    assert_eq!(
+        left_out,
+        [
+            "group a: left out, because another group has the same name",
+            "group b: left out, because its minimum size, 5, exceeds its maximum size, 2",
+        ]
+    );
 }

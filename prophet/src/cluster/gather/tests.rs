@@ -22,6 +22,7 @@ fn offers() -> Arc<Offers> {
         capacity_type: CapacityType::OnDemand,
         accelerator_kind: AcceleratorKind::default(),
         allocatable: Resources {
+            devices: embedder::Devices::NONE,
             cpu_millis: 4_000,
             memory_bytes: UNLIMITED,
             ephemeral_bytes: UNLIMITED,
@@ -39,7 +40,11 @@ fn offers() -> Arc<Offers> {
         taints: vec![],
         described: true,
         disk_known: true,
-        devices: BTreeSet::from(["vpc.amazonaws.com/efa".to_owned()]),
+        devices: BTreeMap::from([("vpc.amazonaws.com/efa".to_owned(), 4)]),
+        choices: BTreeMap::new(),
+        pool: None,
+        launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
+        requested_devices: BTreeMap::new(),
     };
     Arc::new(Offers {
         catalog: Catalog::new(vec![bucket]).unwrap(),
@@ -151,7 +156,8 @@ fn nodes_that_placeholders_cannot_use_are_counted() {
         placeholder("stranded"),
     ];
     let group = seen(&nodes, &pods).standing.buckets[0][0];
-    let expected = GroupStanding { placeholders: 1, occupied: 2, unusable: 3, backoff: false };
+    let expected =
+        GroupStanding { placeholders: 1, occupied: 2, unusable: 3, ..Default::default() };
     assert_eq!(group, expected);
 }
 
@@ -507,7 +513,8 @@ fn an_announced_pod_has_the_priority_of_its_class() {
     let class = json!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
     let class = serde_json::from_value(class).unwrap();
     let key = Key { namespace: String::new(), name: "high".into() };
-    index.priorities().insert(key, crate::observe::Priority::of(&class));
+    index.admission().priorities.insert(key, crate::observe::Priority::of(&class));
+    index.readmit(None);
     assert_eq!(of(&index), (7, false));
     assert_ne!(index.version, version);
 }
@@ -639,4 +646,63 @@ fn a_node_of_a_spot_bucket_counts_as_occupied_by_any_batch_pod() {
         (0, &[]),
     );
     assert_eq!(seen.cluster.occupied, [1, 0]);
+}
+
+#[test]
+fn a_pod_nominated_to_a_node_that_is_gone_waits() {
+    let mut nominated = pod("a", "jobs", "");
+    nominated["status"] = json!({"nominatedNodeName": "n"});
+    let pending = |nodes: &[Value]| {
+        let seen = seen(nodes, std::slice::from_ref(&nominated));
+        (seen.cluster.occupied[0], seen.cluster.pending.iter().map(|pods| pods.count).sum::<u64>())
+    };
+    assert_eq!(pending(&[node("n", &json!({}))]), (1, 0));
+    assert_eq!(pending(&[]), (0, 1));
+    // A pod that is bound to a node that is gone does not wait for another.
+    assert_eq!(seen(&[], &[pod("a", "jobs", "n")]).cluster.pending, []);
+}
+
+#[test]
+fn a_pod_that_is_deleted_before_it_has_a_node_is_no_demand() {
+    let mut deleted = pod("a", "jobs", "");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(seen(&[], &[deleted.clone()]).cluster.pending, []);
+    deleted["spec"]["nodeName"] = json!("n");
+    assert_eq!(seen(&[node("n", &json!({}))], &[deleted]).cluster.occupied, [1]);
+}
+
+#[test]
+fn a_pod_for_which_a_new_node_does_not_help_is_held_back() {
+    let mut waits = pod("a", "jobs", "");
+    waits["status"] = json!({"conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available: persistentvolumeclaim \"gone\" not found.",
+    }]});
+    let seen = seen(&[], &[waits]);
+    assert_eq!(seen.cluster.pending, []);
+    assert_eq!(seen.held_back, [(HeldBack::OtherObstacle, 1)].into());
+}
+
+/// Checks the number of pods, each of two EFA interfaces, that the room of a node with four holds
+/// beside a pod of one.
+#[test]
+fn the_free_room_of_a_node_has_its_devices() {
+    let mut offers = (*offers()).clone();
+    let mut buckets = offers.catalog.buckets().to_vec();
+    buckets[0].allocatable.devices.set(0, 4);
+    let names = vec!["vpc.amazonaws.com/efa".to_owned()];
+    offers.catalog = Catalog::with_devices(buckets, names).unwrap();
+    let with = |name: &str, on: &str, amount: u64| {
+        let mut pod = pod(name, "jobs", on);
+        pod["spec"]["containers"][0]["resources"]["requests"]["vpc.amazonaws.com/efa"] =
+            json!(amount.to_string());
+        pod
+    };
+    let mut node = node("n", &json!({}));
+    node["status"]["allocatable"]["vpc.amazonaws.com/efa"] = json!("4");
+    let offers = Arc::new(offers);
+    let seen = seen_of(&offers, &[node], &[with("a", "n", 1), with("b", "", 2), with("c", "", 2)]);
+    assert_eq!(seen.cluster.rooms[0].free.devices.get(0), 3);
+    let demand = embedder::embed(&seen.cluster, &offers.catalog);
+    assert_eq!(demand.present, [2], "one of the two fits beside the first pod");
 }

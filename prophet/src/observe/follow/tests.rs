@@ -87,11 +87,11 @@ fn watch(url: &str, config: watcher::Config) -> Arc<Shared> {
     let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
     let shared = Arc::new(Shared::default());
     shared.world().wait_for([NAME.to_owned()]);
-    let apply = kept(
-        None,
-        |world| world.index.priorities(),
-        |class: PriorityClass| Some(Priority::of(&class)),
-    );
+    let mut listed = BTreeSet::new();
+    let apply = move |world: &mut World, event| {
+        let of = |class: PriorityClass| Some(Priority::of(&class));
+        apply_to(&mut listed, &mut world.index.admission().priorities, None, of, event);
+    };
     tokio::spawn(follow(NAME.to_owned(), Api::all(client), config, Arc::clone(&shared), apply));
     shared
 }

@@ -1,0 +1,129 @@
+//! Whether a new node would help a waiting pod, as far as its scheduler reports it.
+
+use super::objects::Pod;
+
+/// What a waiting pod waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Waits {
+    /// For a node, or its scheduler has not tried to place it yet.
+    #[default]
+    ForNode,
+    /// For something that a new node does not bring, such as a PersistentVolumeClaim.
+    ForOther,
+}
+
+/// The scheduler whose reasons are read.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Parts of the reasons for which kube-scheduler rules out a node, each of which a new node may not
+/// have: a resource, or a property of the nodes that there are. It joins the reasons of all nodes
+/// in one message, such as `0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had volume node
+/// affinity conflict.`
+///
+/// What is left out names the pod's volumes, their number on a node, or its claims (Kubernetes,
+/// the `ErrReason` constants of `pkg/scheduler/framework/plugins`).
+const NODE_HELPS: [&str; 12] = [
+    "Insufficient ",
+    "Too many pods",
+    "no nodes available to schedule pods",
+    "0/0 nodes",
+    "didn't match Pod's node affinity",
+    "untolerated taint",
+    "were unschedulable",
+    "didn't have free ports",
+    "didn't match pod anti-affinity rules",
+    "didn't match pod affinity rules",
+    "didn't match pod topology spread constraints",
+    "pods from a gang",
+];
+
+/// Returns what a pod waits for. A pod on a node waits for nothing, and counts as one that waits
+/// for a node.
+pub(super) fn waits(pod: &Pod) -> Waits {
+    let named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
+    if named(&pod.spec.node_name) || named(&pod.status.nominated_node_name) {
+        return Waits::ForNode;
+    }
+    // The reasons of other schedulers have other words.
+    if pod.spec.scheduler_name.as_deref().is_some_and(|name| name != DEFAULT_SCHEDULER) {
+        return Waits::ForNode;
+    }
+    let mut conditions = pod.status.conditions.iter();
+    let tried = conditions.find(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason == "Unschedulable"
+    });
+    // What follows is about the pods that it could preempt.
+    let reasons = |message: &str| message.split(" preemption:").next().map(str::to_owned);
+    match tried.and_then(|condition| reasons(&condition.message)) {
+        Some(reasons) if reasons.is_empty() => Waits::ForNode,
+        Some(reasons) if NODE_HELPS.iter().any(|part| reasons.contains(part)) => Waits::ForNode,
+        Some(_) => Waits::ForOther,
+        None => Waits::ForNode,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(reason: &str, message: &str, expected: Waits) {
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+        });
+        let pod = json!({"metadata": {}, "status": {"conditions": [condition]}});
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        assert_eq!(waits(&pod), expected, "{message}");
+    }
+
+    #[test]
+    fn a_pod_waits_for_a_node_if_a_new_one_may_lack_what_rules_out_the_others() {
+        use Waits::{ForNode, ForOther};
+        let check_tried = |message: &str, expected| check("Unschedulable", message, expected);
+        check_tried("", ForNode);
+        check_tried("no nodes available to schedule pods", ForNode);
+        check_tried("waiting for minCount pods from a gang to be scheduled", ForNode);
+        check_tried(
+            "0/4 nodes are available: 4 Insufficient cpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.",
+            ForNode,
+        );
+        check_tried(
+            "0/2 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint {gpu: }.",
+            ForNode,
+        );
+        check_tried(
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            ForNode,
+        );
+        check_tried(
+            "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had volume node affinity conflict.",
+            ForNode,
+        );
+        check_tried(
+            "0/4 nodes are available: persistentvolumeclaim \"gone\" not found. not found",
+            ForOther,
+        );
+        check_tried(
+            "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
+            ForOther,
+        );
+        check_tried(
+            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+            ForOther,
+        );
+        check_tried("0/2 nodes are available: 2 node(s) exceed max volume count.", ForOther);
+        check_tried(
+            "0/2 nodes are available: 2 cannot allocate all claims. preemption: Insufficient cpu",
+            ForOther,
+        );
+        check(
+            "SchedulingGated",
+            "Scheduling is blocked due to non-empty scheduling gates",
+            ForNode,
+        );
+    }
+}
