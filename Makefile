@@ -43,8 +43,11 @@ SEEDS ?= 1
 # The number of replays of the decisions in `make evaluate`, with shifted submissions.
 REPLAYS ?= 10
 
-# The length of `make soak`.
-MINUTES ?= 10
+# The length of `make soak`, and of `make property`.
+MINUTES ?= $(if $(filter property,$(MAKECMDGOALS)),5,10)
+
+# The seed of `make property`; empty for another one in each run.
+SEED ?=
 
 # The number of repeats of `make reality`.
 RUNS ?= 3
@@ -66,7 +69,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak property reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -118,6 +121,10 @@ bench: control-plane $(MODELS_INSTALLED) ## measure packing, simulation (also of
 soak: control-plane $(MODELS_INSTALLED) ## let jobs come and go for MINUTES=10 on a real control plane, and print memory, open files and requests by minute
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) cargo test --workspace --all-features --locked --test placeholders soak -- --ignored --nocapture
+
+property: control-plane ## compare random workloads on a real API server with what is counted, for MINUTES=5, from SEED=n
+	cargo build --workspace --all-features --locked
+	MINUTES=$(MINUTES) SEED=$(SEED) cargo test --workspace --all-features --locked --test property -- --nocapture --test-threads 1
 
 reality: control-plane ## run the trace of the simulator's test in real time, with each autoscaler, with and without Prophet on RUNS=3 real control planes each, and print both sides
 	cargo build --workspace --all-features --locked

@@ -17,6 +17,10 @@ pub struct Options {
     /// Whether the API server is configured as one of two. It then establishes a new definition
     /// after five seconds, so that other API servers can observe the definition.
     pub replicated: bool,
+    /// Whether the API server has the admission plugins that add to pods and that are off by
+    /// default: `ExtendedResourceToleration`, as in EKS, `PodNodeSelector` and
+    /// `PodTolerationRestriction`.
+    pub adds_to_pods: bool,
 }
 
 impl Default for Options {
@@ -27,6 +31,7 @@ impl Default for Options {
             streaming_lists: true,
             service_accounts: false,
             replicated: false,
+            adds_to_pods: false,
         }
     }
 }

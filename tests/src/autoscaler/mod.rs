@@ -5,11 +5,13 @@
 //! The stand-in has the behaviour of cluster-autoscaler that affects placeholders. It shares no
 //! code with the project's simulator. A scan reads the cluster and the groups ([`observe`]), places
 //! bound and pending pods ([`place`]), scales up ([`scale_up`]) and down ([`scale_down`]), and
-//! writes the status ([`status`]). It does not implement anti-affinity between pods, topology
-//! spread, volumes, the eviction of pods to empty a node, or the balancing of similar groups.
+//! writes the status ([`status`]) and Events ([`events`]). It does not implement anti-affinity
+//! between pods, topology spread, volumes, the eviction of pods to empty a node, or the balancing
+//! of similar groups.
 
 mod buffers;
 mod counters;
+mod events;
 mod fit;
 pub mod flags;
 mod observe;
@@ -21,12 +23,14 @@ mod scan;
 mod settings;
 mod status;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use anyhow::Result;
+use k8s_openapi::api::core::v1::PodSpec;
 
 use self::counters::lock;
 pub use self::counters::{Counters, Removal, ScaleUp};
@@ -121,6 +125,20 @@ impl Autoscaler {
         let what = format!("{scans} scans of the autoscaler");
         wait::until_true(&what, deadline, async || Ok(self.counters().scans >= wanted)).await
     }
+}
+
+/// The amounts that the scheduler counts for a pod, in thousandths, by resource.
+///
+/// # Errors
+/// A quantity is invalid.
+pub fn requests_of(spec: &PodSpec) -> Result<BTreeMap<String, i128>> {
+    fit::requests(spec)
+}
+
+/// The provision time of a test, long enough for the real cluster-autoscaler, which reads its
+/// groups once a minute: within a shorter time, it gives up nodes that do come.
+pub fn provision_time(time: Duration) -> Duration {
+    if cluster_autoscaler::program().is_some() { time.max(Duration::from_secs(75)) } else { time }
 }
 
 /// Writes, once in a process, that the tests use the stand-in.

@@ -72,6 +72,10 @@ impl Group {
     }
 }
 
+/// The CPU of the pod of kube-proxy that cluster-autoscaler adds to a template, in thousandths of a
+/// core.
+const KUBE_PROXY_MILLIS: i128 = 100;
+
 /// Reads the groups. The instance type of each group is read once and cached.
 pub(super) struct Groups {
     pub(super) autoscaling: aws_sdk_autoscaling::Client,
@@ -109,8 +113,11 @@ impl Groups {
         let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
         let (labels, taints) = (template.labels, template.taints);
         // The free room of a template is its capacity: cluster-autoscaler does not subtract the
-        // kubelet's reservations either.
-        let free = amounts(Some(&template.capacity))?;
+        // kubelet's reservations either, but it adds a pod of kube-proxy, whether or not the
+        // cluster runs one (`buildNodeFromTemplate` and `BuildKubeProxy` of 1.36.1).
+        let mut free = amounts(Some(&template.capacity))?;
+        *free.entry("cpu".to_owned()).or_default() -= KUBE_PROXY_MILLIS;
+        *free.entry("pods".to_owned()).or_default() -= 1_000;
         let mut template = Room { node, labels, taints, free, held: false };
         force_daemon_sets(&mut template, &cluster.daemon_sets)?;
 

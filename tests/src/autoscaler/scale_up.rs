@@ -11,11 +11,15 @@ pub(super) struct Growth {
 }
 
 /// Chooses groups until all pods fit or no group helps. Each step chooses the group with the least
-/// waste.
+/// waste. Returns the growths, and the pods that no group helps.
 ///
 /// `nodes_max` is the number of nodes that the cluster may still add. `groups` must not have groups
 /// that back off.
-pub(super) fn plan(groups: &[&Group], mut left: Vec<Ask>, mut nodes_max: usize) -> Vec<Growth> {
+pub(super) fn plan(
+    groups: &[&Group],
+    mut left: Vec<Ask>,
+    mut nodes_max: usize,
+) -> (Vec<Growth>, Vec<Ask>) {
     let mut plan: Vec<Growth> = Vec::new();
     while !left.is_empty() {
         let options = groups.iter().filter_map(|group| {
@@ -32,7 +36,7 @@ pub(super) fn plan(groups: &[&Group], mut left: Vec<Ask>, mut nodes_max: usize) 
         nodes_max -= packed.nodes;
         left = packed.left;
     }
-    plan
+    (plan, left)
 }
 
 /// The result of packing pods onto new nodes of one group.

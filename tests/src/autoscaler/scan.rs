@@ -9,11 +9,12 @@ use aws_config::SdkConfig;
 use kube::Client;
 use tokio::time::{Instant, sleep_until};
 
+use super::fit::Ask;
 use super::observe::{Cluster, Group, Groups};
 use super::place::{Placed, place};
 use super::scale_down::{self, Unneeded};
 use super::status::{self, GroupStatus};
-use super::{AutoscalerSettings, Counters, Removal, ScaleUp, buffers, lock, scale_up};
+use super::{AutoscalerSettings, Counters, Removal, ScaleUp, buffers, events, lock, scale_up};
 
 /// The backoff of a group after a failure: the group does not grow until it ends.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Scanner {
     backoffs: BTreeMap<String, Backoff>,
     last_scale_up: BTreeMap<String, Instant>,
     unneeded: Unneeded,
+    /// The last reason that was reported for each pod for which no node is launched.
+    explained: BTreeMap<String, String>,
 }
 
 impl Scanner {
@@ -58,6 +61,7 @@ impl Scanner {
             backoffs: BTreeMap::new(),
             last_scale_up: BTreeMap::new(),
             unneeded: Unneeded::new(),
+            explained: BTreeMap::new(),
         }
     }
 
@@ -156,7 +160,8 @@ impl Scanner {
         let mut grown = BTreeSet::new();
         let mut sizes: BTreeMap<String, usize> =
             groups.iter().map(|group| (group.name.clone(), group.target)).collect();
-        for growth in scale_up::plan(&able, std::mem::take(&mut placed.left), nodes_max) {
+        let (growths, left) = scale_up::plan(&able, std::mem::take(&mut placed.left), nodes_max);
+        for growth in growths {
             let size = sizes.entry(growth.group.clone()).or_default();
             let wanted = *size + growth.by;
             if let Err(error) = self.resize(&growth.group, wanted).await {
@@ -171,7 +176,51 @@ impl Scanner {
             let scale_up = ScaleUp { group: growth.group, by: growth.by, at: now };
             lock(&self.counters).scale_ups.push(scale_up);
         }
+        let planned: usize =
+            sizes.values().sum::<usize>() - groups.iter().map(|group| group.target).sum::<usize>();
+        let is_full = nodes_max <= planned;
+        if let Err(error) = self.explain(&left, groups, &sizes, is_full, now).await {
+            lock(&self.counters).errors.push(format!("{error:#}"));
+        }
         grown
+    }
+
+    /// Reports why no node is launched for these pods, once for each pod and reason.
+    async fn explain(
+        &mut self,
+        left: &[Ask],
+        groups: &[Group],
+        sizes: &BTreeMap<String, usize>,
+        is_full: bool,
+        now: Instant,
+    ) -> Result<()> {
+        let names: BTreeSet<&String> = left.iter().map(|ask| &ask.name).collect();
+        self.explained.retain(|name, _| names.contains(name));
+        if is_full && !left.is_empty() {
+            let status = ("ConfigMap", "kube-system", "cluster-autoscaler-status");
+            let message = "Max total nodes in cluster reached";
+            return events::write(
+                &self.client,
+                status,
+                ("Warning", "MaxNodesTotalReached", message),
+            )
+            .await;
+        }
+        for ask in left {
+            let backs_off = |group: &Group| {
+                self.backoffs.get(&group.name).is_some_and(|backoff| now < backoff.until)
+            };
+            let size = |group: &Group| sizes.get(&group.name).copied().unwrap_or_default();
+            let message = events::why(ask, groups, backs_off, size);
+            // Virtual pods of buffers have no namespace.
+            let Some((namespace, name)) = ask.name.split_once('/') else { continue };
+            if self.explained.get(&ask.name) != Some(&message) {
+                let pod = ("Pod", namespace, name);
+                events::write(&self.client, pod, ("Normal", "NotTriggerScaleUp", &message)).await?;
+                self.explained.insert(ask.name.clone(), message);
+            }
+        }
+        Ok(())
     }
 
     async fn resize(&self, group: &str, size: usize) -> Result<()> {

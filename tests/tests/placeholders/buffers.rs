@@ -30,11 +30,11 @@ async fn buffers_hold_nodes_without_pods_and_follow_the_same_plan() {
     let waited = world.wait_for_job("first", 2).await;
     println!("a job of two nodes waits {waited:.2} s with CapacityBuffers");
     // At a demand of two nodes the plan lowers the buffer. Otherwise the autoscaler would refill
-    // it. A scan that begins before the plan does so refills it once.
+    // it. A scan that begins before the plan does so refills one or both of its nodes.
     world.wait_for_buffered(1, 0).await;
     let lowered = Instant::now();
     let launched = world.launched_after_scans(3).await;
-    assert!(launched == 2 || launched == 4, "{}", world.details());
+    assert!((2..=4).contains(&launched), "{}", world.details());
     let scale_ups = world.autoscaler.counters().scale_ups;
     assert!(scale_ups.iter().all(|scale_up| scale_up.at < lowered), "{}", world.details());
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tests::autoscaler::AutoscalerSettings;
+use tests::autoscaler::{AutoscalerSettings, provision_time};
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
 
@@ -27,7 +27,7 @@ async fn interruptible_jobs_get_spot_headroom_and_on_demand_headroom_while_spot_
         NodeGroup::new("steady", "m5.xlarge").on_demand(),
     ];
     let autoscaler = AutoscalerSettings {
-        max_node_provision_time: Duration::from_secs(8),
+        max_node_provision_time: provision_time(Duration::from_secs(8)),
         backoff: Duration::from_secs(30),
         backoff_max: Duration::from_secs(30),
         ..AutoscalerSettings::default()

@@ -85,7 +85,7 @@ async fn a_restart_without_a_history_remembers_the_daemon_sets_of_a_group_withou
         "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
     let mut world = plan.start(&policy("batch", one)).await;
     world.wait_for_placeholders([1, 0, 0]).await;
-    assert_eq!(requested(&world).await.as_deref(), Some("3910m"), "{}", world.details());
+    assert_eq!(requested(&world).await.as_deref(), Some("3890m"), "{}", world.details());
 
     let node = world.nodes().await[0].name_any();
     let nodes: Api<Node> = Api::all(world.plane.client());
@@ -99,7 +99,7 @@ async fn a_restart_without_a_history_remembers_the_daemon_sets_of_a_group_withou
     let smaller = async |world: &World| {
         let what = "placeholders that leave room for the driver";
         let waited = wait::until_true(what, DEADLINE, async || {
-            Ok(requested(world).await.as_deref() == Some("3410m"))
+            Ok(requested(world).await.as_deref() == Some("3390m"))
         });
         waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
     };
@@ -114,7 +114,7 @@ async fn a_restart_without_a_history_remembers_the_daemon_sets_of_a_group_withou
     wait::until_true("placeholders", DEADLINE, async || Ok(requested(&world).await.is_some()))
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
-    assert_eq!(requested(&world).await.as_deref(), Some("3410m"), "{}", world.details());
+    assert_eq!(requested(&world).await.as_deref(), Some("3390m"), "{}", world.details());
     world.wait_for_placeholders([1, 0, 0]).await;
-    assert_eq!(requested(&world).await.as_deref(), Some("3410m"), "{}", world.details());
+    assert_eq!(requested(&world).await.as_deref(), Some("3390m"), "{}", world.details());
 }
