@@ -10,7 +10,7 @@
 //! Only placeholders that share a ceiling with such a group yield ([`relief`]). A pod for whose
 //! instance type the cloud provider has no capacity does not remove the placeholders of others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -270,22 +270,19 @@ fn share_a_ceiling(one: (CapacityType, &Offer), other: (CapacityType, &Offer)) -
 fn quota(instance_type: &str) -> &'static str {
     let family = instance_type.split('.').next().unwrap_or_default();
     let letters = family.find(|c: char| c.is_ascii_digit()).unwrap_or(family.len());
-    let special: BTreeMap<&str, &'static str> = [
-        ("dl", "DL"),
-        ("f", "F"),
-        ("g", "G and VT"),
-        ("gr", "G and VT"),
-        ("hpc", "HPC"),
-        ("inf", "Inf"),
-        ("p", "P"),
-        ("trn", "Trn"),
-        ("u", "High Memory"),
-        ("vt", "G and VT"),
-        ("x", "X"),
-    ]
-    .into();
     let category = family[..letters].split('-').next().unwrap_or_default();
-    special.get(category).copied().unwrap_or("Standard")
+    match category {
+        "dl" => "DL",
+        "f" => "F",
+        "g" | "gr" | "vt" => "G and VT",
+        "hpc" => "HPC",
+        "inf" => "Inf",
+        "p" => "P",
+        "trn" => "Trn",
+        "u" => "High Memory",
+        "x" => "X",
+        _ => "Standard",
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use placeholders::{LIFTED_AT, LIFTED_FOR};
 use serde::{Deserialize, Deserializer};
@@ -523,6 +523,34 @@ pub struct Overhead {
 pub struct RuntimeScheduling {
     pub node_selector: BTreeMap<String, String>,
     pub tolerations: Vec<Toleration>,
+}
+
+/// An Event, reduced to the fields that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Event {
+    pub metadata: ObjectMeta,
+    pub involved_object: InvolvedObject,
+    pub message: String,
+    pub last_timestamp: Option<Time>,
+    #[serde(rename = "eventTime")]
+    pub first_time: Option<MicroTime>,
+    pub series: Option<EventSeries>,
+}
+resource!(Event, "Event", "", "v1", "events");
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct InvolvedObject {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct EventSeries {
+    pub last_observed_time: Option<MicroTime>,
 }
 
 /// A namespace.

@@ -6,12 +6,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use kube::Resource;
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::objects::{Key, time};
+use super::objects::{Event, InvolvedObject, Key, time};
 
 /// The selectors of the Events of pods, as fields of Events. The API server cannot combine them.
 pub(super) const OF_PODS: [&str; 2] =
@@ -26,56 +23,6 @@ const FULL: TimeDelta = TimeDelta::minutes(6);
 
 /// The most pods whose Events are kept: 1,000. A cluster has fewer placeholders that wait.
 const PODS_MAX: usize = 1_000;
-
-/// An Event, reduced to the fields that are read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Event {
-    metadata: ObjectMeta,
-    involved_object: InvolvedObject,
-    message: String,
-    last_timestamp: Option<Time>,
-    #[serde(rename = "eventTime")]
-    first_time: Option<MicroTime>,
-    series: Option<Series>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct InvolvedObject {
-    kind: String,
-    namespace: String,
-    name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Series {
-    last_observed_time: Option<MicroTime>,
-}
-
-impl Resource for Event {
-    type DynamicType = ();
-    type Scope = kube::core::NamespaceResourceScope;
-    fn kind((): &()) -> std::borrow::Cow<'_, str> {
-        "Event".into()
-    }
-    fn group((): &()) -> std::borrow::Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> std::borrow::Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> std::borrow::Cow<'_, str> {
-        "events".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
 
 impl Event {
     /// When it was reported last.

@@ -23,10 +23,10 @@ use super::objects::{
     BatchJob, CronJob, DaemonSet, Key, LimitRange, Namespace, Node, Pod, RuntimeClass,
 };
 use super::optional::{KARPENTER, optional_kinds};
-use super::scale_up_events;
 use super::stored::StoredPolicy;
 use super::usage::follow_usage;
 use super::world::{OwnedObject, World};
+use super::{objects, scale_up_events};
 
 /// What the controller observes besides the objects that it needs in any cluster.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ impl Watches {
 
     /// Why autoscalers launch no nodes for pods of a namespace.
     fn scale_up_events(&mut self, namespace: &str, selector: &str) {
-        let api: Api<scale_up_events::Event> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<objects::Event> = Api::namespaced_with(self.client.clone(), namespace, &());
         let config = watcher::Config::default().fields(selector);
         let name = format!("events of {namespace} with {selector}");
         self.follow(&name, api, config, |world, event| match event {
