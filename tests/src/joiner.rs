@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use aws_sdk_autoscaling::types::{AutoScalingGroup, LifecycleState};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -236,13 +237,15 @@ impl Work {
             capacity.remove(GPU);
             allocatable.remove(GPU);
         }
+        let now = format!("{:.0}", Timestamp::now());
         let node: Node = serde_json::from_value(json!({
             "metadata": {"name": id, "labels": template.labels},
             "spec": {"providerID": format!("aws:///{}/{id}", template.zone), "taints": template.taints},
             "status": {
                 "capacity": capacity,
                 "allocatable": allocatable,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady",
+                    "lastHeartbeatTime": now, "lastTransitionTime": now}],
                 "nodeInfo": {
                     "architecture": template.labels.get("kubernetes.io/arch"), "operatingSystem": "linux",
                     "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",

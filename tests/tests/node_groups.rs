@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -253,6 +253,63 @@ async fn the_cluster_grows_to_its_limit_and_gpus_come_late() {
     world.wait_for_running(2).await.unwrap();
     world.autoscaler.wait_for_scans(3).await.unwrap();
     assert_eq!(world.autoscaler.counters().launched(), 2, "{:?}", world.autoscaler.counters());
+}
+
+#[tokio::test]
+async fn the_template_of_a_group_is_its_type_and_later_a_node() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let world =
+        World::start(&groups, AutoscalerSettings::default(), joiner::JoinerSettings::default())
+            .await
+            .unwrap();
+    let agent = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {
+        selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {
+          containers: [{name: agent, image: agent, resources: {requests: {cpu: 20m}}}]}}}}\n---\n";
+    // Of 4 CPUs, the template has 100m less for kube-proxy, and 20m less for the agent.
+    world.plane.apply_yaml(&(agent.to_owned() + &pod("large", "3890m", ""))).await.unwrap();
+    let reason = "pod didn't trigger scale-up: 1 Insufficient cpu";
+    let events: Api<Event> = Api::default_namespaced(world.plane.client());
+    let of_pod = ListParams::default().fields("reason=NotTriggerScaleUp");
+    wait::until_true("the reason", DEADLINE, async || {
+        let events = events.list(&of_pod).await?.items;
+        Ok(events.iter().any(|event| event.message.as_deref() == Some(reason)))
+    })
+    .await
+    .unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 0, "{:?}", world.autoscaler.counters());
+    // The pod would take the node of the next one.
+    let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
+    pods.delete("large", &DeleteParams::default().grace_period(0)).await.unwrap();
+    world.plane.apply_yaml(&pod("small", "3880m", "")).await.unwrap();
+    world.wait_for_running(2).await.unwrap();
+    world.plane.apply_yaml(&pod("large-again", "3890m", "")).await.unwrap();
+    world.autoscaler.wait_for_scans(3).await.unwrap();
+    assert_eq!(world.autoscaler.counters().launched(), 1, "{:?}", world.autoscaler.counters());
+    // The node has 3,920m less 20m, and is the template after a minute.
+    let launched = async || Ok(world.autoscaler.counters().launched() == 2);
+    wait::until_true("the second node", DEADLINE * 2, launched).await.unwrap();
+    world.wait_for_running(4).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_delay_after_a_scale_up_keeps_nodes() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let delay = Duration::from_secs(20);
+    let settings = AutoscalerSettings {
+        unneeded_time: Duration::from_secs(1),
+        delay_after_add: delay,
+        ..AutoscalerSettings::default()
+    };
+    let world = World::start(&groups, settings, joiner::JoinerSettings::default()).await.unwrap();
+    world.plane.apply_yaml(&pod("work", "3", "")).await.unwrap();
+    world.wait_for_running(1).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.plane.client());
+    pods.delete("work", &DeleteParams::default().grace_period(0)).await.unwrap();
+    let removed = async || Ok(world.autoscaler.counters().removed.len() == 1);
+    wait::until_true("the removal", DEADLINE, removed).await.unwrap();
+    let counters = world.autoscaler.counters();
+    let kept = counters.removed[0].at - counters.scale_ups[0].at;
+    assert!(kept >= delay, "removed after {kept:?}");
 }
 
 #[tokio::test]

@@ -8,6 +8,54 @@
 //! writes the status ([`status`]) and Events ([`events`]). It does not implement anti-affinity
 //! between pods, topology spread, volumes, the eviction of pods to empty a node, or the balancing
 //! of similar groups.
+//!
+//! Its rules, the source of each in cluster-autoscaler 1.36 (below `cluster-autoscaler/`), and a
+//! scenario of `tests/node_groups.rs` or `tests/placeholders` in which a wrong reading would show:
+//!
+//! - Pods below the cutoff launch and hold nothing:
+//!   `core/podlistprocessor/filter_out_expendable.go`. Scenario:
+//!   `expendable_gated_and_impossible_pods_launch_nothing`.
+//! - Only pods that the scheduler calls unschedulable count; gated ones do not:
+//!   `utils/kubernetes/listers.go`. Scenario:
+//!   `expendable_gated_and_impossible_pods_launch_nothing`.
+//! - A nominated pod is on its node: `core/podlistprocessor/filter_out_schedulable.go`. Scenario:
+//!   `a_pod_that_preempts_launches_nothing`.
+//! - A group without nodes has a node of its type's capacity or its tags, with a kube-proxy pod of
+//!   100m: `cloudprovider/aws/aws_cloud_provider.go` (`TemplateNodeInfo`, `BuildKubeProxy`).
+//!   Scenario: `the_template_of_a_group_is_its_type_and_later_a_node`.
+//! - A template carries the DaemonSets that it admits: `simulator/node_info_utils.go`. Scenario:
+//!   `the_template_of_a_group_is_its_type_and_later_a_node`.
+//! - A node that has been ready for a minute is the template, and is remembered:
+//!   `processors/nodeinfosprovider/mixed_nodeinfos_processor.go`. Scenario:
+//!   `the_template_of_a_group_is_its_type_and_later_a_node`.
+//! - Nodes that are requested and not ready have room: `clusterstate/clusterstate.go`
+//!   (`GetUpcomingNodes`). Scenario:
+//!   `a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone`.
+//! - Pods are packed first fit, the larger first: `estimator/binpacking_estimator.go`. Scenario:
+//!   `a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone`.
+//! - The group with the least waste grows: `expander/waste/waste.go`. Scenario:
+//!   `a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone`.
+//! - Groups that back off are left out, and their backoff doubles:
+//!   `utils/backoff/exponential_backoff.go`. Scenario:
+//!   `a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods`.
+//! - An instance without a node is given up after the provision time: `core/static_autoscaler.go`
+//!   (`removeOldUnregisteredNodes`). Scenario:
+//!   `a_group_whose_nodes_do_not_come_backs_off_and_another_takes_its_pods`.
+//! - The cluster grows to `--max-nodes-total`: `core/scaleup/orchestrator/orchestrator.go`.
+//!   Scenario: `the_cluster_grows_to_its_limit_and_gpus_come_late`.
+//! - A GPU node is not ready before its GPUs are: `processors/customresources/gpu_processor.go`.
+//!   Scenario: `the_cluster_grows_to_its_limit_and_gpus_come_late`.
+//! - `NotTriggerScaleUp` has a reason for each group:
+//!   `processors/status/eventing_scale_up_processor.go`. Scenario:
+//!   `the_template_of_a_group_is_its_type_and_later_a_node`.
+//! - A node that no pod holds for the unneeded time goes: `core/scaledown/unneeded/nodes.go`.
+//!   Scenario: `a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone`.
+//! - No node goes within `--scale-down-delay-after-add` of a scale-up: `core/static_autoscaler.go`
+//!   (`isScaleDownInCooldown`). Scenario: `a_delay_after_a_scale_up_keeps_nodes`.
+//! - A node is tainted, and checked again, before it goes: `core/scaledown/actuation/actuator.go`.
+//!   Scenario: `a_group_grows_for_pending_pods_and_shrinks_when_they_are_gone`.
+//! - A buffer's pods are pending pods: `capacitybuffer/`. Scenario:
+//!   `a_capacity_buffer_keeps_nodes_without_pods`.
 
 mod buffers;
 mod counters;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleState};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 
@@ -53,7 +54,7 @@ pub(super) struct Group {
     pub(super) max: usize,
     /// The desired capacity.
     pub(super) target: usize,
-    /// A future node, with the requests of its `DaemonSets` taken.
+    /// A future node, with the requests of its own pods taken.
     pub(super) template: Room,
     /// The number of instances that have a node, ready or not.
     pub(super) registered: usize,
@@ -76,6 +77,9 @@ impl Group {
 /// core.
 const KUBE_PROXY_MILLIS: i128 = 100;
 
+/// How long a node must be ready before it is the template of its group.
+const STABLE_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
 /// Reads the groups. The instance type of each group is read once and cached.
 pub(super) struct Groups {
     pub(super) autoscaling: aws_sdk_autoscaling::Client,
@@ -84,6 +88,8 @@ pub(super) struct Groups {
     pub(super) types: BTreeMap<String, String>,
     /// Instances whose node has been ready.
     pub(super) seen_ready: BTreeSet<String>,
+    /// By group, a future node like the last one that was a template.
+    pub(super) templates: BTreeMap<String, Room>,
 }
 
 impl Groups {
@@ -109,18 +115,7 @@ impl Groups {
         let count = |size: Option<i32>| {
             size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default()
         };
-        let node = format!("template-of-{name}");
-        let template = node_template::of(group, &self.instance_type(&name, group).await?, &node)?;
-        let (labels, taints) = (template.labels, template.taints);
-        // The free room of a template is its capacity: cluster-autoscaler does not subtract the
-        // kubelet's reservations either, but it adds a pod of kube-proxy, whether or not the
-        // cluster runs one (`buildNodeFromTemplate` and `BuildKubeProxy` of 1.36.1).
-        let mut free = amounts(Some(&template.capacity))?;
-        *free.entry("cpu".to_owned()).or_default() -= KUBE_PROXY_MILLIS;
-        *free.entry("pods".to_owned()).or_default() -= 1_000;
-        let mut template = Room { node, labels, taints, free, held: false };
-        force_daemon_sets(&mut template, &cluster.daemon_sets)?;
-
+        let template = self.template(&name, group, cluster).await?;
         let (mut registered, mut ready) = (0, Vec::new());
         let (mut unregistered, mut unready) = (Vec::new(), Vec::new());
         for instance in group.instances() {
@@ -143,6 +138,38 @@ impl Groups {
         let (min, max) = (count(group.min_size()), count(group.max_size()));
         let target = count(group.desired_capacity());
         Ok(Group { name, min, max, target, template, registered, ready, unregistered, unready })
+    }
+
+    /// A future node of a group: like a present node, else like the last present one, else as the
+    /// group describes it.
+    async fn template(
+        &mut self,
+        name: &str,
+        group: &AutoScalingGroup,
+        cluster: &Cluster,
+    ) -> Result<Room> {
+        let ids: BTreeSet<&str> =
+            group.instances().iter().filter_map(|instance| instance.instance_id()).collect();
+        let is_own = |node: &&Node| instance_of(node).is_some_and(|id| ids.contains(id));
+        let mut own = cluster.nodes.iter().filter(is_own);
+        let present = own.find(|node| is_stable(node)).map(|node| like(node, name, cluster));
+        if let Some(room) = present.transpose()?.flatten() {
+            self.templates.insert(name.to_owned(), room);
+        }
+        if let Some(room) = self.templates.get(name) {
+            return Ok(room.clone());
+        }
+        let node = format!("template-of-{name}");
+        let template = node_template::of(group, &self.instance_type(name, group).await?, &node)?;
+        let (labels, taints) = (template.labels, template.taints);
+        // The free room is the capacity, without the kubelet's reservations, less a pod of
+        // kube-proxy, whether or not the cluster runs one.
+        let mut free = amounts(Some(&template.capacity))?;
+        *free.entry("cpu".to_owned()).or_default() -= KUBE_PROXY_MILLIS;
+        *free.entry("pods".to_owned()).or_default() -= 1_000;
+        let mut template = Room { node, labels, taints, free, held: false };
+        force_daemon_sets(&mut template, &cluster.daemon_sets)?;
+        Ok(template)
     }
 
     /// The instance type of a group: the first override of a mixed instances policy, else that of
@@ -174,6 +201,31 @@ impl Groups {
         self.types.insert(name.to_owned(), found.clone());
         Ok(found)
     }
+}
+
+/// A future node like a present one: the same, without other pods than its own.
+fn like(node: &Node, group: &str, cluster: &Cluster) -> Result<Option<Room>> {
+    let Some(mut room) = room(node)? else { return Ok(None) };
+    let name = node.name_any();
+    let on_it = |pod: &&Pod| {
+        pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name.as_str())
+    };
+    for pod in cluster.pods.iter().filter(on_it).filter(|pod| is_of_node(pod)) {
+        if let Some(spec) = &pod.spec {
+            room.take(&requests(spec)?);
+        }
+    }
+    room.node = format!("template-of-{group}");
+    room.labels.insert("kubernetes.io/hostname".to_owned(), room.node.clone());
+    Ok(Some(room))
+}
+
+/// Whether a node has been ready for long enough to be a template.
+fn is_stable(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut ready = conditions.filter(|one| one.type_ == "Ready" && one.status == "True");
+    let since = ready.find_map(|one| one.last_transition_time.as_ref());
+    since.is_some_and(|since| Timestamp::now().duration_since(since.0) >= STABLE_AFTER)
 }
 
 /// Takes the requests of all `DaemonSets` that would run on the node.

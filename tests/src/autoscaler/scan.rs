@@ -51,6 +51,7 @@ impl Scanner {
             ec2: aws_sdk_ec2::Client::new(aws),
             types: BTreeMap::new(),
             seen_ready: BTreeSet::new(),
+            templates: BTreeMap::new(),
         };
         Self {
             client,
