@@ -51,7 +51,7 @@ pub use changes::{Binding, Change, StandingPod, StandingSet, changes};
 #[cfg(feature = "kubernetes")]
 pub use manifest::{
     BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
-    POLICY_LABEL, TEMPLATE_LABEL, Template, Warm,
+    POLICY_LABEL, SHRUNK_ANNOTATION, TEMPLATE_LABEL, Template, Warm,
 };
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{

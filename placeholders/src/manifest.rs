@@ -31,6 +31,10 @@ pub const BUCKET_ANNOTATION: &str = "prophet.dev/bucket";
 /// The annotation with the full name of the group.
 pub const GROUP_ANNOTATION: &str = "prophet.dev/group-name";
 
+/// The annotation with why placeholders are smaller than their nodes, so that it is known after a
+/// restart of the controller.
+pub const SHRUNK_ANNOTATION: &str = "prophet.dev/shrunk";
+
 /// The annotation of a placeholder with the time at which its gate was removed, in RFC 3339.
 pub const LIFTED_AT: &str = "prophet.dev/lifted-at";
 
@@ -94,6 +98,9 @@ pub struct Template {
     pub image: String,
     /// The images and data that a node must have before its first job.
     pub warm: Vec<Warm>,
+    /// Why the requests are smaller than the room of a node, as the controller writes it. It is
+    /// not part of the pods.
+    pub shrunk: Option<String>,
 }
 
 /// An image or data that a node must have before its first job.
@@ -208,6 +215,9 @@ impl Template {
                 "controller": true, "blockOwnerDeletion": false,
             }],
         });
+        if let Some(shrunk) = &self.shrunk {
+            metadata["annotations"][SHRUNK_ANNOTATION] = json!(shrunk);
+        }
         if let Some(version) = resource_version {
             metadata["resourceVersion"] = json!(version);
         }

@@ -24,6 +24,7 @@ fn template(image: &str) -> Template {
         priority_class: "prophet-placeholder-10".into(),
         image: image.into(),
         warm: Vec::new(),
+        shrunk: None,
     }
 }
 

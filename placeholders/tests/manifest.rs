@@ -40,6 +40,7 @@ fn template() -> Template {
         priority_class: "prophet-placeholder-4".into(),
         image: "registry.k8s.io/pause:3.10".into(),
         warm: Vec::new(),
+        shrunk: None,
     }
 }
 

@@ -494,6 +494,8 @@ impl PolicyController {
             let set = world.sets.get(&Key { namespace: pod.namespace.clone(), name })?;
             (set.owner == uid).then_some(set)
         };
+        let sets = world.sets.values().filter(|set| set.owner == uid);
+        self.shrinking.recall(uid, sets, now);
         let noted = self.shrinking.note(placeholders, set_of, &world.scale_ups_reported, now);
         let faults = [
             (Cause::PlaceholdersChanged, noted.changed),

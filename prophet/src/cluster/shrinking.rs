@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{Resources, UNLIMITED};
+use serde::{Deserialize, Serialize};
 
 use crate::observe::{Key, NoScaleUp, OwnedObject, PlaceholderPod, ScaleUpReports, Written};
 
@@ -27,9 +28,17 @@ const FORGOTTEN: TimeDelta = TimeDelta::hours(24);
 /// The most groups for which something is remembered.
 const GROUPS_MAX: usize = 1_000;
 
+/// The most resources of a group that are not requested.
+const NAMES_MAX: usize = 16;
+
 /// By how much placeholders are smaller than their nodes.
+///
+/// What is missing is written into an annotation of each ReplicaSet, because an autoscaler reports
+/// it once, and a restarted controller would write the placeholders in their full size again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shrinking {
+    /// The UID of the policy.
+    policy: String,
     /// What webhooks add to the pods of the policy, at most.
     added: (Resources, BTreeMap<String, u64>),
     /// What is missing, by group.
@@ -37,7 +46,8 @@ pub(super) struct Shrinking {
 }
 
 /// What is missing on the nodes of a group, as an autoscaler describes them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Missing {
     /// The numbers of steps in CPU and in memory.
     steps: (u32, u32),
@@ -62,6 +72,34 @@ pub(super) struct Noted {
 }
 
 impl Shrinking {
+    /// Takes over what the ReplicaSets of the policy with this UID have of groups for which nothing
+    /// is known. Forgets what is known of another policy of the same name.
+    pub(super) fn recall<'a>(
+        &mut self,
+        policy: &str,
+        sets: impl Iterator<Item = &'a OwnedObject>,
+        now: DateTime<Utc>,
+    ) {
+        if self.policy != policy {
+            *self = Self { policy: policy.to_owned(), ..Self::default() };
+        }
+        for set in sets {
+            let Some(text) = &set.shrunk else { continue };
+            if self.missing.contains_key(&set.group) || self.missing.len() >= GROUPS_MAX {
+                continue;
+            }
+            let parsed = serde_json::from_str(text).ok();
+            if let Some(missing) = parsed.and_then(|missing: Missing| missing.bounded(now)) {
+                self.missing.insert(set.group.clone(), missing);
+            }
+        }
+    }
+
+    /// What the annotation of a ReplicaSet of a group has. `None` if nothing is missing.
+    pub(super) fn written(&self, group: &str) -> Option<String> {
+        serde_json::to_string(self.missing.get(group)?).ok()
+    }
+
     /// Compares the pods of a policy with their templates, and takes over what autoscalers report.
     ///
     /// `set_of` returns a ReplicaSet of the policy by the key of a pod of it.
@@ -267,6 +305,16 @@ impl<'a> Reading<'a> {
 }
 
 impl Missing {
+    /// The value, if it is not older than a day and within the bounds of what [`Missing::step`]
+    /// makes. Whoever may write ReplicaSets in the namespace may change the annotation.
+    fn bounded(self, now: DateTime<Utc>) -> Option<Self> {
+        let Self { steps, without, last, .. } = &self;
+        let age = now - *last;
+        let recent = TimeDelta::zero() <= age && age < FORGOTTEN;
+        let few = steps.0.max(steps.1) <= STEPS_MAX && without.len() <= NAMES_MAX;
+        (recent && few).then_some(self)
+    }
+
     fn step(&mut self, lacks: Lacks<'_>, has_devices: bool) {
         let more = |steps: u32| (steps + 1).min(STEPS_MAX);
         match lacks {
@@ -279,6 +327,7 @@ impl Missing {
                     match name {
                         "cpu" => self.steps.0 = more(self.steps.0),
                         "memory" => self.steps.1 = more(self.steps.1),
+                        _ if self.without.len() >= NAMES_MAX => {}
                         _ => _ = self.without.insert(name.to_owned()),
                     }
                 }
@@ -403,5 +452,52 @@ mod tests {
             shrinking.missing.len()
         };
         assert_eq!((after(23), after(24)), (1, 0));
+    }
+
+    /// A ReplicaSet of group `a` with this annotation.
+    fn set(shrunk: Option<String>) -> OwnedObject {
+        OwnedObject {
+            policy: "batch".into(),
+            owner: "uid".into(),
+            bucket: "m5.xlarge".into(),
+            group: "a".into(),
+            resource_version: "1".into(),
+            replicas: 1,
+            refused: None,
+            written: None,
+            shrunk,
+        }
+    }
+
+    #[test]
+    fn a_restart_recalls_what_is_missing_and_another_policy_does_not() {
+        let now = DateTime::default();
+        let mut before = Shrinking::default();
+        before.recall("uid", std::iter::empty(), now);
+        let message = "pod didn't trigger scale-up: 1 Insufficient cpu, 1 Insufficient a.b/c";
+        before.step("a", "set", (message, false), now);
+        let set_of_group = set(before.written("a"));
+        assert_eq!(
+            set_of_group.shrunk.as_deref(),
+            Some(
+                r#"{"steps":[1,0],"without":["a.b/c"],"withoutDevices":false,"answered":"set","last":"1970-01-01T00:00:00Z"}"#
+            )
+        );
+        let recalled = |text: &Option<String>, hours: i64| {
+            let mut after = Shrinking::default();
+            let now = now + TimeDelta::hours(hours);
+            after.recall("uid", [&set(text.clone())].into_iter(), now);
+            after.missing
+        };
+        let text = &set_of_group.shrunk;
+        assert_eq!(recalled(text, 23), before.missing);
+        // Too old, of the future, and damaged.
+        for (text, hours) in [(text, 24), (text, -1), (&Some("{".into()), 0), (&None, 0)] {
+            assert_eq!(recalled(text, hours), BTreeMap::new(), "{text:?} after {hours} h");
+        }
+        let large = text.as_ref().map(|text| text.replace("[1,0]", "[4000000000,0]"));
+        assert_eq!(recalled(&large, 0), BTreeMap::new());
+        before.recall("another UID", std::iter::empty(), now);
+        assert_eq!((before.written("a"), before.missing.len()), (None, 0));
     }
 }

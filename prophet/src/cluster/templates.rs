@@ -53,6 +53,7 @@ pub(super) fn templates(
                     priority_class: class.clone(),
                     image: spec.image.clone(),
                     warm: warm(spec),
+                    shrunk: shrinking.written(&group.name),
                 }
             };
             bucket.groups.iter().zip(groups).map(one).collect()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::core::DynamicObject;
-use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL};
+use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL, SHRUNK_ANNOTATION};
 use serde::Deserialize;
 
 use super::class::Priority;
@@ -102,6 +102,8 @@ pub struct OwnedObject {
     pub refused: Option<String>,
     /// The pods of a ReplicaSet, as its template has them.
     pub written: Option<Written>,
+    /// Why the placeholders are smaller than their nodes, as the controller wrote it.
+    pub shrunk: Option<String>,
 }
 
 impl OwnedObject {
@@ -144,6 +146,7 @@ impl OwnedObject {
             replicas,
             refused: None,
             written: None,
+            shrunk: object.annotations().get(SHRUNK_ANNOTATION).cloned(),
         })
     }
 }
