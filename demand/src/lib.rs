@@ -4,21 +4,14 @@
 //! record/     ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/   the methods, the ensemble and the trained models
 //! usage/      what containers use, and the requests that follow from it
-//! tier.rs     bands of priority, each with its own cost of waiting
-//! span.rs     spans of time in settings and files, such as 90s or 2h
-//! input/      files that users give: their kind, their text, errors in YAML
 //! ```
 //!
-//! It reads no clock and has no client. Only `record/store/`, `input/` and the loading of models do
-//! I/O. The feature `kubernetes` adds what only a controller needs: `record/store/`, and the parser
+//! It reads no clock and has no client. Only `record/store/` and the loading of models do I/O. The feature `kubernetes` adds what only a controller needs: `record/store/`, and the parser
 //! of expressions.
 //!
 //! A simulation spends nearly all of its time here. Therefore a release build optimises the crate
 //! as one unit, and compiles `prophet` at the same time.
 
 pub mod forecast;
-pub mod input;
 pub mod record;
-pub mod span;
-pub mod tier;
 pub mod usage;

@@ -3,12 +3,12 @@
 
 use std::hint::black_box;
 
+use base::tier::Tiers;
 use chrono::{DateTime, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
 use demand::record::{BucketTick, ShapeId, Tick};
-use demand::tier::Tiers;
 use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};

@@ -11,10 +11,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use base::tier::Tiers;
 use chrono::DateTime;
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{ForecasterConfig, Ladder, Lead, Method};
-use demand::tier::Tiers;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
 use prophet::catalog::{Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Sizes, offers};

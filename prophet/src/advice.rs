@@ -13,10 +13,11 @@ use embedder::{Catalog, base};
 use serde::Serialize;
 
 use crate::catalog::{CatalogFault, CatalogFile, InstanceTypeEntry};
-use crate::replay::{Workload, offered, within};
+use crate::replay::{Workload, offered};
 use crate::report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 use crate::simulate::{Figures, NamedPolicy, Progress, SimulationSettings, compare};
 use crate::trace::Job;
+use base::days::within;
 
 /// The instance types of one family.
 #[derive(Clone, Debug, PartialEq)]

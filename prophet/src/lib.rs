@@ -18,7 +18,6 @@
 //! serve/       health, readiness, metrics and the dashboard of the controller
 //! dashboard/   the page of policies: their state, its fragments, its plots
 //! http/        the server of health, metrics and the dashboard
-//! clock.rs     the only module that reads a clock
 //! trace/       readers of public logs, and a generator of synthetic ones
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
@@ -40,7 +39,6 @@ pub mod advice;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;
-mod clock;
 #[cfg(feature = "kubernetes")]
 pub mod cluster;
 pub mod control;

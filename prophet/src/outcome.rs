@@ -296,12 +296,8 @@ pub(crate) fn failure(launch: &EndedLaunch) -> Option<String> {
             "no node of bucket {} came up in group {} within {} minutes",
             launch.bucket,
             launch.group,
-            GIVE_UP.num_minutes()
+            base::GIVE_UP.num_minutes()
         )),
         LaunchEnd::Ready(_) | LaunchEnd::WaitedFor(_) => None,
     }
 }
-
-/// The time after which a launch without a node has failed: 15 minutes, the default of
-/// cluster-autoscaler's flag `--max-node-provision-time`.
-pub const GIVE_UP: TimeDelta = TimeDelta::minutes(15);

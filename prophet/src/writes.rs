@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// What a write is for. Each kind has a budget of its own, so that neither can delay the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use demand::span::Span;
+use base::span::Span;
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};

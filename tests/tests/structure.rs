@@ -14,7 +14,8 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemMod, ItemUse, UseTree, Visibility};
 
 /// The crates whose structure is checked, with the folder of their sources.
-const CRATES: [(&str, &str); 5] = [
+const CRATES: [(&str, &str); 6] = [
+    ("base", "crates/base/src"),
     ("embedder", "embedder/src"),
     ("placeholders", "placeholders/src"),
     ("demand", "demand/src"),

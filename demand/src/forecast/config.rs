@@ -19,7 +19,7 @@ use super::methods::{
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
 use super::question::{DemandForecaster, Forecaster};
-use crate::tier::Tiers;
+use base::tier::Tiers;
 
 /// The configuration of a forecaster. When any field changes, the forecaster learns anew.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use super::method::Method;
 use super::methods::Ladder;
 use super::onnx::ModelSource;
 use crate::record::{BucketTick, Tick};
-use crate::tier::Tiers;
+use base::tier::Tiers;
 
 /// A lead time of three one-minute ticks.
 pub const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };

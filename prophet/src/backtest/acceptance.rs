@@ -19,10 +19,11 @@ use super::moments::Moments;
 use super::named_forecaster::{ENSEMBLE, NamedForecaster, NamedModel};
 use super::pass::{Pass, TickForecasts};
 use super::tally::Tally;
-use crate::replay::{DAY_SECONDS, Workload};
+use crate::replay::Workload;
 use crate::simulate::{
     NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
 };
+use base::days::DAY_SECONDS;
 
 /// The models that are compared.
 #[derive(Clone, Debug)]

@@ -17,8 +17,9 @@ use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
-use crate::replay::{DAY_SECONDS, Workload};
+use crate::replay::Workload;
 use crate::simulate::{Progress, SimulationSettings, parallel};
+use base::days::DAY_SECONDS;
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]

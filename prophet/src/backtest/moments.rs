@@ -7,10 +7,9 @@ use demand::record::Tick;
 use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
-use crate::replay::{
-    DAY_SECONDS, LookAhead, Series, Workload, allocated, offered, snapshots, ticks,
-};
+use crate::replay::{LookAhead, Series, Workload, allocated, offered, snapshots, ticks};
 use crate::simulate::SimulationSettings;
+use base::days::DAY_SECONDS;
 
 /// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {

@@ -13,9 +13,9 @@ use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
-use crate::clock::Stopwatch;
 use crate::decide::{forecast, learn};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
+use base::clock::Stopwatch;
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {

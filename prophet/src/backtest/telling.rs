@@ -6,7 +6,7 @@ use super::answer::{JudgedForecast, LEVELS};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::NamedForecaster;
-use crate::replay::DAY_SECONDS;
+use base::days::DAY_SECONDS;
 
 /// The number of consecutive days that a plot shows.
 const DAYS: i64 = 2;

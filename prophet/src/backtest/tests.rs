@@ -1,7 +1,7 @@
 //! Tests over all forecasters together.
 
+use base::span::Span;
 use chrono::DateTime;
-use demand::span::Span;
 use embedder::Catalog;
 
 use super::blended::Blended;

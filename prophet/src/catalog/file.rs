@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use demand::input;
-use demand::input::YamlError;
+use base::input;
+use base::input::YamlError;
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
     UNLIMITED,

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
+use base::span::Span;
 use clap::value_parser;
 use demand::forecast::onnx::ModelSource;
-use demand::span::Span;
 use serde_json::{Value, json};
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -16,10 +16,10 @@ use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
 use super::{output, progress, usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
-use crate::replay::DAY_SECONDS;
 use crate::report::{TextTable, day, write_note};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 use crate::trace::Trace;
+use base::days::DAY_SECONDS;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use base::span::Span;
 use clap::value_parser;
-use demand::span::Span;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use base::span::Span;
 use demand::forecast::onnx;
 use demand::record::store::Place;
-use demand::span::Span;
 use embedder::MicroDollars;
 use kube::Client;
 use placeholders::Ceiling;

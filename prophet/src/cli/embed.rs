@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use demand::input::{header_faults, other_separator};
+use base::input::{header_faults, other_separator};
 use embedder::{
     AcceleratorKind, Catalog, Order, PodRequest, Resources, Shape, Unplaced, pack, share,
 };

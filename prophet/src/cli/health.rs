@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use demand::span::Span;
+use base::span::Span;
 
 use super::http_get::{Address, GetLimits, get};
 use super::output;
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 const EXAMPLES: &str = "\
 Examples:

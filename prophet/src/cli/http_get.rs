@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use super::unverified;
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// What a response may take.
 #[derive(Clone, Copy, Debug)]

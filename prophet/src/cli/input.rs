@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use base::input::read_text;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use demand::input::read_text;
 
 use crate::catalog::CatalogFile;
 use crate::simulate::SimulationSettings;

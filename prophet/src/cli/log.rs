@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use base::span::Span;
 use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
 use demand::forecast::{Expression, Method, onnx};
 #[cfg(feature = "kubernetes")]
 use demand::record::store::Place;
-use demand::span::Span;
 #[cfg(feature = "kubernetes")]
 use demand::usage::MeasuredRun;
 use embedder::Catalog;

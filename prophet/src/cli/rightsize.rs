@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "kubernetes")]
-use demand::span::Span;
+use base::span::Span;
 #[cfg(feature = "kubernetes")]
 use demand::usage::MeasuredRun;
 use demand::usage::{
@@ -248,7 +248,7 @@ impl Args {
     fn source(&self) -> anyhow::Result<Option<Source<'_>>> {
         if let Some(server) = &self.prometheus {
             prometheus::check(server)?;
-            let now = crate::clock::now().timestamp();
+            let now = base::clock::now().timestamp();
             return Ok(Some(Source::Prometheus(server, now - self.lookback.as_seconds(), now)));
         }
         Ok(self.usage.as_deref().map(Source::File))

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use base::span::Span;
+use base::tier::Tier;
 use clap::value_parser;
 use demand::forecast::Expression;
-use demand::span::Span;
-use demand::tier::Tier;
 
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;

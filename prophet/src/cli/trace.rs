@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use base::span::Span;
 use demand::forecast::onnx::{RoomNodes, arrivals, room};
 use demand::record::{BucketTick, History};
-use demand::span::Span;
 use embedder::Catalog;
 
 use super::embed::Mode;

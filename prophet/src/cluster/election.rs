@@ -19,7 +19,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::Notify;
 
 use super::sources::chain;
-use crate::clock::{self, Stopwatch};
+use base::clock::{self, Stopwatch};
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "prophet";

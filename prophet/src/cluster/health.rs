@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// The health of the controller, for its probes.
 #[derive(Debug)]

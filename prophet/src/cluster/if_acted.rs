@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::Method;
 use demand::record::store::Place;
-use demand::span::Span;
 use placeholders::OuterLimits;
 use tokio::sync::Semaphore;
 
@@ -16,12 +16,12 @@ use super::config::Config;
 use super::history::{RECALLED, history_name};
 use super::reading::Reading;
 use super::settings::PolicySettings;
-use crate::clock::Stopwatch;
 use crate::crd::Mode;
 use crate::observe::{Key, Shared};
 use crate::simulate::{
     IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
 };
+use base::clock::Stopwatch;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

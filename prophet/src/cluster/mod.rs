@@ -82,7 +82,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
-use crate::clock;
+use base::clock;
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::clock::Stopwatch;
 use crate::observe::Shared;
+use base::clock::Stopwatch;
 
 /// A read in progress. It is cancelled when this value is dropped.
 pub(super) struct Reading<T> {

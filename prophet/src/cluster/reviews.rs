@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::Semaphore;
 
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// How long a grant is used. A token that is revoked still works for that long.
 const GRANT: Duration = Duration::from_mins(1);

@@ -39,8 +39,8 @@ use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, SCAN_SECONDS, Shared, World};
-use crate::outcome::GIVE_UP;
 use crate::outcome::{Cause, Outcome};
+use base::GIVE_UP;
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]

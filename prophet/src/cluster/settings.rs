@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use base::span::Span;
+use base::tier::{Tier, Tiers};
 use demand::forecast::{Expression, Ladder, Method};
 use demand::record::TICKS_MAX;
-use demand::span::Span;
-use demand::tier::{Tier, Tiers};
 use embedder::CapacityType;
 use placeholders::{
     Behavior, Ceiling, Direction, InvalidField, Limits, Objective, Policy, PolicyField,

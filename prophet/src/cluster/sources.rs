@@ -9,8 +9,8 @@ use crate::catalog::{
     CatalogFile, Comparison, Launches, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups,
     offers, pool_groups,
 };
-use crate::clock;
 use crate::observe::{Shared, World};
+use base::clock;
 
 /// A source of groups of nodes.
 pub enum GroupSource {

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use base::tier::Tier;
 use demand::forecast::Method;
-use demand::tier::Tier;
 use kube::CustomResource;
 use placeholders::WINDOW_SECONDS_MAX;
 use schemars::JsonSchema;

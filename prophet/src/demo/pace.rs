@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// The speed of the demo, and the times that its runs have reached.
 pub struct Pace {

@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use base::clock::Stopwatch;
 
 /// How long the rest of a request is discarded after the response. A connection that is closed
 /// while bytes are unread is reset, and the client may lose the response.

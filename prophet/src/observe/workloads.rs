@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use demand::tier::Tiers;
+use base::tier::Tiers;
 
 use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};

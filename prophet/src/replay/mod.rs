@@ -9,12 +9,10 @@
 //! offered.rs         demand without launch latency, and its maximum in a future window
 //! allocated.rs       the same demand as the paper counts it, by Algorithm 2
 //! ticks.rs           the ticks that a controller would record from offered demand
-//! days.rs            splits the seconds of a window by day
 //! ```
 
 mod allocated;
 mod cluster;
-mod days;
 mod offered;
 mod queue;
 mod scheduler;
@@ -25,7 +23,6 @@ mod workload;
 pub(crate) use allocated::{Allocated, snapshot};
 pub use allocated::{allocated, snapshots};
 pub(crate) use cluster::{GroupId, NEVER, SimulatedCluster, SimulatedNode, SimulatedNodeId};
-pub(crate) use days::{DAY_SECONDS, add_by_day, days, within};
 pub(crate) use offered::LookAhead;
 pub use offered::{Series, offered};
 pub(crate) use queue::{Queue, Waiting};

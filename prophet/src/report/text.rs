@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::replay::DAY_SECONDS;
+use base::days::DAY_SECONDS;
 
 /// The times of a log without dates are below this, in seconds: ten years from its zero.
 const DATES_FROM: i64 = 10 * 366 * DAY_SECONDS;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::iter;
 
+use base::span::Span;
+use base::tier::{Tier, Tiers};
 use demand::forecast::Method;
 use demand::record::ShapeId;
-use demand::span::Span;
-use demand::tier::{Tier, Tiers};
 use embedder::{
     AcceleratorKind, CapacityType, Catalog, PodRequest, Resources, Split, UNLIMITED, share,
 };

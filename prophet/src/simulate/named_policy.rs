@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base::input::instead_of;
+use base::span::Span;
 use demand::forecast::{HEADROOM_MAX, Method};
-use demand::input::instead_of;
-use demand::span::Span;
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::span::Span;
+use base::tier::Tier;
 use demand::forecast::Method;
 use demand::record::ShapeId;
 use demand::record::store::{BucketExtras, Line};
-use demand::span::Span;
-use demand::tier::Tier;
 use embedder::{Catalog, Resource, Resources};
 use proptest::prelude::*;
 use serde_json::{Value, json};

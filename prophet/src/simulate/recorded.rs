@@ -3,20 +3,20 @@
 
 use std::collections::HashMap;
 
+use base::span::Span;
 use chrono::{DateTime, Utc};
 use demand::record::store::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
-use demand::span::Span;
 use demand::usage::MeasuredRun;
 use embedder::{BucketSet, Catalog, CatalogError, Resources};
 use placeholders::Objective;
 
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::catalog::CatalogFile;
-use crate::outcome::GIVE_UP;
 use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
+use base::GIVE_UP;
 
 /// What a history has of a cluster.
 #[derive(Debug)]

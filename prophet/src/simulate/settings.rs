@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base::days::DAY_SECONDS;
+use base::input;
+use base::input::YamlError;
+use base::span::Span;
+use base::tier::Tiers;
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{Expression, Ladder, Lead};
-use demand::input;
-use demand::input::YamlError;
-use demand::span::Span;
-use demand::tier::Tiers;
 use embedder::{CapacityType, Catalog};
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
@@ -192,16 +193,16 @@ impl SimulationSettings {
             of_policy.map(|fault| (format!("policy.{}", fault.field), fault.problem)).collect();
         let mut fault = |field: &str, problem: String| faults.push((field.into(), problem));
         let spans = [
-            ("tick", self.tick, 1, DAY_SECONDS),
-            ("scan", self.scan, 1, DAY_SECONDS),
-            ("jitter", self.jitter, 0, DAY_SECONDS),
+            ("tick", self.tick, 1, SPAN_SECONDS_MAX),
+            ("scan", self.scan, 1, SPAN_SECONDS_MAX),
+            ("jitter", self.jitter, 0, SPAN_SECONDS_MAX),
         ];
         for (name, span, least, most) in spans {
             if !(least..=most).contains(&span.as_seconds()) {
                 fault(name, format!("{span} is not in {least}s to 1d"));
             }
         }
-        if self.launch_latency.typical() > DAY_SECONDS {
+        if self.launch_latency.typical() > SPAN_SECONDS_MAX {
             fault("launch_latency", format!("{} is above 1d", self.launch_latency));
         } else if self.lead().ticks() > LEAD_TICKS_MAX {
             let problem =
@@ -307,7 +308,7 @@ impl SimulationSettings {
 /// The longest tick, scan, launch latency and jitter, in seconds: a day. A tick must be shorter
 /// than the day whose season it samples, no launch takes longer, and a shift of submissions by more
 /// than a day would mix the days of the log.
-const DAY_SECONDS: i64 = 86_400;
+const SPAN_SECONDS_MAX: i64 = DAY_SECONDS;
 
 /// The longest lead time, in ticks. A longer one would exceed the ticks that a history keeps.
 const LEAD_TICKS_MAX: usize = 1_000;

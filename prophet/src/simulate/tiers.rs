@@ -1,6 +1,6 @@
 //! The waiting of each tier in a run.
 
-use demand::tier::Tiers;
+use base::tier::Tiers;
 use serde::Serialize;
 
 use super::log::{JobRecord, RunLog};

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
+use base::span::Span;
 use chrono::DateTime;
 use demand::record::{PodStarts, ShapeId};
-use demand::span::Span;
 use embedder::{PodRequest, Resources, Room, embed};
 use placeholders::Plan;
 use rand::SeedableRng;

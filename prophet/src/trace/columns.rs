@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use demand::input::other_separator;
+use base::input::other_separator;
 
 use super::fields::split;
 use super::reader::{TraceFault, field};

@@ -1,6 +1,6 @@
 //! The supported formats, and the detection of a format from the first line of a log.
 
-use demand::input::header_faults;
+use base::input::header_faults;
 use serde_json::Value;
 
 use super::columns::header;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use demand::input::{FileKind, is_a_folder};
+use base::input::{FileKind, is_a_folder};
 use flate2::bufread::MultiGzDecoder;
 
 /// The longest line, in bytes: 1 MiB. A longer line is not part of a job log, and the limit bounds

@@ -55,7 +55,7 @@ use crate::forecast::{
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
 use crate::record::History;
-use crate::tier::Tiers;
+use base::tier::Tiers;
 
 /// Forecasts with the experts, per bucket, by their past costs.
 pub struct Ensemble {
@@ -458,7 +458,7 @@ mod tests {
     use crate::forecast::onnx::ModelSource;
     use crate::forecast::sample;
     use crate::record::{BucketTick, Tick, TierArrivals};
-    use crate::tier::Tier;
+    use base::tier::Tier;
 
     fn ensemble(objective: Objective) -> Ensemble {
         Ensemble::new(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)

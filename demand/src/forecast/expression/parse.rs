@@ -11,8 +11,8 @@ use super::tree::{
     Comparison, Condition, Field, Number, Operator, Relation, Rounding, Statistic, StatisticKind,
     Text,
 };
-use crate::input::instead_of;
-use crate::span::Span;
+use base::input::instead_of;
+use base::span::Span;
 
 /// The deepest nesting of parentheses and calls, which the parser counts.
 const PARENTHESES_MAX: u16 = 32;

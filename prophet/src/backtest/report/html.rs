@@ -14,7 +14,6 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
-use crate::replay::DAY_SECONDS;
 use crate::report::{
     Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole,
 };
@@ -22,6 +21,7 @@ use crate::simulate::SimulationSettings;
 use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
 use crate::simulate::report::html::{figures_note, table as figures_table};
 use crate::trace::Trace;
+use base::days::DAY_SECONDS;
 
 /// Returns the page.
 pub(super) fn page(

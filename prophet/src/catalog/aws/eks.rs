@@ -20,8 +20,8 @@ use aws_smithy_types::byte_stream::ByteStream;
 use aws_types::service_config::ServiceConfigKey;
 use serde::Deserialize;
 
-use crate::clock;
 use crate::observe::Taint;
+use base::clock;
 
 pub(super) const NODE_GROUP: &str = "eks:DescribeNodegroup";
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use demand::input::header_faults;
+use base::input::header_faults;
 use demand::usage::UsageRow;
 
 use super::reader::{UsageNotes, UsageReader};

@@ -1,23 +1,21 @@
 //! The only module that reads a clock. The loops around the core use it.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-#[cfg(feature = "kubernetes")]
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The current time.
-#[cfg(feature = "kubernetes")]
 #[expect(
     clippy::disallowed_methods,
     reason = "the clock is read here, so that no other module does"
 )]
-pub(crate) fn now() -> DateTime<Utc> {
-    Utc::now()
+pub fn now() -> DateTime<Utc> {
+    SystemTime::now().into()
 }
 
 /// The start of a measured duration.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch(Instant);
+pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts measuring now.
@@ -25,20 +23,19 @@ impl Stopwatch {
         clippy::disallowed_methods,
         reason = "the clock is read here, so that no other module does"
     )]
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         Self(Instant::now())
     }
 
     /// The duration since the start.
-    pub(crate) fn elapsed(self) -> Duration {
+    pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
 /// The duration from `now` to the next multiple of `seconds` in Unix time: at least a millisecond,
 /// at most `seconds`.
-#[cfg(feature = "kubernetes")]
-pub(crate) fn until_next(now: DateTime<Utc>, seconds: i64) -> Duration {
+pub fn until_next(now: DateTime<Utc>, seconds: i64) -> Duration {
     let next = (now.timestamp().div_euclid(seconds) + 1) * seconds;
     let left =
         DateTime::from_timestamp(next, 0).map_or(TimeDelta::seconds(seconds), |next| next - now);
