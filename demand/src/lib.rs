@@ -3,15 +3,14 @@
 //! ```text
 //! record/     ticks, arrivals and shapes; the history on disk or in S3
 //! forecast/   the methods, the ensemble and the trained models
-//! usage/      what containers use, and the requests that follow from it
 //! ```
 //!
-//! It reads no clock and has no client. Only `record/store/` and the loading of models do I/O. The feature `kubernetes` adds what only a controller needs: `record/store/`, and the parser
-//! of expressions.
+//! It reads no clock and has no client. Only `record/store/` and the loading of models do I/O. The
+//! feature `kubernetes` adds what only a controller needs: `record/store/`, and the parser of
+//! expressions.
 //!
 //! A simulation spends nearly all of its time here. Therefore a release build optimises the crate
 //! as one unit, and compiles `prophet` at the same time.
 
 pub mod forecast;
 pub mod record;
-pub mod usage;

@@ -11,13 +11,13 @@ use std::io::Write as _;
 use chrono::{DateTime, TimeDelta};
 use demand::forecast::onnx::Spec;
 use demand::record::store::{Journal, Line, Place as Folder, parse_shape_key};
-use demand::usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 use prophet::catalog::{CatalogFile, Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;
 use prophet::observe::{Index, World, millis, units};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
+use usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 
 /// Texts that are easily mistaken: limits of numbers, other encodings, separators, nesting.
 const ODD: [&str; 24] = [

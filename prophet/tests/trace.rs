@@ -322,7 +322,7 @@ fn usage(text: &str) -> Result<Vec<UsedRow>, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     let mut rows = Vec::new();
-    let mut take = |row: demand::usage::UsageRow| {
+    let mut take = |row: usage::UsageRow| {
         rows.push((row.time, format!("{} {}", row.key, row.pod), row.cpu, row.memory_bytes));
         Ok(())
     };

@@ -1,7 +1,7 @@
 //! All hyperparameters of the forecasting methods. The values are the same for all logs and
 //! clusters.
 
-use crate::usage::ModelWeights;
+use usage::ModelWeights;
 
 /// Half-life of past windows, forecast errors and expert costs, in seconds: one week. A week is
 /// long enough to contain a weekend and short enough to forget a project that has ended.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
-use super::{output, progress, usage};
+use super::{output, progress, wrong_usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
 use crate::report::{TextTable, day, write_note};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         settings.policies = vec![NamedPolicy::DEFAULT];
     })?;
     if settings.trace.is_none() && settings.data.is_none() {
-        return Err(usage::conflict(
+        return Err(wrong_usage::conflict(
             "give --data, the location of a recorded history, or --trace, a job log",
         ));
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
-use super::{output, progress, usage};
+use super::{output, progress, wrong_usage};
 use crate::advice::{InstanceSeries, SeriesAdvice, advise};
 use crate::catalog::{CatalogFile, families, family};
 use crate::trace::Job;
@@ -45,7 +45,7 @@ pub(super) struct Args {
 
 pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     if args.log.catalog.is_some() || !args.log.instance_type.is_empty() {
-        return Err(usage::conflict(
+        return Err(wrong_usage::conflict(
             "the instance types are those of --series: leave out --catalog and --instance-type",
         ));
     }

@@ -8,7 +8,7 @@ use clap::value_parser;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
-use super::{output, progress, usage};
+use super::{output, progress, wrong_usage};
 use crate::backtest::{
     Backtest, Lineup, NamedModel, Protocol, default_forecasters, forecast_errors, paper_catalog,
     paper_forecasters, policies, write_report, write_table,
@@ -103,7 +103,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     for (at, NamedModel { name, file }) in args.named_models.iter().enumerate() {
         if args.named_models[..at].iter().any(|other| other.name == *name) {
-            return Err(usage::conflict(format!("--named-model: the name {name} is given twice")));
+            return Err(wrong_usage::conflict(format!(
+                "--named-model: the name {name} is given twice"
+            )));
         }
         args.log.check_network(file).with_context(|| format!("--named-model {name}"))?;
     }

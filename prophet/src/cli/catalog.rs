@@ -5,7 +5,7 @@ use super::advise;
 #[cfg(feature = "kubernetes")]
 use super::buckets;
 #[cfg(not(feature = "kubernetes"))]
-use super::usage;
+use super::wrong_usage;
 
 const EXAMPLES: &str = if cfg!(feature = "kubernetes") {
     "\
@@ -42,7 +42,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         #[cfg(feature = "kubernetes")]
         None => buckets::run(args.buckets),
         #[cfg(not(feature = "kubernetes"))]
-        None => Err(usage::conflict(
+        None => Err(wrong_usage::conflict(
             "this build cannot list the buckets of a cluster: build it with cargo build --release --features full",
         )),
     }

@@ -12,7 +12,7 @@ use demand::record::store::{
     BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
 };
 
-use super::{output, usage as wrong_usage};
+use super::{output, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,12 +9,12 @@ use clap::builder::PossibleValuesParser;
 use demand::forecast::{Expression, Method, onnx};
 #[cfg(feature = "kubernetes")]
 use demand::record::store::Place;
-#[cfg(feature = "kubernetes")]
-use demand::usage::MeasuredRun;
 use embedder::Catalog;
 use placeholders::Objective;
+#[cfg(feature = "kubernetes")]
+use usage::MeasuredRun;
 
-use super::{input, progress, usage};
+use super::{input, progress, wrong_usage};
 use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::replay::Workload;
 use crate::simulate::{
@@ -162,7 +162,7 @@ impl LogArgs {
         match (settings.check(), &self.settings) {
             (Ok(()), _) => Ok(settings),
             (Err(error), Some(path)) => Err(error).context(path.display().to_string()),
-            (Err(error), None) => Err(usage::conflict(format!("invalid options: {error}"))),
+            (Err(error), None) => Err(wrong_usage::conflict(format!("invalid options: {error}"))),
         }
     }
 
@@ -330,7 +330,7 @@ pub(super) fn recorded_log(
     _: &str,
     _: Option<&str>,
 ) -> anyhow::Result<(Trace, Vec<SchedulingDelay>, Catalog)> {
-    Err(usage::conflict(NO_HISTORY))
+    Err(wrong_usage::conflict(NO_HISTORY))
 }
 
 #[cfg(feature = "kubernetes")]
@@ -362,11 +362,11 @@ fn read_recorded(settings: &SimulationSettings, with_usage: bool) -> anyhow::Res
 #[expect(clippy::unused_self, reason = "the other builds use it")]
 impl LogArgs {
     fn take_over_recorded(&self, _: &mut SimulationSettings) -> anyhow::Result<()> {
-        Err(usage::conflict(NO_HISTORY))
+        Err(wrong_usage::conflict(NO_HISTORY))
     }
 
     fn recorded_trace(&self, _: &SimulationSettings) -> anyhow::Result<Trace> {
-        Err(usage::conflict(NO_HISTORY))
+        Err(wrong_usage::conflict(NO_HISTORY))
     }
 }
 

@@ -46,7 +46,7 @@ mod simulate;
 mod trace;
 #[cfg(feature = "kubernetes")]
 mod unverified;
-mod usage;
+mod wrong_usage;
 
 use std::process::ExitCode;
 
@@ -195,7 +195,7 @@ pub fn main() -> ExitCode {
             let typed: Vec<String> =
                 std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
             let command = <Args as clap::CommandFactory>::command();
-            return usage::print(&usage::with_tip(error, &command, &typed));
+            return wrong_usage::print(&wrong_usage::with_tip(error, &command, &typed));
         }
     };
     match command.run() {
@@ -204,7 +204,7 @@ pub fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(error) = error.downcast_ref::<clap::Error>() {
-                return usage::print(error);
+                return wrong_usage::print(error);
             }
             eprintln!("prophet: {error:#}");
             ExitCode::FAILURE
@@ -220,7 +220,9 @@ mod tests {
 
     #[test]
     fn the_options_of_tips_exist() {
-        for (name, option) in usage::FILE_OPTIONS.into_iter().chain(usage::CLUSTER_OPTIONS) {
+        for (name, option) in
+            wrong_usage::FILE_OPTIONS.into_iter().chain(wrong_usage::CLUSTER_OPTIONS)
+        {
             let command = Args::command();
             let words = name.split(' ').skip(1);
             let command = words.fold(&command, |command, word| {
@@ -239,6 +241,6 @@ mod tests {
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();
-        assert_eq!(cluster, usage::CLUSTER_COMMANDS);
+        assert_eq!(cluster, wrong_usage::CLUSTER_COMMANDS);
     }
 }

@@ -10,7 +10,7 @@ use demand::record::store::Place;
 
 use super::output::StagedFolder;
 #[cfg(not(feature = "kubernetes"))]
-use super::usage;
+use super::wrong_usage;
 
 /// The file or the object of a model.
 pub(super) enum ModelPlace {
@@ -37,7 +37,7 @@ impl ModelPlace {
             Ok(Self::Remote { place, name })
         }
         #[cfg(not(feature = "kubernetes"))]
-        Err(usage::conflict(format!(
+        Err(wrong_usage::conflict(format!(
             "{address}: this build has no object stores: build it with cargo build --release --features full"
         )))
     }

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 use serde::Deserialize;
+use usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 use super::http_get::{Address, GetLimits, get};
 use crate::rightsize::recurring;

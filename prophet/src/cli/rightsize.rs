@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "kubernetes")]
 use base::span::Span;
+use serde_json::json;
 #[cfg(feature = "kubernetes")]
-use demand::usage::MeasuredRun;
-use demand::usage::{
+use usage::MeasuredRun;
+use usage::{
     BookSettings, LimitFigures, ModelWeights, OomTolerance, RecordedUsage, USAGE_WEIGHTS,
     UsageBook, UsageFault, UsageRow, WorkloadClass,
 };
-use serde_json::json;
 
 #[cfg(feature = "kubernetes")]
 use super::http_get::Address;
@@ -19,7 +19,7 @@ use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
 #[cfg(feature = "kubernetes")]
 use super::prometheus;
-use super::{input, output, progress, usage as wrong_usage};
+use super::{input, output, progress, wrong_usage};
 #[cfg(feature = "kubernetes")]
 use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};

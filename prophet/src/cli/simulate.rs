@@ -9,7 +9,7 @@ use demand::forecast::Expression;
 
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
-use super::{output, progress, usage};
+use super::{output, progress, wrong_usage};
 use crate::replay::SchedulerKind;
 use crate::simulate::{
     GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
@@ -169,7 +169,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.jitter, args.jitter);
     })?;
     if args.jitter.is_some() && settings.replays == 1 {
-        return Err(usage::conflict(
+        return Err(wrong_usage::conflict(
             "--jitter shifts the submissions of several replays: also give --replays, such as --replays 5",
         ));
     }

@@ -15,7 +15,7 @@ use embedder::Catalog;
 use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
-use super::{input, output, progress, usage};
+use super::{input, output, progress, wrong_usage};
 use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
 use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
@@ -151,7 +151,7 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
     let most = u64::from(*days) * u64::from(*jobs_per_day);
     if most > JOBS_MAX as u64 {
-        return Err(usage::conflict(format!(
+        return Err(wrong_usage::conflict(format!(
             "--days times --jobs-per-day is {most}, above the limit of {JOBS_MAX} jobs"
         )));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use demand::usage::PodUsage;
+use usage::PodUsage;
 
 use super::class::{ClassId, PodClass};
 use super::objects::{Pod, PodStatus, since, time};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use demand::usage::{PodMeasurements, PodUsage};
+use usage::{PodMeasurements, PodUsage};
 
 use super::objects::{Key, PodMetrics, time};
 use super::quantity::{millis, units};

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use demand::usage::{
-    AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
-};
 use embedder::Catalog;
 use serde::Serialize;
+use usage::{
+    AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
+};
 
 use super::owners::JobsByOwner;
 use super::requests::right_sized;

@@ -7,10 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use demand::usage::{
-    ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow,
-};
 use embedder::Resources;
+use usage::{ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow};
 
 use super::owners::recurring;
 use crate::trace::UsageNotes;
@@ -102,7 +100,7 @@ fn row(run: &MeasuredRun, requests_differ: bool) -> UsageRow {
 
 #[cfg(test)]
 mod tests {
-    use demand::usage::PodUsage;
+    use usage::PodUsage;
 
     use super::*;
 

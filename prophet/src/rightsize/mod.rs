@@ -1,6 +1,6 @@
 //! What right-sized requests would change: containers' recommendations as nodes and dollars.
 //!
-//! The requests of a job log are replaced by the recommendations of `demand::usage`, and both logs
+//! The requests of a job log are replaced by the recommendations of `usage`, and both logs
 //! are packed and simulated. Advice only: nothing is written to jobs.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! The jobs of a log, by owner.
 
-use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
+use usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 use crate::trace::Job;
 

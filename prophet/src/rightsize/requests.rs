@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use demand::usage::{ContainerRequest, ContainerUsage, RequestOf};
+use usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 use super::owners::JobsByOwner;
 use crate::trace::Job;
@@ -86,7 +86,7 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use demand::usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
+    use usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     use super::*;
     use crate::trace::{Admits, Work};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use demand::usage::{AgeFigures, LimitFigures};
+use usage::{AgeFigures, LimitFigures};
 
 use super::advice::{ContainerAdvice, RightSizing};
 

@@ -1,9 +1,9 @@
 //! The shares of occupied nodes that jobs request and use (Tirmazi et al., "Borg: the Next
 //! Generation", section 4).
 
-use demand::usage::LimitFigures;
 use embedder::{Catalog, Resources, UNLIMITED};
 use serde::Serialize;
+use usage::LimitFigures;
 
 use crate::advice::TypeCount;
 use crate::replay::Workload;

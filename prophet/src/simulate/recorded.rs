@@ -9,9 +9,9 @@ use demand::record::store::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
-use demand::usage::MeasuredRun;
 use embedder::{BucketSet, Catalog, CatalogError, Resources};
 use placeholders::Objective;
+use usage::MeasuredRun;
 
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::catalog::CatalogFile;

@@ -17,7 +17,7 @@ use crate::forecast::{
     question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
-use crate::usage::{ModelSet, ModelWeights, decay_over};
+use usage::{ModelSet, ModelWeights, decay_over};
 
 /// Autopilot's recommender, with a set of models for each bucket.
 pub struct AutopilotMl {

@@ -20,7 +20,7 @@ use crate::forecast::{
     question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
-use crate::usage::{SlidingMax, load_percentile};
+use usage::{SlidingMax, load_percentile};
 
 /// Autopilot's moving window, with a histogram for each bucket.
 pub struct MovingWindow {

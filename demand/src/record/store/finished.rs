@@ -12,7 +12,7 @@ use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::usage::PodUsage;
+use usage::PodUsage;
 
 /// Batch pods of one job that are alike and ran at the same time in one bucket.
 ///

@@ -9,9 +9,9 @@
 //! [`MEMORY_BYTES`]. Instances inside an alloc use the resources of the alloc, so they are omitted,
 //! as the reader of events omits them.
 
-use demand::usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 use serde::Deserialize;
 use serde_json::Value;
+use usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 use super::reader::{UsageNotes, UsageReader};
 use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};

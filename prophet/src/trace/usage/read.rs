@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use base::input::header_faults;
-use demand::usage::UsageRow;
+use usage::UsageRow;
 
 use super::reader::{UsageNotes, UsageReader};
 use super::{borg, table};

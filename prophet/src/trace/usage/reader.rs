@@ -1,6 +1,6 @@
 //! The trait of readers of usage, and the counts of rows.
 
-use demand::usage::UsageRow;
+use usage::UsageRow;
 
 use crate::trace::reader::TraceFault;
 

@@ -2,7 +2,7 @@
 //!
 //! `docs/rightsizing.md` is its specification.
 
-use demand::usage::{
+use usage::{
     ContainerKey, ContainerRequest, LADDER, MEMORY_UNIT_BYTES, OomTolerance, RequestOf, UsageRow,
     WorkloadClass,
 };

@@ -30,13 +30,13 @@ pub struct ModelWeights {
 }
 
 /// Converts a decay rate over one time to the rate over `times` such times.
-pub(crate) fn decay_over(decay: f64, times: f64) -> f64 {
+pub fn decay_over(decay: f64, times: f64) -> f64 {
     1.0 - (1.0 - decay).powf(times)
 }
 
 /// The models of one limit.
 #[derive(Clone, Debug)]
-pub(crate) struct ModelSet {
+pub struct ModelSet {
     models: Vec<LimitModel>,
     followed: usize,
     limit: u64,
@@ -64,7 +64,7 @@ fn one_if(changed: bool) -> f64 {
 impl ModelSet {
     /// A model for each decay rate, as a fraction a sample, and each margin. The smallest of the
     /// candidate limits is 0.
-    pub(crate) fn new(
+    pub fn new(
         candidates: usize,
         decays: &[f64],
         margins: &[u64],
@@ -85,7 +85,7 @@ impl ModelSet {
 
     /// Replaces all that was smoothed by the costs of a sample, and moves every limit without a
     /// penalty. After zeros, a model with a long memory would take as long to find its first limit.
-    pub(crate) fn start(
+    pub fn start(
         &mut self,
         candidates: &[u64],
         costs: &dyn Fn(u64) -> (f64, f64),
@@ -101,7 +101,7 @@ impl ModelSet {
     }
 
     /// Learns from a sample. `costs` has the costs of a limit above and below the sample.
-    pub(crate) fn learn(
+    pub fn learn(
         &mut self,
         candidates: &[u64],
         costs: &dyn Fn(u64) -> (f64, f64),
@@ -122,7 +122,7 @@ impl ModelSet {
     }
 
     /// The limit of the chosen model.
-    pub(crate) fn limit(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         self.limit
     }
 }

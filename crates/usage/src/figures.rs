@@ -159,7 +159,7 @@ pub(super) fn memory_bytes(units: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::spread::Spread;
+    use crate::spread::Spread;
 
     const GIB: u64 = 1 << 30;
 

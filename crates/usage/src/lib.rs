@@ -2,7 +2,7 @@
 //! Rzadca et al., "Autopilot: workload autoscaling at Google", 2020.
 //!
 //! Measurements of a container are aggregated over five minutes, and each recommender learns from
-//! these samples one after the other. All state is bounded. This room reads no file, no network and
+//! these samples one after the other. All state is bounded. This crate reads no file, no network and
 //! no clock, and writes to no job: `prophet/src/rightsize/` turns its recommendations into nodes
 //! and dollars.
 //!
@@ -43,14 +43,14 @@ pub use book::{
     BookSettings, CONTAINERS_MAX, CONTAINERS_WITH_MODELS_MAX, RecordedUsage, UsageBook, UsageFault,
 };
 pub use container::ContainerUsage;
-pub(crate) use decayed::load_percentile;
+pub use decayed::load_percentile;
 pub use figures::LimitFigures;
 pub use ladder::{LADDER, MEMORY_UNIT_BYTES, rung};
 pub use learned::USAGE_WEIGHTS;
 pub use model_set::ModelWeights;
-pub(crate) use model_set::{ModelSet, decay_over};
+pub use model_set::{ModelSet, decay_over};
 pub use moving_window::Statistic;
 pub use pod::{MeasuredRun, PodMeasurements, PodUsage};
 pub use row::{ContainerKey, ContainerRequest, OomTolerance, RequestOf, UsageRow, WorkloadClass};
 pub use sample::SAMPLE_SECONDS;
-pub(crate) use sliding_max::SlidingMax;
+pub use sliding_max::SlidingMax;

@@ -56,10 +56,7 @@ impl DecayedUsage {
 
 /// The smallest value up to which values carry at least a share of all load. The load of a value is
 /// the value times its weight. `weights` has values in ascending order. Without any load it is 0.
-pub(crate) fn load_percentile(
-    weights: impl Iterator<Item = (u64, f64)> + Clone,
-    share: f64,
-) -> u64 {
+pub fn load_percentile(weights: impl Iterator<Item = (u64, f64)> + Clone, share: f64) -> u64 {
     let mut loads = weights.map(|(value, weight)| (value, value as f64 * weight));
     let total: f64 = loads.clone().map(|(_, load)| load).sum();
     let mut sum = 0.0;

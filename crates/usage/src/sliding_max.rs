@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Only values that may be the maximum now or later are kept, so values from a ladder of 400 take
 /// at most 400 entries.
 #[derive(Clone, Debug)]
-pub(crate) struct SlidingMax {
+pub struct SlidingMax {
     /// The number of samples that count.
     length: i64,
     /// Numbers and values, oldest first, in descending value.
@@ -16,12 +16,12 @@ pub(crate) struct SlidingMax {
 
 impl SlidingMax {
     /// A maximum over the last `length` samples, at least 1.
-    pub(crate) fn new(length: i64) -> Self {
+    pub fn new(length: i64) -> Self {
         Self { length: length.max(1), highs: VecDeque::new() }
     }
 
     /// Adds the value of a sample, whose number is not below those before, and returns the maximum.
-    pub(crate) fn add(&mut self, number: i64, value: u64) -> u64 {
+    pub fn add(&mut self, number: i64, value: u64) -> u64 {
         while self.highs.back().is_some_and(|(_, before)| *before <= value) {
             self.highs.pop_back();
         }
@@ -34,7 +34,7 @@ impl SlidingMax {
     }
 
     /// The maximum, or 0 if there is no sample.
-    pub(crate) fn max(&self) -> u64 {
+    pub fn max(&self) -> u64 {
         self.highs.front().map_or(0, |(_, value)| *value)
     }
 }
