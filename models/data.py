@@ -3,7 +3,7 @@
 Reads the CSV files of `prophet trace ticks` and the Parquet files of the controller
 (`docs/history.md`). All lengths here are in ticks of a minute, and a tick of a model is `STRIDE` of
 them. The features of the state have the names and the definitions of
-`demand/src/forecast/onnx/state.rs`.
+`crates/demand/src/forecast/onnx/state.rs`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A model without weights that uses the input `future`: demand stays, and announced demand is added.
 
 `python models/tests/test_announced.py` writes `announced.onnx`, which the test of
-`demand/src/forecast/onnx/tests.rs` runs.
+`crates/demand/src/forecast/onnx/tests.rs` runs.
 """
 
 import json

@@ -55,7 +55,7 @@ def test_features_match_their_definitions() -> None:
 def made_up(ticks: int) -> Series:
     """Returns the series of `features.json`.
 
-    The test of `demand/src/forecast/onnx/state.rs` computes the same series.
+    The test of `crates/demand/src/forecast/onnx/state.rs` computes the same series.
     """
     at = np.arange(ticks)
     demand = 7_919 * at % 1_013 % 9

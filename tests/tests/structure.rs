@@ -17,7 +17,7 @@ use syn::{Attribute, Item, ItemFn, ItemImpl, ItemMod, ItemUse, UseTree, Visibili
 /// those at the top.
 fn crates() -> Vec<(String, String)> {
     let mut folders: Vec<String> =
-        ["embedder", "placeholders", "demand", "prophet", "tests"].map(str::to_owned).into();
+        ["embedder", "placeholders", "prophet", "tests"].map(str::to_owned).into();
     for entry in fs::read_dir(workspace().join("crates")).unwrap() {
         folders.push(format!("crates/{}", entry.unwrap().file_name().to_str().unwrap()));
     }
@@ -42,8 +42,8 @@ const CLIENTS: [(&str, &[&str]); 5] = [
     ),
     ("aws_sdk_autoscaling", &["prophet/src/catalog/aws/", "tests/"]),
     ("aws_sdk_ec2", &["prophet/src/catalog/aws/", "tests/"]),
-    ("ort", &["demand/src/forecast/onnx/"]),
-    ("rten", &["demand/src/forecast/onnx/"]),
+    ("ort", &["crates/demand/src/forecast/onnx/"]),
+    ("rten", &["crates/demand/src/forecast/onnx/"]),
 ];
 
 /// One crate's sources: its modules by path, with the names that each brings into scope.

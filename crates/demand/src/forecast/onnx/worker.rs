@@ -432,11 +432,11 @@ fn work(mut loaded: Loaded, requests: Receiver<Request>, replies: SyncSender<Rep
 }
 
 /// The pretrained model that ships with Prophet. Its model card is `models/pretrained/README.md`.
-pub const PRETRAINED: &[u8] = include_bytes!("../../../../models/pretrained/quantile.onnx");
+pub const PRETRAINED: &[u8] = include_bytes!("../../../../../models/pretrained/quantile.onnx");
 
 /// The networks of the paper that ship with Prophet. Their model card is `models/paper/README.md`.
-const PAPER_TRANSFORMER: &[u8] = include_bytes!("../../../../models/paper/transformer.onnx");
-const PAPER_LSTM: &[u8] = include_bytes!("../../../../models/paper/lstm.onnx");
+const PAPER_TRANSFORMER: &[u8] = include_bytes!("../../../../../models/paper/transformer.onnx");
+const PAPER_LSTM: &[u8] = include_bytes!("../../../../../models/paper/lstm.onnx");
 
 #[cfg(test)]
 mod tests {

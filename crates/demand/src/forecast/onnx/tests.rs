@@ -226,7 +226,7 @@ fn a_faulty_model_has_no_forecast() {
 }
 
 /// The model in `models/tests/test_announced.py` adds announced demand to present demand.
-const ANNOUNCED: &[u8] = include_bytes!("../../../../models/tests/announced.onnx");
+const ANNOUNCED: &[u8] = include_bytes!("../../../../../models/tests/announced.onnx");
 
 /// Each entry is one tick of 30 s, half a tick of the model: announced demand, which is also what
 /// the model expects. Demand stays at 10 nodes, and no pods arrive, so the model runs again only

@@ -301,7 +301,7 @@ mod tests {
     /// file.
     #[test]
     fn the_inputs_equal_those_of_training() {
-        let file = include_str!("../../../../models/tests/features.json");
+        let file = include_str!("../../../../../models/tests/features.json");
         let moments: Value = serde_json::from_str(file).unwrap();
         for moment in moments["moments"].as_array().unwrap() {
             let ticks = moment["lead_ticks"].as_i64().unwrap();
