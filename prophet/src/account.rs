@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::record::store::{EndedLaunch, LaunchEnd, Line, UsedLaunch};
+use history::{EndedLaunch, LaunchEnd, Line, UsedLaunch};
 
 /// The account of a policy. It begins with the first line of the history that is recalled, or with
 /// the start of the controller.

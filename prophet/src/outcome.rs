@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
 use embedder::{MicroDollars, Shape, Unfit};
+use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use placeholders::Objective;
 
 use crate::account::Account;

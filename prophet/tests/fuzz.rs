@@ -10,7 +10,7 @@ use std::io::Write as _;
 
 use chrono::{DateTime, TimeDelta};
 use demand::forecast::onnx::Spec;
-use demand::record::store::{Journal, Line, Place as Folder, parse_shape_key};
+use history::{Journal, Line, Place as Folder, parse_shape_key};
 use prophet::catalog::{CatalogFile, Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;

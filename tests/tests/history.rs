@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::record::store::{
+use history::{
     BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place, VERSION,
 };
 use serde_json::{Map, Value};

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::record::store::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
+use history::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
 use serde_json::Map;
 use tests::moto::Moto;
 use tests::prophet;

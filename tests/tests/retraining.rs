@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx::{Model, PRETRAINED};
-use demand::record::store::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
+use history::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
 use prophet::cluster::RemoteModel;
 use serde_json::{Map, Value, json};
 use tests::built;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use base::span::Span;
 use demand::forecast::onnx;
-use demand::record::store::Place;
 use embedder::MicroDollars;
+use history::Place;
 use kube::Client;
 use placeholders::Ceiling;
 

@@ -8,9 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use demand::record::store::{
-    BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export,
-};
+use history::{BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export};
 
 use super::{output, wrong_usage};
 

@@ -7,9 +7,9 @@ use base::span::Span;
 use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
 use demand::forecast::{Expression, Method, onnx};
-#[cfg(feature = "kubernetes")]
-use demand::record::store::Place;
 use embedder::Catalog;
+#[cfg(feature = "kubernetes")]
+use history::Place;
 use placeholders::Objective;
 #[cfg(feature = "kubernetes")]
 use usage::MeasuredRun;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use demand::forecast::onnx::BYTES_MAX;
 #[cfg(feature = "kubernetes")]
-use demand::record::store::Place;
+use history::Place;
 
 use super::output::StagedFolder;
 #[cfg(not(feature = "kubernetes"))]

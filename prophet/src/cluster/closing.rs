@@ -2,7 +2,7 @@
 //! and days that are older than the retention are removed.
 
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
-use demand::record::store::{HistoryError, Journal, Place};
+use history::{HistoryError, Journal, Place};
 use tokio::task::JoinHandle;
 
 /// The problems of single days, or why no day was closed.
@@ -75,7 +75,7 @@ mod tests {
     use std::time::Duration;
 
     use chrono::TimeZone as _;
-    use demand::record::store::Line;
+    use history::Line;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use demand::forecast::onnx;
-use demand::record::store::Place;
+use history::Place;
 
 use super::settings::Allowed;
 use crate::catalog::Comparison;

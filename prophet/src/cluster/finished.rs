@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, SubsecRound as _, Utc};
-use demand::record::store::{FinishedPods, Offered, shape_key};
 use embedder::Catalog;
+use history::{FinishedPods, Offered, shape_key};
 use placeholders::Objective;
 use serde_json::Map;
 

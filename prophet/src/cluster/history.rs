@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::ForecasterConfig;
-use demand::record::store::{
+use embedder::Catalog;
+use history::{
     BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
 };
-use embedder::Catalog;
 
 use super::closing::Closing;
 use super::config::Config;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::Method;
-use demand::record::store::Place;
+use history::Place;
 use placeholders::OuterLimits;
 use tokio::sync::Semaphore;
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::record::store::{EndedLaunch, LaunchEnd};
+use history::{EndedLaunch, LaunchEnd};
 
 /// The launches that are kept per group. Older launches would weigh about 1 % of the newest or
 /// less, because of [`DECAY`].

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::record::store::{EndedLaunch, LaunchEnd, UsedLaunch};
+use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use serde_json::Map;
 
 use super::gather::{Places, by_type, place};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use demand::forecast::onnx::{BYTES_MAX, ModelSlot};
-use demand::record::store::{Place, PlaceError};
+use history::{Place, PlaceError};
 
 /// An ONNX model in an object store.
 pub struct RemoteModel {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
-use demand::record::store::LaunchEnd;
 use demand::record::{PodStarts, ShapeId};
 use embedder::{
     Bucket, BucketId, CatalogError, Gang, MicroDollars, PodRequest, VirtualInstance,
     virtual_instance,
 };
+use history::LaunchEnd;
 use kube::Resource as _;
 use placeholders::{Actuator, OuterLimits, Owner, Standing, Template, Yielding};
 

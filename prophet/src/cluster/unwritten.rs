@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use demand::record::store::{Appended, HistoryError, Journal, Line};
+use history::{Appended, HistoryError, Journal, Line};
 
 /// The most lines that wait for the storage: an hour of one-minute ticks. More lines would take
 /// more memory, and an hour without storage is a fault that a person has to mend.
@@ -58,7 +58,7 @@ mod tests {
     use std::fs;
 
     use chrono::{DateTime, TimeDelta};
-    use demand::record::store::Place;
+    use history::Place;
 
     use super::*;
 

@@ -132,8 +132,8 @@ impl fmt::Display for IfActed {
 #[cfg(test)]
 mod tests {
     use demand::forecast::sample;
-    use demand::record::store::ReplayReport;
     use embedder::Resources;
+    use history::ReplayReport;
 
     use super::*;
     use crate::simulate::RecordedWaiting;

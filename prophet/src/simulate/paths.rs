@@ -11,8 +11,8 @@ use base::span::Span;
 use base::tier::Tier;
 use demand::forecast::Method;
 use demand::record::ShapeId;
-use demand::record::store::{BucketExtras, Line};
 use embedder::{Catalog, Resource, Resources};
+use history::{BucketExtras, Line};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use base::span::Span;
 use chrono::{DateTime, Utc};
-use demand::record::store::{
+use embedder::{BucketSet, Catalog, CatalogError, Resources};
+use history::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
-use embedder::{BucketSet, Catalog, CatalogError, Resources};
 use placeholders::Objective;
 use usage::MeasuredRun;
 

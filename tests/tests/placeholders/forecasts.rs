@@ -5,7 +5,7 @@ use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx::PRETRAINED;
-use demand::record::store::{BucketLine, Journal, Line, Place, VERSION};
+use history::{BucketLine, Journal, Line, Place, VERSION};
 use serde_json::{Map, Value, json};
 use tests::crds;
 use tests::installed::policy;

@@ -1,6 +1,6 @@
 //! The history that forecasters learn from.
 //!
-//! It has one record per tick. In memory it is bounded; on disk or in S3 it is durable.
+//! It has one record per tick, and is bounded. The crate `history` keeps it on disk or in S3.
 //!
 //! ```text
 //! tick.rs         the record of one tick
@@ -9,10 +9,7 @@
 //! arrivals.rs     pods submitted since the last tick
 //! shapes.rs       shapes of pods, by number
 //! shape_table.rs  shapes, prepared for packing
-//! store/          the history on disk or in S3
 //! ```
-//!
-//! `docs/history.md` describes the format of the files.
 
 mod arrivals;
 mod counts;
@@ -20,8 +17,6 @@ mod history;
 mod recorder;
 mod shape_table;
 mod shapes;
-#[cfg(feature = "kubernetes")]
-pub mod store;
 mod tick;
 
 pub use arrivals::Arrivals;
@@ -31,5 +26,5 @@ pub use history::{History, TICKS_MAX};
 pub use recorder::{BucketState, PodStarts, Recorder};
 pub(crate) use shape_table::PodCounts;
 pub use shape_table::ShapeTable;
-pub use shapes::Shapes;
+pub use shapes::{Shapes, canonical};
 pub use tick::{BucketTick, ShapeId, Tick, TierArrivals};

@@ -79,7 +79,7 @@ impl Shapes {
 
 /// The shape, with the default accelerator kind if it requests no accelerators, so that shapes that
 /// differ only in a kind without meaning are equal.
-pub(crate) fn canonical(shape: &Shape) -> Shape {
+pub fn canonical(shape: &Shape) -> Shape {
     let mut shape = shape.clone();
     if shape.requests.accelerators == 0 {
         shape.accelerator_kind = AcceleratorKind::default();

@@ -4,10 +4,10 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::record::store::samples::{
+use crate::samples::{
     POLICY, append_all, at, change, day, file, journal, line, objects, replayed, three_days,
 };
-use crate::record::store::{fault::HistoryFaultKind, replay::ReplayReport};
+use crate::{fault::HistoryFaultKind, replay::ReplayReport};
 
 #[tokio::test]
 async fn a_restart_replays_the_lines_day_by_day() {
@@ -172,11 +172,7 @@ async fn no_part_of_a_line_remains_if_the_disk_has_no_space_for_it() {
     let test = std::env::current_exe().unwrap();
     let child = std::process::Command::new("bash")
         .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "bash", &test.display().to_string()])
-        .args([
-            "--exact",
-            "record::store::journal::tests::in_a_process_whose_files_are_limited",
-            "--nocapture",
-        ])
+        .args(["--exact", "journal::tests::in_a_process_whose_files_are_limited", "--nocapture"])
         .env(LIMITED, folder.path())
         .output()
         .unwrap();

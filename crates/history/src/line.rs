@@ -13,9 +13,7 @@ use serde_json::{Map, Value};
 
 use super::finished::{FinishedPods, Offered};
 use super::shape_key::{parse_shape_key, shape_key};
-use crate::record::shapes::Shapes;
-use crate::record::sum_by_key;
-use crate::record::tick::{BucketTick, ShapeId, Tick, TierArrivals};
+use demand::record::{BucketTick, ShapeId, Shapes, Tick, TierArrivals, sum_by_key};
 
 /// The version of the format that this build writes, and the newest that it reads.
 pub const VERSION: u32 = 1;

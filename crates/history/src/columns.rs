@@ -443,7 +443,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::store::samples::{at, line as line_of, lines};
+    use crate::samples::{at, line as line_of, lines};
 
     fn written(lines: &[Line]) -> Vec<u8> {
         let mut writer = RowWriter::new(Vec::new()).unwrap();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::record::store::samples::{at, catalog, lines};
+use crate::samples::{at, catalog, lines};
 
 fn shape(cpu_millis: u64, accelerators: u64, admits: BucketSet) -> Shape {
     let requests = Resources { accelerators, cpu_millis, pods: 1, ..Resources::default() };
@@ -83,7 +83,7 @@ fn a_line_has_the_documented_format() {
 
 #[test]
 fn new_buckets_are_zero_and_buckets_no_longer_on_offer_are_dropped() {
-    let line = crate::record::store::samples::line(at(0, 1), 4);
+    let line = crate::samples::line(at(0, 1), 4);
     let mut shapes = Shapes::default();
     let recalled = line.recall(&catalog(&["c5.large", "m5.large"]), &mut shapes);
     let four = BucketTick {
@@ -104,7 +104,7 @@ fn new_buckets_are_zero_and_buckets_no_longer_on_offer_are_dropped() {
 
 #[test]
 fn a_shape_that_cannot_be_parsed_is_omitted_and_counted() {
-    let mut line = crate::record::store::samples::line(at(0, 1), 4);
+    let mut line = crate::samples::line(at(0, 1), 4);
     let bucket = line.buckets.get_mut("m5.large").unwrap();
     bucket.arrivals.insert("quantum_bits=4".into(), 1);
     let recalled = line.recall(&catalog(&["m5.large"]), &mut Shapes::default());

@@ -3,7 +3,7 @@
 //! A compaction writes the Parquet file under a temporary name and reads it back. It renames the
 //! file only if every line of the day is in it unchanged, and only then removes the segments. So a
 //! day is complete even if the compaction is interrupted at any step, because
-//! [`crate::record::store::replay`] reads both forms and skips repeated lines.
+//! [`crate::replay`] reads both forms and skips repeated lines.
 
 use std::io::Write;
 

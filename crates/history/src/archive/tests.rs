@@ -3,7 +3,7 @@ use std::fs;
 use chrono::TimeDelta;
 use proptest::prelude::*;
 
-use crate::record::store::samples::{
+use crate::samples::{
     append_all, at, change, day, file, journal, line, lines, replayed, three_days,
 };
 
@@ -22,7 +22,7 @@ async fn closed_days_are_converted_to_parquet_and_replay_unchanged() {
         journal.compact(day(2)).await.unwrap().compacted.is_empty(),
         "a second compaction changes nothing"
     );
-    let restarted = crate::record::store::samples::journal(&folder).await;
+    let restarted = crate::samples::journal(&folder).await;
     assert_eq!(restarted.last(), Some(at(2, 2)));
 }
 

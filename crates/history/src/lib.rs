@@ -1,4 +1,4 @@
-//! The history on disk or in S3.
+//! The history on disk or in S3. `docs/history.md` describes the format of its files.
 //!
 //! ```text
 //! line.rs       converts a tick to a line of JSON, and back

@@ -189,7 +189,7 @@ impl OfferedGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::store::samples;
+    use crate::samples;
 
     #[test]
     fn a_catalog_survives_its_record() {

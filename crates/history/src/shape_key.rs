@@ -1,6 +1,6 @@
 //! Converts a shape to its key, the text that files contain, and back.
 //!
-//! A [`ShapeId`](crate::record::ShapeId) identifies a shape within one process only, so files
+//! A [`ShapeId`](demand::record::ShapeId) identifies a shape within one process only, so files
 //! contain the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
 //! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
 
@@ -8,7 +8,7 @@ use embedder::{
     AcceleratorKind, BucketSet, CapacityType, Catalog, Devices, Resource, Resources, Shape,
 };
 
-use crate::record::shapes::canonical;
+use demand::record::canonical;
 
 /// The key of a shape.
 ///
@@ -155,7 +155,7 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::store::samples::catalog;
+    use crate::samples::catalog;
 
     const GPU: Resources = Resources {
         devices: embedder::Devices::NONE,
