@@ -5,6 +5,8 @@ use std::hint::black_box;
 
 use base::tier::Tiers;
 use chrono::{DateTime, Utc};
+use control::decide::decide;
+use control::{Control, Observed};
 use criterion::{Criterion, criterion_group, criterion_main};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
@@ -12,8 +14,6 @@ use demand::record::{BucketTick, ShapeId, Tick};
 use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
 use prophet::catalog::{CatalogFile, InstanceTypeEntry};
-use prophet::control::{Control, Observed};
-use prophet::decide::{decide, forecast, learn};
 
 /// The number of instance types.
 const BUCKETS: u64 = 50;
@@ -112,8 +112,8 @@ fn turn(c: &mut Criterion) {
         // The ensemble updates about fifty shadow stocks per type at each tick, so it learns only
         // the last two days.
         let from = if method == Method::Ensemble { MINUTES - 2_880 } else { 0 };
-        learn(&mut learners, tick(0));
-        (from.max(1)..MINUTES).for_each(|minute| learn(&mut learners, tick(minute)));
+        learners.learn(tick(0));
+        (from.max(1)..MINUTES).for_each(|minute| learners.learn(tick(minute)));
         // Each turn has different arriving pods, so that no turn reuses cached results of another.
         let mut pods = 0;
         c.bench_function(&format!("turn/{}", method.name()), |b| {
@@ -122,7 +122,7 @@ fn turn(c: &mut Criterion) {
                 let arriving = [(0, pods)];
                 let now =
                     Present { arriving: &arriving, ..Present::at_tick(time(MINUTES), &demand) };
-                let outlook = forecast(&learners, &now);
+                let outlook = learners.forecast(&now);
                 black_box(decide(
                     &outlook,
                     &demand,

@@ -3,9 +3,6 @@
 //! ```text
 //! observe → embed → record → forecast → plan → actuate → explain
 //!
-//! control.rs   one policy's turn, without Kubernetes, clocks or I/O
-//! decide.rs    learn, forecast, decide: all decisions
-//! fallback.rs  on-demand nodes in place of spot instances whose launches fail
 //! observe/     the watches of a cluster, and one synchronous index
 //! catalog/     the buckets on offer: files, live nodes, Karpenter, Auto Scaling groups
 //! outcome.rs   the result of a turn on a cluster
@@ -41,16 +38,13 @@ pub mod catalog;
 pub mod cli;
 #[cfg(feature = "kubernetes")]
 pub mod cluster;
-pub mod control;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
 pub mod dashboard;
-pub mod decide;
 pub mod demo;
 pub mod description_page;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
-mod fallback;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod observe;

@@ -10,9 +10,9 @@ use placeholders::Objective;
 
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes};
-use crate::control::{Observed, Turn};
 use crate::crd::RolloutStatus;
 use crate::observe::{Device, HeldBack};
+use control::{Observed, Turn};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]

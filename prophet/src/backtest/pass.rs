@@ -13,7 +13,6 @@ use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
-use crate::decide::{forecast, learn};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 use base::clock::Stopwatch;
 
@@ -106,7 +105,7 @@ impl Pass {
         for at in ticks {
             let start = Stopwatch::now();
             if let Some(learners) = &mut self.learners {
-                learn(learners, moments.tick(at).clone());
+                learners.learn(moments.tick(at).clone());
             }
             if at >= self.forecasts_from {
                 forecasts.push(self.forecasts(moments, at));
@@ -203,7 +202,7 @@ impl Pass {
         let demand = moments.demand(at);
         // Forecasts are scored at ticks, so no pods have arrived since the last tick.
         let now = Present::at_tick(moments.tick(at).time, &demand);
-        let outlook = forecast(learners, &now);
+        let outlook = learners.forecast(&now);
         if self.is_network()
             && outlook.buckets.iter().all(|bucket| bucket.reason == Reason::TooLittleHistory)
         {

@@ -22,10 +22,10 @@ use super::retry::Retry;
 use super::unwritten::Unwritten;
 use crate::account::Account;
 use crate::catalog::named_parts;
-use crate::control::Control;
 use crate::dashboard::Dashboard;
 use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
+use control::Control;
 
 /// The history of one policy, and what is not in it yet.
 #[derive(Default)]

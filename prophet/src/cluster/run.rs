@@ -34,13 +34,13 @@ use super::unlearnt::{Arrived, Lesson, Unlearnt};
 use super::yielding::Yield;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
-use crate::control::{Control, Observed, TierArrival};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::dashboard::Dashboard;
 use crate::explain::recalled;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, SCAN_SECONDS, Shared, World};
 use crate::outcome::{Cause, Outcome};
 use base::GIVE_UP;
+use control::{Control, Observed, TierArrival};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]

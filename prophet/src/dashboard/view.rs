@@ -4,7 +4,7 @@ use demand::forecast::Carrier;
 use embedder::{BucketId, Catalog};
 use placeholders::{Prices, Step};
 
-use crate::control::Turn;
+use control::Turn;
 
 /// The number of curves of a policy.
 pub const CURVES: usize = 4;

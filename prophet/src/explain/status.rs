@@ -7,12 +7,12 @@ use embedder::{Resource, Shape, Unplaced};
 use placeholders::{Prices, Reason};
 
 use super::nodes::nodes;
-use crate::control::Turn;
 use crate::crd::{
     BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
     StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
 use crate::outcome::{Cause, Outcome, TierPods};
+use control::Turn;
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;

@@ -2,7 +2,7 @@
 //! would have waited.
 //!
 //! The simulated cluster is event-driven, counts whole seconds, and is deterministic for a seed.
-//! The policy under test is called at ticks and at changes of demand, through [`crate::decide`]. It
+//! The policy under test is called at ticks and at changes of demand, through [`control::decide`]. It
 //! receives data of the past only, except for `oracle`, `jobs`, `ends` and `rates`.
 //!
 //! ```text

@@ -6,7 +6,7 @@ use super::input::SimulationInput;
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::world::Simulation;
-use crate::control::Turn;
+use control::Turn;
 
 /// Runs the jobs under a policy, and shows each tick to an observer after the turn.
 ///

@@ -27,10 +27,10 @@ use crate::catalog::{
     CatalogFile, GroupEntry, INSTANCE_TYPE_LABEL, InstanceTypeEntry, Offer, Offers,
 };
 use crate::cluster::{Places, Seen, View};
-use crate::control::{Control, Observed, Turn};
 use crate::observe::{Index, Key, Workloads};
 use crate::replay::{PlacedPods, Workload};
 use crate::trace::{Admits, Job, Work};
+use control::{Control, Observed, Turn};
 
 const GROUP: &str = "group";
 

@@ -11,8 +11,8 @@ use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use super::paper::Counts;
-use crate::control::{Control, Observed, TierArrival, Turn};
 use crate::replay::Allocated;
+use control::{Control, Observed, TierArrival, Turn};
 
 /// The policy under test.
 pub(crate) struct PolicyRun<'a> {

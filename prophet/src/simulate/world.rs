@@ -23,11 +23,11 @@ use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
 use super::settings::{GangHeadroom, GangMode, LaunchLatency, SimulationSettings};
 use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
-use crate::control::Turn;
 use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNode,
     SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
+use control::Turn;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ pub(super) struct Simulation<'a> {
 
 #[cfg(test)]
 pub(super) type Witness<'a> =
-    dyn FnMut(&Simulation<'_>, &crate::control::Observed, &crate::control::Turn) + Send + 'a;
+    dyn FnMut(&Simulation<'_>, &control::Observed, &control::Turn) + Send + 'a;
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(world: SimulationInput<'a>, named_policy: NamedPolicy) -> Self {
@@ -808,7 +808,7 @@ impl<'a> Simulation<'a> {
     }
 
     #[cfg(test)]
-    fn show(&mut self, observed: &crate::control::Observed, turn: Option<&crate::control::Turn>) {
+    fn show(&mut self, observed: &control::Observed, turn: Option<&control::Turn>) {
         if let (Some(mut witness), Some(turn)) = (self.witness.take(), turn) {
             witness(self, observed, turn);
             self.witness = Some(witness);

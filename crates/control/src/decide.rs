@@ -1,21 +1,9 @@
-//! All decisions, without I/O. [`crate::control`] calls these functions for the controller
-//! and for the simulator, and nothing else decides. All state is an argument; the clock is `now`.
+//! How many placeholders ought to stand. All state is an argument, and the time is `now`.
 
 use chrono::{DateTime, Utc};
-use demand::forecast::{Forecaster, Learners, Outlook, Present};
-use demand::record::Tick;
+use demand::forecast::Outlook;
 use embedder::{Catalog, Demand};
 use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
-
-/// Learns from a tick.
-pub fn learn<F: Forecaster + ?Sized>(learners: &mut Learners<F>, tick: Tick) {
-    learners.learn(tick);
-}
-
-/// What is expected, for the state of this moment.
-pub fn forecast<F: Forecaster + ?Sized>(learners: &Learners<F>, now: &Present<'_>) -> Outlook {
-    learners.forecast(now)
-}
 
 /// How many placeholders ought to stand, and where. Headroom is measured from present demand.
 pub fn decide(
@@ -70,12 +58,13 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
     wants.collect()
 }
 
-/// No limit lets so many placeholders stand that their chances past this many would matter.
+/// The most chances of a want: the chance that a bucket needs at least n nodes, for n from 1. No
+/// limit admits so many placeholders that a further chance would change what it leaves out.
 const CHANCES_MAX: u64 = 1_000;
 
 #[cfg(test)]
 mod tests {
-    use demand::forecast::{Method, sample};
+    use demand::forecast::{Method, Present, sample};
     use demand::record::History;
     use placeholders::{GroupStanding, Objective};
 

@@ -1,7 +1,17 @@
 //! One policy's control: records ticks, learns, forecasts, plans.
 //!
-//! The controller, the simulator and the backtest's decisions all run this code. It knows neither
-//! Kubernetes nor a clock: what was observed comes in as a value, and what to do goes out as one.
+//! ```text
+//! lib.rs       the turn
+//! decide.rs    how many placeholders ought to stand, from a forecast and what stands
+//! fallback.rs  on-demand nodes in place of spot instances whose launches fail
+//! ```
+//!
+//! The controller, the simulator and the backtest's decisions all run this code, and nothing else
+//! decides. It has no client, reads no clock and does no I/O: what was observed comes in as a
+//! value, and what to do goes out as one.
+
+pub mod decide;
+mod fallback;
 
 use chrono::{DateTime, Utc};
 use demand::forecast::{
@@ -13,7 +23,7 @@ use embedder::{
 };
 use placeholders::{Plan, Policy, Reason, Standing, Steady};
 
-use crate::decide::{decide, forecast, learn, retain};
+use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 
 /// One policy's control. All of its state can be rebuilt from the history and from what stands.
@@ -78,7 +88,7 @@ impl Control {
     }
 
     /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
-    pub(crate) fn copy(&self) -> Option<Self> {
+    pub fn copy(&self) -> Option<Self> {
         let learners = self.learners.copy()?;
         let Self { catalog, recorder, steady, fallback, .. } = self;
         Some(Self {
@@ -136,11 +146,11 @@ impl Control {
     pub fn recall(&mut self, tick: Tick, targets: &[u64]) {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
-        learn(&mut self.learners, tick);
+        self.learners.learn(tick);
     }
 
     /// Counts submitted pods of a shape, without an observation.
-    pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64) {
+    pub fn arrived(&mut self, shape: ShapeId, count: u64) {
         self.recorder.arrived(shape, count);
     }
 
@@ -162,7 +172,7 @@ impl Control {
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };
-        let outlook = forecast(&self.learners, &now);
+        let outlook = self.learners.forecast(&now);
         let submitted = self.recorder.submitted();
         let moved =
             self.fallback.moved(&moment, &outlook, &demand, submitted, policy, &self.catalog);
@@ -217,7 +227,7 @@ impl Control {
         let room = self.recorder.room(&demand.rooms);
         let tick = self.recorder.tick(*time, &states, &room);
         let tick = Tick { rollout_percent, ..tick };
-        learn(&mut self.learners, tick.clone());
+        self.learners.learn(tick.clone());
         Some(tick)
     }
 }
