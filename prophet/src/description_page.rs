@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
 use crate::trace::{Consumption, Description, LogTier, TierDelays};
+use report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
 
 /// Returns the page of a description.
 pub fn description_page(description: &Description) -> String {

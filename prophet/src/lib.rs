@@ -23,7 +23,6 @@
 //! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
-//! report/      plots, and the frame of HTML reports
 //! cli/         one file per command; nothing imports it
 //! ```
 //!
@@ -51,7 +50,7 @@ pub mod observe;
 #[cfg(feature = "kubernetes")]
 pub mod outcome;
 pub mod replay;
-mod report;
+
 pub mod rightsize;
 #[cfg(feature = "kubernetes")]
 pub mod rollout;

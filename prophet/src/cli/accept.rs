@@ -16,10 +16,10 @@ use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
-use crate::report::{TextTable, day, write_note};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 use crate::trace::Trace;
 use base::days::DAY_SECONDS;
+use report::{TextTable, day, write_note};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

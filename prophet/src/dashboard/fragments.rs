@@ -9,7 +9,7 @@ use super::choice::Choice;
 use super::plots;
 use super::series::Range;
 use super::view::{Acting, BucketView, CURVES, Figure, PolicyView, Unit};
-use crate::report::{clock, day, elements, escape, grouped};
+use report::{clock, day, elements, escape, grouped};
 
 /// The parts of the page, in their order: the identifier of each, and what it contains.
 pub(super) fn fragments(

@@ -2,7 +2,7 @@
 //! script.
 
 use super::board::Captions;
-use crate::report::{PAGE_STYLE, PLOT_STYLE, escape};
+use report::{PAGE_STYLE, PLOT_STYLE, escape};
 
 /// The style sheet of the page.
 pub(super) fn style() -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::board::{BAND, Captions, DEMAND, LAUNCHING, PLACEHOLDERS, PolicyState, READY, TARGET};
 use super::series::Range;
 use super::view::BucketView;
-use crate::report::{Axis, Layer, Mark, Names, Plot};
+use report::{Axis, Layer, Mark, Names, Plot};
 
 /// The colours of policies, in their order.
 const COLOURS: [&str; 6] = ["c1", "c0 strong", "c3", "c2", "c5", "c6"];

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use placeholders::Prices;
 
 use crate::dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
-use crate::report::{clock, day, grouped};
 use crate::simulate::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
+use report::{clock, day, grouped};
 
 /// The texts of the dashboard of the demo.
 pub const CAPTIONS: Captions = Captions {

@@ -14,7 +14,7 @@ use super::observed::simulate_observed;
 use super::recorded::Recorded;
 use super::settings::SimulationSettings;
 use crate::replay::Workload;
-use crate::report::{clock, day, grouped};
+use report::{clock, day, grouped};
 
 /// The recorded pods with the autoscaler alone, and under a policy.
 #[derive(Clone, Debug, PartialEq)]

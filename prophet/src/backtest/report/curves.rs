@@ -4,7 +4,7 @@
 use embedder::Catalog;
 
 use crate::backtest::curves::{Curves, Forecast, ModelCurves, reduced};
-use crate::report::{Axis, Layer, Mark, Names, Plot, escape, section};
+use report::{Axis, Layer, Mark, Names, Plot, escape, section};
 
 /// Adds the sections of the figures.
 pub(super) fn write(body: &mut String, curves: &Curves, catalog: &Catalog) {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
-use crate::report::{elements, escape, grouped};
 use crate::simulate::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
+use report::{elements, escape, grouped};
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";

@@ -14,14 +14,12 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
-use crate::report::{
-    Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole,
-};
 use crate::simulate::SimulationSettings;
 use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
 use crate::simulate::report::html::{figures_note, table as figures_table};
 use crate::trace::Trace;
 use base::days::DAY_SECONDS;
+use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
 
 /// Returns the page.
 pub(super) fn page(

@@ -9,10 +9,10 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::table4::{self, Printed, Protocol};
-use crate::report::{TextTable, write_note};
 use crate::simulate;
 use crate::simulate::{Ratio, SimulationSettings};
 use crate::trace::Trace;
+use report::{TextTable, write_note};
 
 /// A column: its two header lines, and its cell.
 pub(super) type Column = (&'static str, &'static str, fn(&Score) -> String);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{TextTable, elements, escape};
+use report::{TextTable, elements, escape};
 
 /// A table with two header lines.
 pub(super) struct FurtherTable<const N: usize> {

@@ -9,11 +9,11 @@ use super::frontier::{FRONTIER_NOTE, frontier};
 use super::headline::{conditions, headline};
 use super::shown::{lines, shown};
 use super::table::{COLUMNS, cell, name, ties};
-use crate::report::{Axis, Layer, Mark, Names, Plot, escape, section, whole};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::log::{RunLog, TickRecord};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
+use report::{Axis, Layer, Mark, Names, Plot, escape, section, whole};
 
 /// Returns the page.
 pub(super) fn page(

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::table::name;
-use crate::report::{Layer, Mark};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::Figures;
 use crate::simulate::named_policy::NamedPolicy;
+use report::{Layer, Mark};
 
 /// Returns the policy that the page shows: the default policy if it is compared, else the last
 /// policy that forecasts.

@@ -4,13 +4,13 @@ use demand::forecast::Method;
 use embedder::{Bucket, Catalog};
 use placeholders::Prices;
 
-use crate::report::{TextTable, clock, day, grouped, write_note};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
 use base::days::DAY_SECONDS;
+use report::{TextTable, clock, day, grouped, write_note};
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);

@@ -7,16 +7,18 @@ use super::panel::Panel;
 
 /// One drawn element. Later layers are drawn on top of earlier ones.
 #[derive(Clone, Debug)]
-pub(crate) struct Layer {
+pub struct Layer {
     /// The name in the legend or at the line; empty for a layer without a name.
-    pub(crate) name: String,
+    pub name: String,
     /// The CSS classes, which set the colour.
-    pub(crate) class: String,
-    pub(crate) mark: Mark,
+    pub class: String,
+    /// Where and how it is drawn.
+    pub mark: Mark,
 }
 
+/// The form of a layer, with its values in the units of the axes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Mark {
+pub enum Mark {
     /// A line through (x, y).
     Line(Vec<(f64, f64)>),
     /// A step line: each y continues until the next x.
@@ -34,7 +36,8 @@ const POINT: f64 = 4.5;
 const DOT: f64 = 3.0;
 
 impl Layer {
-    pub(crate) fn new(name: &str, class: &str, mark: Mark) -> Self {
+    /// A layer; `name` is empty if the layer has none, and `class` has CSS classes.
+    pub fn new(name: &str, class: &str, mark: Mark) -> Self {
         Self { name: name.into(), class: class.into(), mark }
     }
 
@@ -56,7 +59,7 @@ impl Layer {
     }
 
     /// Returns all (x, y) of the layer.
-    pub(crate) fn extent(&self) -> Vec<(f64, f64)> {
+    pub fn extent(&self) -> Vec<(f64, f64)> {
         match &self.mark {
             Mark::Line(points) => points.clone(),
             Mark::Steps(points) => steps(points),

@@ -8,7 +8,7 @@ use base::days::DAY_SECONDS;
 const DATES_FROM: i64 = 10 * 366 * DAY_SECONDS;
 
 /// Returns the day of a time: `6 Nov 2017`, or `day 8` for a log without dates.
-pub(crate) fn day(seconds: i64) -> String {
+pub fn day(seconds: i64) -> String {
     if seconds < DATES_FROM {
         return format!("day {}", seconds.div_euclid(DAY_SECONDS));
     }
@@ -16,7 +16,7 @@ pub(crate) fn day(seconds: i64) -> String {
 }
 
 /// Returns the time of the day: `07:40`.
-pub(crate) fn clock(seconds: i64) -> String {
+pub fn clock(seconds: i64) -> String {
     time(seconds).format("%H:%M").to_string()
 }
 
@@ -39,7 +39,7 @@ fn time(seconds: i64) -> DateTime<Utc> {
 }
 
 /// Returns a whole number with a comma between groups of three digits.
-pub(crate) fn grouped(value: f64) -> String {
+pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -19,9 +19,9 @@ mod plot;
 mod terminal;
 mod text;
 
-pub(crate) use marks::{Layer, Mark};
-pub(crate) use page::{PAGE_STYLE, PLOT_STYLE, elements, section, whole};
-pub(crate) use panel::Axis;
-pub(crate) use plot::{Names, Plot, escape};
-pub(crate) use terminal::{TextTable, write_note};
-pub(crate) use text::{clock, day, grouped};
+pub use marks::{Layer, Mark};
+pub use page::{PAGE_STYLE, PLOT_STYLE, elements, section, whole};
+pub use panel::Axis;
+pub use plot::{Names, Plot, escape};
+pub use terminal::{TextTable, write_note};
+pub use text::{clock, day, grouped};

@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::plot::escape;
 
 /// The style sheet of plots, which a separate SVG file needs too.
-pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
+pub const PLOT_STYLE: &str = include_str!("plot.css");
 /// The style sheet of pages.
-pub(crate) const PAGE_STYLE: &str = include_str!("page.css");
+pub const PAGE_STYLE: &str = include_str!("page.css");
 
 /// Returns a whole page with this body, followed by the options that repeat the run.
-pub(crate) fn whole(body: &str, options: &impl Serialize, source: &str) -> String {
+pub fn whole(body: &str, options: &impl Serialize, source: &str) -> String {
     // A line never breaks between a number and its percent sign.
     let mut body = body.replace(" %", "\u{a0}%");
     let text = serde_json::to_string_pretty(options).unwrap_or_default();
@@ -28,12 +28,12 @@ pub(crate) fn whole(body: &str, options: &impl Serialize, source: &str) -> Strin
 }
 
 /// Appends a section. `title` is escaped; `note` and `content` are HTML.
-pub(crate) fn section(body: &mut String, title: &str, note: &str, content: &str) {
+pub fn section(body: &mut String, title: &str, note: &str, content: &str) {
     let _ = write!(body, "<section><h2>{}</h2><p>{note}</p>{content}</section>", escape(title));
 }
 
 /// Returns each text in an element of its own, such as the cells of a row. The texts are HTML.
-pub(crate) fn elements(tag: &str, texts: impl IntoIterator<Item = impl Display>) -> String {
+pub fn elements(tag: &str, texts: impl IntoIterator<Item = impl Display>) -> String {
     let mut html = String::new();
     for text in texts {
         let _ = write!(html, "<{tag}>{text}</{tag}>");

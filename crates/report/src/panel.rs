@@ -7,7 +7,8 @@ use super::text;
 
 /// The format of the values of x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
+pub enum Axis {
+    /// Decimal numbers.
     Number,
     /// Seconds: Unix time, or time from the start of a log without dates.
     Time,

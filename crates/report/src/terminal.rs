@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const WIDTH: usize = 100;
 
 /// The layout of tables whose rows have a name and a cell in each column.
-pub(crate) struct TextTable<const N: usize> {
+pub struct TextTable<const N: usize> {
     /// The two header lines.
     heads: [[&'static str; N]; 2],
     /// The columns that are shown, ascending.
@@ -20,7 +20,7 @@ pub(crate) struct TextTable<const N: usize> {
 
 impl<const N: usize> TextTable<N> {
     /// Returns a layout that all these rows fit, with all columns.
-    pub(crate) fn new(heads: [[&'static str; N]; 2], rows: &[(String, Vec<String>)]) -> Self {
+    pub fn new(heads: [[&'static str; N]; 2], rows: &[(String, Vec<String>)]) -> Self {
         let width = |column: usize| {
             let cells = rows.iter().map(|(_, cells)| cells[column].chars().count());
             cells.chain(heads.map(|head| head[column].len())).max().unwrap_or(0)
@@ -36,7 +36,7 @@ impl<const N: usize> TextTable<N> {
 
     /// Leaves out the columns that exceed [`WIDTH`]. `order` has all columns, the most important
     /// first.
-    pub(crate) fn narrow(mut self, order: [usize; N]) -> Self {
+    pub fn narrow(mut self, order: [usize; N]) -> Self {
         let mut total = self.name_width;
         let fits = order.into_iter().take_while(|&column| {
             total += 2 + self.widths[column];
@@ -48,7 +48,7 @@ impl<const N: usize> TextTable<N> {
     }
 
     /// Appends the header lines and these rows.
-    pub(crate) fn write(&self, text: &mut String, rows: &[(String, Vec<String>)]) {
+    pub fn write(&self, text: &mut String, rows: &[(String, Vec<String>)]) {
         for head in &self.heads {
             self.line(text, "", |column| head[column]);
         }
@@ -67,7 +67,7 @@ impl<const N: usize> TextTable<N> {
     }
 
     /// Returns a note on the columns that are not shown. `None` if all are.
-    pub(crate) fn left_out(&self) -> Option<String> {
+    pub fn left_out(&self) -> Option<String> {
         let hidden = (0..N).filter(|column| !self.shown.contains(column));
         let [upper, lower] = &self.heads;
         let names: Vec<String> = hidden
@@ -78,7 +78,7 @@ impl<const N: usize> TextTable<N> {
 }
 
 /// Appends a note as lines of at most [`WIDTH`] characters. A longer word has a line of its own.
-pub(crate) fn write_note(text: &mut String, note: &str) {
+pub fn write_note(text: &mut String, note: &str) {
     let mut length = 0;
     for word in note.split_whitespace() {
         let added = word.chars().count();

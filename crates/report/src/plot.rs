@@ -13,26 +13,29 @@ use super::panel::{Axis, Panel};
 
 /// A plot with its axes.
 #[derive(Clone, Debug)]
-pub(crate) struct Plot {
-    /// The labels of the axes, with units.
-    pub(crate) x_label: String,
-    pub(crate) y_label: String,
-    pub(crate) x: Axis,
+pub struct Plot {
+    /// The label of the x axis, with its unit.
+    pub x_label: String,
+    /// The label of the y axis, with its unit.
+    pub y_label: String,
+    /// The format of the values of x.
+    pub x: Axis,
     /// Whether the y axis begins at 0 even when all values are larger.
-    pub(crate) y_from_zero: bool,
+    pub y_from_zero: bool,
     /// Where the x axis ends, because larger values would compress the rest. An inset shows the
     /// whole range.
-    pub(crate) x_end: Option<f64>,
+    pub x_end: Option<f64>,
     /// Where names of lines are drawn.
-    pub(crate) names: Names,
+    pub names: Names,
     /// The height on a wide screen, in SVG units. The width is 900.
-    pub(crate) height: f64,
-    pub(crate) layers: Vec<Layer>,
+    pub height: f64,
+    /// What is drawn, from the bottom to the top.
+    pub layers: Vec<Layer>,
 }
 
 /// Where names of lines are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub enum Names {
     /// In a legend above the plot.
     Legend,
     /// Beside the lines; in a legend where there is no room.
@@ -90,7 +93,7 @@ struct Tag {
 
 impl Plot {
     /// Returns the plot as a figure with its legend. `alt` describes it for screen readers.
-    pub(crate) fn figure(&self, alt: &str) -> String {
+    pub fn figure(&self, alt: &str) -> String {
         let layouts = [BROAD, NARROW].map(|layout| {
             let Drawing { width, height, svg, unnamed } = self.draw(layout)?;
             Some(format!(
@@ -108,7 +111,7 @@ impl Plot {
 
     /// Returns the plot as a figure that has the layout for narrow screens only, to be shown beside
     /// others.
-    pub(crate) fn narrow_figure(&self, alt: &str) -> String {
+    pub fn narrow_figure(&self, alt: &str) -> String {
         let Some(Drawing { width, height, svg, unnamed }) = self.draw(NARROW) else {
             return NO_DATA.into();
         };
@@ -117,7 +120,7 @@ impl Plot {
 
     /// Returns the plot as a separate SVG file with this style sheet, or `None` when there is
     /// nothing to draw.
-    pub(crate) fn file(&self, style: &str) -> Option<String> {
+    pub fn file(&self, style: &str) -> Option<String> {
         let Drawing { width, height, svg, unnamed } = self.draw(BROAD)?;
         let names = unnamed.iter().map(|(name, class)| {
             format!("<tspan class=\"{class}\" dx=\"12\">{}</tspan>", escape(name))
@@ -408,7 +411,7 @@ fn legend(names: &[(String, String)]) -> String {
 }
 
 /// Escapes a string for the text and the attributes of an HTML page.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
