@@ -9,15 +9,15 @@
 
 use std::fmt::Write as _;
 
+use base::days::within;
 use embedder::{Catalog, base};
+use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 use serde::Serialize;
 
 use crate::catalog::{CatalogFault, CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, offered};
 use crate::simulate::{Figures, NamedPolicy, Progress, SimulationSettings, compare};
 use crate::trace::Job;
-use base::days::within;
-use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 
 /// The instance types of one family.
 #[derive(Clone, Debug, PartialEq)]

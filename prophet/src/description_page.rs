@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::trace::{Consumption, Description, LogTier, TierDelays};
 use report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
+
+use crate::trace::{Consumption, Description, LogTier, TierDelays};
 
 /// Returns the page of a description.
 pub fn description_page(description: &Description) -> String {

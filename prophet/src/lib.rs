@@ -13,8 +13,6 @@
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve/       health, readiness, metrics and the dashboard of the controller
-//! dashboard/   the page of policies: their state, its fragments, its plots
-//! http/        the server of health, metrics and the dashboard
 //! trace/       readers of public logs, and a generator of synthetic ones
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
@@ -39,12 +37,12 @@ pub mod cli;
 pub mod cluster;
 #[cfg(feature = "kubernetes")]
 pub mod crd;
-pub mod dashboard;
+
 pub mod demo;
 pub mod description_page;
 #[cfg(feature = "kubernetes")]
 pub mod explain;
-pub mod http;
+
 #[cfg(feature = "kubernetes")]
 pub mod observe;
 #[cfg(feature = "kubernetes")]

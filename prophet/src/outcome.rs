@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use control::{Observed, Turn};
 use embedder::{MicroDollars, Shape, Unfit};
 use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use placeholders::Objective;
@@ -12,7 +13,6 @@ use crate::account::Account;
 use crate::catalog::{Offers, Sizes};
 use crate::crd::RolloutStatus;
 use crate::observe::{Device, HeldBack};
-use control::{Observed, Turn};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,6 @@ use embedder::{
 use placeholders::Objective;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
 use usage::PodUsage;
 
 /// Batch pods of one job that are alike and ran at the same time in one bucket.

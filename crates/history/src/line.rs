@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
+use demand::record::{BucketTick, ShapeId, Shapes, Tick, TierArrivals, sum_by_key};
 use embedder::{Bucket, BucketId, Catalog, Shape, VirtualInstance};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::finished::{FinishedPods, Offered};
 use super::shape_key::{parse_shape_key, shape_key};
-use demand::record::{BucketTick, ShapeId, Shapes, Tick, TierArrivals, sum_by_key};
 
 /// The version of the format that this build writes, and the newest that it reads.
 pub const VERSION: u32 = 1;

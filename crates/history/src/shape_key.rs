@@ -4,11 +4,10 @@
 //! contain the key instead. Examples are `cpu_millis=4000,memory_bytes=8589934592,pods=1` and
 //! `accelerators=1,cpu_millis=4000,pods=1;kind=nvidia.com/gpu;admits=g4dn.xlarge|g4dn.2xlarge`.
 
+use demand::record::canonical;
 use embedder::{
     AcceleratorKind, BucketSet, CapacityType, Catalog, Devices, Resource, Resources, Shape,
 };
-
-use demand::record::canonical;
 
 /// The key of a shape.
 ///

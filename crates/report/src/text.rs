@@ -1,8 +1,7 @@
 //! Dates and numbers as text.
 
-use chrono::{DateTime, Utc};
-
 use base::days::DAY_SECONDS;
+use chrono::{DateTime, Utc};
 
 /// The times of a log without dates are below this, in seconds: ten years from its zero.
 const DATES_FROM: i64 = 10 * 366 * DAY_SECONDS;

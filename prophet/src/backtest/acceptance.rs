@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use base::days::DAY_SECONDS;
 use chrono::DateTime;
 use demand::forecast::DemandForecaster;
 use demand::forecast::onnx::{ModelSource, Onnx};
@@ -23,7 +24,6 @@ use crate::replay::Workload;
 use crate::simulate::{
     NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
 };
-use base::days::DAY_SECONDS;
 
 /// The models that are compared.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use base::days::DAY_SECONDS;
 use chrono::DateTime;
 use embedder::Catalog;
 use placeholders::Prices;
@@ -19,7 +20,6 @@ use super::tally::Tally;
 use super::telling::Telling;
 use crate::replay::Workload;
 use crate::simulate::{Progress, SimulationSettings, parallel};
-use base::days::DAY_SECONDS;
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]

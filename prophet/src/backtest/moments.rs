@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use base::days::DAY_SECONDS;
 use demand::record::Tick;
 use embedder::{Catalog, Demand, Room};
 
 use super::horizon::Horizon;
 use crate::replay::{LookAhead, Series, Workload, allocated, offered, snapshots, ticks};
 use crate::simulate::SimulationSettings;
-use base::days::DAY_SECONDS;
 
 /// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use base::clock::Stopwatch;
 use chrono::{DateTime, Utc};
 use demand::forecast::onnx::{ModelSource, Onnx};
 use demand::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
@@ -14,7 +15,6 @@ use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
 use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
-use base::clock::Stopwatch;
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {

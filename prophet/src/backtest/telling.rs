@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use base::days::DAY_SECONDS;
+
 use super::answer::{JudgedForecast, LEVELS};
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::NamedForecaster;
-use base::days::DAY_SECONDS;
 
 /// The number of consecutive days that a plot shows.
 const DAYS: i64 = 2;

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
+use base::days::DAY_SECONDS;
 use base::span::Span;
 use clap::value_parser;
 use demand::forecast::onnx::ModelSource;
+use report::{TextTable, day, write_note};
 use serde_json::{Value, json};
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -18,8 +20,6 @@ use super::{output, progress, wrong_usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
 use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 use crate::trace::Trace;
-use base::days::DAY_SECONDS;
-use report::{TextTable, day, write_note};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

@@ -1,7 +1,6 @@
 //! `prophet catalog advise`: chooses instance types for a job log.
 
 use std::fmt::Write as _;
-
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;

@@ -2,6 +2,7 @@
 //! types for a job log (`advise.rs`).
 
 use super::advise;
+
 #[cfg(feature = "kubernetes")]
 use super::buckets;
 #[cfg(not(feature = "kubernetes"))]

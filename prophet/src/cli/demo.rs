@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use dashboard::http::{Response, plain, serve};
+use dashboard::{Dashboard, respond};
 
 use super::log::{LoadedLog, LogArgs};
 use super::{interrupt, output, progress};
-use crate::dashboard::{Dashboard, respond};
 use crate::demo::{self, CAPTIONS, POLICIES, Pace};
-use crate::http::{Response, plain, serve};
 use crate::simulate::{Comparison, SimulationInput, SimulationSettings, write_table};
 use crate::trace::Trace;
 

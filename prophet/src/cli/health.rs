@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use base::clock::Stopwatch;
 use base::span::Span;
 
 use super::http_get::{Address, GetLimits, get};
 use super::output;
-use base::clock::Stopwatch;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use base::clock::Stopwatch;
 
 use super::unverified;
-use base::clock::Stopwatch;
 
 /// What a response may take.
 #[derive(Clone, Copy, Debug)]

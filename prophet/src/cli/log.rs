@@ -8,6 +8,7 @@ use chrono::DateTime;
 use clap::builder::PossibleValuesParser;
 use demand::forecast::{Expression, Method, onnx};
 use embedder::Catalog;
+
 #[cfg(feature = "kubernetes")]
 use history::Place;
 use placeholders::Objective;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use demand::forecast::onnx::BYTES_MAX;
+
 #[cfg(feature = "kubernetes")]
 use history::Place;
 

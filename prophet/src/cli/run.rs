@@ -1,6 +1,7 @@
 //! `prophet run`: the controller.
 
 use std::io::IsTerminal as _;
+
 #[cfg(feature = "serve")]
 use std::net::SocketAddr;
 #[cfg(feature = "serve")]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::clock::{self, Stopwatch};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -19,7 +20,6 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::Notify;
 
 use super::sources::chain;
-use base::clock::{self, Stopwatch};
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "prophet";

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
+use control::Control;
+use dashboard::Dashboard;
 use demand::forecast::ForecasterConfig;
 use embedder::Catalog;
 use history::{
@@ -22,10 +24,8 @@ use super::retry::Retry;
 use super::unwritten::Unwritten;
 use crate::account::Account;
 use crate::catalog::named_parts;
-use crate::dashboard::Dashboard;
 use crate::observe::{Key, Shared};
 use crate::outcome::{Cause, Outcome};
-use control::Control;
 
 /// The history of one policy, and what is not in it yet.
 #[derive(Default)]

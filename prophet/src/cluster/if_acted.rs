@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base::clock::Stopwatch;
 use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::Method;
@@ -21,7 +22,6 @@ use crate::observe::{Key, Shared};
 use crate::simulate::{
     IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
 };
-use base::clock::Stopwatch;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

@@ -76,13 +76,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use kube::{Client, ResourceExt as _};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
-use base::clock;
 
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};

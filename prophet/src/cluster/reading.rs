@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::clock::Stopwatch;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::observe::Shared;
-use base::clock::Stopwatch;
 
 /// A read in progress. It is cancelled when this value is dropped.
 pub(super) struct Reading<T> {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::clock::Stopwatch;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -16,8 +17,6 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::Semaphore;
-
-use base::clock::Stopwatch;
 
 /// How long a grant is used. A token that is revoked still works for that long.
 const GRANT: Duration = Duration::from_mins(1);

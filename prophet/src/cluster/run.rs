@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::GIVE_UP;
 use chrono::{DateTime, Utc};
+use control::{Control, Observed, TierArrival};
+use dashboard::Dashboard;
 use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
 use demand::record::{PodStarts, ShapeId};
 use embedder::{
@@ -35,12 +38,9 @@ use super::yielding::Yield;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
-use crate::dashboard::Dashboard;
 use crate::explain::recalled;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, SCAN_SECONDS, Shared, World};
 use crate::outcome::{Cause, Outcome};
-use base::GIVE_UP;
-use control::{Control, Observed, TierArrival};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base::clock;
 use tokio::sync::watch;
 
 use crate::catalog::{
@@ -10,7 +11,6 @@ use crate::catalog::{
     offers, pool_groups,
 };
 use crate::observe::{Shared, World};
-use base::clock;
 
 /// A source of groups of nodes.
 pub enum GroupSource {

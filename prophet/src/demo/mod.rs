@@ -18,8 +18,8 @@ use placeholders::Prices;
 
 pub use self::pace::Pace;
 use self::views::Views;
-use crate::dashboard::Dashboard;
 use crate::simulate::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
+use dashboard::Dashboard;
 
 pub use self::views::{CAPTIONS, POLICIES};
 

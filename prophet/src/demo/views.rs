@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
 use placeholders::Prices;
-
-use crate::dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
-use crate::simulate::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
 use report::{clock, day, grouped};
+
+use crate::simulate::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
 
 /// The texts of the dashboard of the demo.
 pub const CAPTIONS: Captions = Captions {

@@ -28,16 +28,17 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use self::events::{Events, changed, happened};
+
 #[cfg(feature = "serve")]
 pub use self::metrics::Metrics;
 pub use self::nodes::recalled;
 pub use self::reaction::Reaction;
 pub use self::status::{shape_text, status};
 use crate::crd::{Mode, OverprovisioningPolicy, OverprovisioningPolicyStatus};
-use crate::dashboard::Dashboard;
 use crate::observe::Key;
 use crate::outcome::Outcome;
 use crate::writes::{Admission, REQUEST, WriteCounts, WriteKind, Writes, Written};
+use dashboard::Dashboard;
 
 /// Reports the outcomes of turns.
 pub struct Explain {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use control::Turn;
 use embedder::{Resource, Shape, Unplaced};
 use placeholders::{Prices, Reason};
 
@@ -12,7 +13,6 @@ use crate::crd::{
     StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
 use crate::outcome::{Cause, Outcome, TierPods};
-use control::Turn;
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;

@@ -1,13 +1,11 @@
 //! The outcome of a turn as a view of the dashboard.
 
 use chrono::{DateTime, Utc};
+use dashboard::{Acting, BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit};
 use placeholders::Prices;
 
 use crate::account::Account;
 use crate::crd::Mode;
-use crate::dashboard::{
-    Acting, BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit,
-};
 use crate::observe::Key;
 use crate::outcome::{Outcome, PolicyFault};
 

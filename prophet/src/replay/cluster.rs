@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use base::days::{add_by_day, days, within};
 use embedder::{BucketId, BucketSet, Catalog, Resources, Room, UNLIMITED};
 use placeholders::{GroupStanding, Standing};
 
 use super::scheduler_kind::SchedulerKind;
-use base::days::{add_by_day, days, within};
 
 /// The index of a node among all nodes requested so far, in the order of their requests.
 pub(crate) type SimulatedNodeId = usize;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use dashboard::http::{PLAIN, Request, Response, Token};
 use tokio::runtime::Handle;
 
 use crate::cluster::{Access, Reviewer};
-use crate::http::{PLAIN, Request, Response, Token};
 
 /// The time limit of a review. The API server answers within milliseconds.
 const REVIEW: Duration = Duration::from_secs(5);

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use dashboard::Dashboard;
+use dashboard::http::{self, PLAIN, Request, Response};
 
 use self::guard::Guard;
 use crate::cluster::{Health, Reviewer};
-use crate::dashboard::{self, Dashboard};
 use crate::explain::Metrics;
-use crate::http::{self, PLAIN, Request, Response};
 
 /// The content type of OpenMetrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -4,17 +4,16 @@
 //! symbolic links. A file that cannot be used is logged, and the certificate before stays in use.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use dashboard::http::{Channel, Socket, Transport};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-
-use crate::http::{Channel, Socket, Transport};
 
 /// How often the files are read. cert-manager replaces a certificate days before it expires, and a
 /// connection that begins in the meantime still gets the one before.
@@ -41,7 +40,7 @@ pub(super) fn transport(certificate: PathBuf, key: PathBuf) -> anyhow::Result<Tr
                 return Err(error);
             }
         }
-        Ok(Box::new(StreamOwned::new(connection, socket)))
+        Ok(Box::new(Encrypted(StreamOwned::new(connection, socket))))
     }))
 }
 
@@ -118,13 +117,32 @@ impl Files {
     }
 }
 
-impl Channel for StreamOwned<ServerConnection, Socket> {
+/// TLS over a connection.
+struct Encrypted(StreamOwned<ServerConnection, Socket>);
+
+impl Read for Encrypted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Encrypted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Channel for Encrypted {
     fn socket(&mut self) -> &mut Socket {
-        &mut self.sock
+        &mut self.0.sock
     }
 
     fn finish(&mut self) {
-        self.conn.send_close_notify();
+        self.0.conn.send_close_notify();
         // The client may have gone.
         let _ = self.flush();
     }

@@ -1,12 +1,12 @@
 //! The figures of a run, computed from its log.
 
+use base::days::{DAY_SECONDS, add_by_day, days, within};
 use base::tier::Tiers;
 use embedder::Catalog;
 use placeholders::Prices;
 use serde::{Serialize, Serializer};
 
 use super::log::{JobRecord, NodeRecord, RunLog};
-use base::days::{DAY_SECONDS, add_by_day, days, within};
 
 /// The figures of one run, or their means over several runs.
 ///

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use placeholders::Prices;
+use report::{clock, day, grouped};
 
 use super::bootstrap::{DAYS_MIN, Ratio};
 use super::figures::{Figures, costs_by_day};
@@ -14,7 +15,6 @@ use super::observed::simulate_observed;
 use super::recorded::Recorded;
 use super::settings::SimulationSettings;
 use crate::replay::Workload;
-use report::{clock, day, grouped};
 
 /// The recorded pods with the autoscaler alone, and under a policy.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use control::Turn;
+
 use super::input::SimulationInput;
 use super::log::RunLog;
 use super::named_policy::NamedPolicy;
 use super::world::Simulation;
-use control::Turn;
 
 /// Runs the jobs under a policy, and shows each tick to an observer after the turn.
 ///

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::span::Span;
 use base::tier::Tier;
+use control::{Control, Observed, Turn};
 use demand::forecast::Method;
 use demand::record::ShapeId;
 use embedder::{Catalog, Resource, Resources};
@@ -30,7 +31,6 @@ use crate::cluster::{Places, Seen, View};
 use crate::observe::{Index, Key, Workloads};
 use crate::replay::{PlacedPods, Workload};
 use crate::trace::{Admits, Job, Work};
-use control::{Control, Observed, Turn};
 
 const GROUP: &str = "group";
 

@@ -1,6 +1,7 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
+use control::{Control, Observed, TierArrival, Turn};
 use demand::record::{PodStarts, ShapeId};
 use embedder::{BucketId, Cluster, Room, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
@@ -12,7 +13,6 @@ use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use super::paper::Counts;
 use crate::replay::Allocated;
-use control::{Control, Observed, TierArrival, Turn};
 
 /// The policy under test.
 pub(crate) struct PolicyRun<'a> {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use base::GIVE_UP;
 use base::span::Span;
 use chrono::{DateTime, Utc};
 use embedder::{BucketSet, Catalog, CatalogError, Resources};
@@ -16,7 +17,6 @@ use usage::MeasuredRun;
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::catalog::CatalogFile;
 use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
-use base::GIVE_UP;
 
 /// What a history has of a cluster.
 #[derive(Debug)]

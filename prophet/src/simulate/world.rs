@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use base::span::Span;
 use chrono::DateTime;
+use control::Turn;
 use demand::record::{PodStarts, ShapeId};
 use embedder::{PodRequest, Resources, Room, embed};
 use placeholders::Plan;
@@ -27,7 +28,6 @@ use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNode,
     SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
 };
-use control::Turn;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -81,6 +81,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::PodSpec;
 
 use self::counters::lock;
+
 pub use self::counters::{Counters, Removal, ScaleUp};
 use self::real::RealAutoscaler;
 pub use self::settings::AutoscalerSettings;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::tier::Tiers;
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::Catalog;
 use placeholders::{Objective, Prices};
@@ -19,7 +20,6 @@ use super::methods::{
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
 use super::question::{DemandForecaster, Forecaster};
-use base::tier::Tiers;
 
 /// The configuration of a forecaster. When any field changes, the forecaster learns anew.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,6 @@
 //! Catalogs, ticks and configurations for tests, also for those of other crates.
 
+use base::tier::Tiers;
 use chrono::DateTime;
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, UNLIMITED,
@@ -12,7 +13,6 @@ use super::method::Method;
 use super::methods::Ladder;
 use super::onnx::ModelSource;
 use crate::record::{BucketTick, Tick};
-use base::tier::Tiers;
 
 /// A lead time of three one-minute ticks.
 pub const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };

@@ -2,9 +2,9 @@
 //! paper its forecasts and errors.
 
 use embedder::Catalog;
+use report::{Axis, Layer, Mark, Names, Plot, escape, section};
 
 use crate::backtest::curves::{Curves, Forecast, ModelCurves, reduced};
-use report::{Axis, Layer, Mark, Names, Plot, escape, section};
 
 /// Adds the sections of the figures.
 pub(super) fn write(body: &mut String, curves: &Curves, catalog: &Catalog) {

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use report::{elements, escape, grouped};
+
 use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::simulate::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
-use report::{elements, escape, grouped};
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use base::days::DAY_SECONDS;
 use embedder::Catalog;
+use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
 
 use super::curves;
 use super::document::Backtest;
@@ -18,8 +20,6 @@ use crate::simulate::SimulationSettings;
 use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
 use crate::simulate::report::html::{figures_note, table as figures_table};
 use crate::trace::Trace;
-use base::days::DAY_SECONDS;
-use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
 
 /// Returns the page.
 pub(super) fn page(

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use embedder::Catalog;
+use report::{TextTable, write_note};
 
 use super::document::Backtest;
 use crate::backtest::errors::Errors;
@@ -12,7 +13,6 @@ use crate::backtest::table4::{self, Printed, Protocol};
 use crate::simulate;
 use crate::simulate::{Ratio, SimulationSettings};
 use crate::trace::Trace;
-use report::{TextTable, write_note};
 
 /// A column: its two header lines, and its cell.
 pub(super) type Column = (&'static str, &'static str, fn(&Score) -> String);

@@ -18,10 +18,10 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_types::service_config::ServiceConfigKey;
+use base::clock;
 use serde::Deserialize;
 
 use crate::observe::Taint;
-use base::clock;
 
 pub(super) const NODE_GROUP: &str = "eks:DescribeNodegroup";
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use embedder::Catalog;
+use report::{Axis, Layer, Mark, Names, Plot, clock, day, escape, section};
 
 use super::shown::{lines, shown};
 use crate::simulate::compare::Comparison;
 use crate::simulate::log::{JobRecord, RunLog, TickRecord};
-use report::{Axis, Layer, Mark, Names, Plot, clock, day, escape, section};
 
 /// The time before and after the moment that a picture shows, in seconds: an hour together. More of
 /// it lies after the moment, because jobs come faster than they start.

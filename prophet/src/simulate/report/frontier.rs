@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
+
 use super::shown::{OTHERS, Rival, classes, constants, shown};
 use super::table::name;
 use crate::simulate::compare::{Comparison, SWEPT};
 use crate::simulate::figures::Figures;
-use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 
 /// The explanation above the plot, as HTML.
 pub(crate) const FRONTIER_NOTE: &str = "Lower and further left is better. Each small point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders of each instance type that a constant holds. The axis ends at twice the idling of the policies that are compared first; the inset has the whole range.";

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use report::{Layer, Mark};
+
 use super::table::name;
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::Figures;
 use crate::simulate::named_policy::NamedPolicy;
-use report::{Layer, Mark};
 
 /// Returns the policy that the page shows: the default policy if it is compared, else the last
 /// policy that forecasts.

@@ -1,16 +1,16 @@
 //! A comparison as a table for a terminal.
 
+use base::days::DAY_SECONDS;
 use demand::forecast::Method;
 use embedder::{Bucket, Catalog};
 use placeholders::Prices;
+use report::{TextTable, clock, day, grouped, write_note};
 
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
 use crate::trace::Trace;
-use base::days::DAY_SECONDS;
-use report::{TextTable, clock, day, grouped, write_note};
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);

@@ -38,6 +38,7 @@ mod stock;
 use std::cell::OnceCell;
 use std::sync::MutexGuard;
 
+use base::tier::Tiers;
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 use placeholders::{Objective, Prices, Reason};
@@ -55,7 +56,6 @@ use crate::forecast::{
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
 use crate::record::History;
-use base::tier::Tiers;
 
 /// Forecasts with the experts, per bucket, by their past costs.
 pub struct Ensemble {

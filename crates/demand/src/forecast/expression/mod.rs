@@ -22,9 +22,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tree::Number;
 
 use super::question::HEADROOM_MAX;
-use tree::Number;
+
 pub(crate) use tree::{Inputs, Statistic, StatisticKind};
 
 /// A valid expression.

@@ -3,6 +3,8 @@
 //! Only the parser is used. The interpreter of the crate has no limit on recursion, and reports
 //! wrong names and types only where they are evaluated.
 
+use base::input::instead_of;
+use base::span::Span;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use cel::parser::PrattParser;
 use cel::{IdedExpr, ParseErrors};
@@ -11,8 +13,6 @@ use super::tree::{
     Comparison, Condition, Field, Number, Operator, Relation, Rounding, Statistic, StatisticKind,
     Text,
 };
-use base::input::instead_of;
-use base::span::Span;
 
 /// The deepest nesting of parentheses and calls, which the parser counts.
 const PARENTHESES_MAX: u16 = 32;

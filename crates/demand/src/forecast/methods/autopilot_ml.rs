@@ -10,6 +10,8 @@
 //! tick does not change a model's memory. The headroom is the limit less present demand. It is a
 //! single count, so a quantile in the policy has no effect.
 
+use usage::{ModelSet, ModelWeights, decay_over};
+
 use crate::forecast::hyperparameters::{MODEL_DECAYS, MODEL_MARGINS, MODEL_WEIGHTS};
 use crate::forecast::{
     demand_ahead::Ahead,
@@ -17,7 +19,6 @@ use crate::forecast::{
     question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
-use usage::{ModelSet, ModelWeights, decay_over};
 
 /// Autopilot's recommender, with a set of models for each bucket.
 pub struct AutopilotMl {

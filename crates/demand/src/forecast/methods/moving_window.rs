@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use usage::{SlidingMax, load_percentile};
+
 use crate::forecast::hyperparameters::{
     LIMIT_HALF_LIFE_SECONDS, LIMIT_HOLD_SECONDS, LIMIT_PERCENTILE,
 };
@@ -20,7 +22,6 @@ use crate::forecast::{
     question::{DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::record::History;
-use usage::{SlidingMax, load_percentile};
 
 /// Autopilot's moving window, with a histogram for each bucket.
 pub struct MovingWindow {

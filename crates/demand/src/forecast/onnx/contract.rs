@@ -2,8 +2,6 @@
 //!
 //! They run before any engine reads the file.
 
-use crate::forecast::model_fault::ModelFault;
-
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -11,6 +9,7 @@ use prost::Message as _;
 
 use super::file::{BYTES_MAX, Graph, GraphNode, ModelFile, Port};
 use super::spec::{FIELD, Spec};
+use crate::forecast::model_fault::ModelFault;
 
 /// The version of the ONNX operator set, because all engines support it.
 const OPSET: i64 = 18;

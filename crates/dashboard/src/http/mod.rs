@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use self::connections::{Connections, Place};
 use self::request::{HeadFault, parse, read_head};
+
 pub use self::request::{Request, Token, encoded};
 pub use self::response::{Events, PLAIN, Response};
 use self::response::{header, write_text};

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use placeholders::{Reason, Step};
+use report::{clock, day, elements, escape, grouped};
 
 use super::board::{Captions, Decision, State};
 use super::choice::Choice;
 use super::plots;
 use super::series::Range;
 use super::view::{Acting, BucketView, CURVES, Figure, PolicyView, Unit};
-use report::{clock, day, elements, escape, grouped};
 
 /// The parts of the page, in their order: the identifier of each, and what it contains.
 pub(super) fn fragments(

@@ -60,7 +60,7 @@ fn events(dashboard: Arc<Dashboard>, choice: Choice) -> Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboard::{Acting, BucketView, Captions, Curve, FaultView, PolicyView, Range};
+    use crate::{Acting, BucketView, Captions, Curve, FaultView, PolicyView, Range};
 
     fn dashboard() -> Arc<Dashboard> {
         let curve = Curve { title: "nodes", unit: "nodes" };

@@ -1,8 +1,9 @@
 //! The frame of the page. The fragments are in it from the start, so it also works without a
 //! script.
 
-use super::board::Captions;
 use report::{PAGE_STYLE, PLOT_STYLE, escape};
+
+use super::board::Captions;
 
 /// The style sheet of the page.
 pub(super) fn style() -> String {

@@ -1,10 +1,9 @@
 //! The values that the dashboard is given.
 
+use control::Turn;
 use demand::forecast::Carrier;
 use embedder::{BucketId, Catalog};
 use placeholders::{Prices, Step};
-
-use control::Turn;
 
 /// The number of curves of a policy.
 pub const CURVES: usize = 4;
@@ -20,7 +19,7 @@ pub struct PolicyView {
     pub time: i64,
     /// The length of a tick, in seconds.
     pub tick_seconds: i64,
-    /// The values of its curves, in the order of [`crate::dashboard::Captions::curves`].
+    /// The values of its curves, in the order of [`crate::Captions::curves`].
     pub curves: [f64; CURVES],
     /// Its figures since a date.
     pub figures: Vec<Figure>,

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use report::{Axis, Layer, Mark, Names, Plot};
+
 use super::board::{BAND, Captions, DEMAND, LAUNCHING, PLACEHOLDERS, PolicyState, READY, TARGET};
 use super::series::Range;
 use super::view::BucketView;
-use report::{Axis, Layer, Mark, Names, Plot};
 
 /// The colours of policies, in their order.
 const COLOURS: [&str; 6] = ["c1", "c0 strong", "c3", "c2", "c5", "c6"];

@@ -12,8 +12,11 @@
 //! plots.rs      its plots
 //! page.rs       the frame of the page
 //! routes.rs     the responses to requests
+//! http/         a small server: requests, connections and their limits
 //! live.js       replaces fragments when the server sends them
 //! ```
+
+pub mod http;
 
 mod board;
 mod choice;
