@@ -76,7 +76,7 @@ def report(packages: list[Package]) -> str:
         "The numbers are those of the texts below. The standard library of Rust and what it contains of",
         "others have the licences of the page rust-library.html. The example log is a part of",
         "philly-traces by Microsoft (https://github.com/msr-fiddle/philly-traces), under CC BY 4.0",
-        "(https://creativecommons.org/licenses/by/4.0/); prophet/data/README.md lists what was changed.",
+        "(https://creativecommons.org/licenses/by/4.0/); crates/traces/data/README.md lists what was changed.",
         "",
     ]
     for package in packages:

@@ -21,7 +21,7 @@ from components import ROOT, Build, Package
 
 EMBEDDED = (
     ("machine-learning-model", "models/pretrained/quantile.onnx", "Apache-2.0", "The shipped model: models/pretrained/README.md"),
-    ("data", "prophet/data/philly-2017-10.csv.gz", "CC-BY-4.0", "The example log: prophet/data/README.md"),
+    ("data", "crates/traces/data/philly-2017-10.csv.gz", "CC-BY-4.0", "The example log: crates/traces/data/README.md"),
 )
 """The files that are compiled into the binary: type, path, licence, description."""
 

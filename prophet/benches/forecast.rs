@@ -13,7 +13,7 @@ use demand::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present
 use demand::record::{BucketTick, ShapeId, Tick};
 use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
-use prophet::catalog::{CatalogFile, InstanceTypeEntry};
+use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
 /// The number of instance types.
 const BUCKETS: u64 = 50;

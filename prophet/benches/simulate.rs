@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use prophet::catalog::{CatalogFile, default_types};
 use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
-use prophet::trace::{Job, Recipe, generate, read};
+use traces::catalog::{CatalogFile, default_types};
+use traces::{Job, Recipe, generate, read};
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn seconds(run: impl FnOnce()) -> f64 {

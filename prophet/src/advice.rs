@@ -13,11 +13,11 @@ use base::days::within;
 use embedder::{Catalog, base};
 use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 use serde::Serialize;
+use traces::Job;
+use traces::catalog::{CatalogFault, CatalogFile, InstanceTypeEntry};
 
-use crate::catalog::{CatalogFault, CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, offered};
 use crate::simulate::{Figures, NamedPolicy, Progress, SimulationSettings, compare};
-use crate::trace::Job;
 
 /// The instance types of one family.
 #[derive(Clone, Debug, PartialEq)]
@@ -328,7 +328,7 @@ impl SeriesAdvice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Admits, Work};
+    use traces::{Admits, Work};
 
     fn series(types: &[(&str, u64, f64)]) -> InstanceSeries {
         let entry = |&(name, cpus, price): &(&str, u64, f64)| InstanceTypeEntry {

@@ -5,8 +5,7 @@
 use std::fmt::Write as _;
 
 use report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
-
-use crate::trace::{Consumption, Description, LogTier, TierDelays};
+use traces::{Consumption, Description, LogTier, TierDelays};
 
 /// Returns the page of a description.
 pub fn description_page(description: &Description) -> String {

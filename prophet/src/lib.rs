@@ -13,7 +13,6 @@
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve/       health, readiness, metrics and the dashboard of the controller
-//! trace/       readers of public logs, and a generator of synthetic ones
 //! replay/      the world that a log is replayed in
 //! simulate/    policies over a log
 //! backtest/    forecasters over a log
@@ -55,6 +54,5 @@ pub mod rollout;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
-pub mod trace;
 #[cfg(feature = "kubernetes")]
 mod writes;

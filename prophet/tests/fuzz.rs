@@ -11,12 +11,13 @@ use std::io::Write as _;
 use chrono::{DateTime, TimeDelta};
 use demand::forecast::onnx::Spec;
 use history::{Journal, Line, Place as Folder, parse_shape_key};
-use prophet::catalog::{CatalogFile, Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
+use prophet::catalog::{Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
 use prophet::cluster::Allowed;
 use prophet::crd::OverprovisioningPolicySpec;
 use prophet::observe::{Index, World, millis, units};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
+use traces::catalog::CatalogFile;
 use usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 
 /// Texts that are easily mistaken: limits of numbers, other encodings, separators, nesting.
@@ -131,13 +132,13 @@ fn usage_of(text: &str, lenient: bool) -> Result<RecordedUsage, String> {
     file.write_all(text.as_bytes()).unwrap();
     let mut book = UsageBook::new(BookSettings::default(), |_| ContainerRequest::default());
     let mut take = |row| {
-        book.add(&row).map_err(|fault| prophet::trace::TraceFault {
+        book.add(&row).map_err(|fault| traces::TraceFault {
             column: "",
             problem: fault.to_string().into(),
             value: String::new(),
         })
     };
-    let read = prophet::trace::read_usage(file.path(), lenient, &mut take);
+    let read = traces::read_usage(file.path(), lenient, &mut take);
     read.map(|_| book.finish()).map_err(|error| error.to_string())
 }
 
@@ -168,7 +169,7 @@ fn the_undamaged_texts_are_valid() {
     for log in LOGS {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(log.as_bytes()).unwrap();
-        let trace = prophet::trace::read(file.path(), false).unwrap();
+        let trace = traces::read(file.path(), false).unwrap();
         assert!(!trace.jobs.is_empty(), "{log}");
     }
     for usage in USAGES {
@@ -206,7 +207,7 @@ proptest! {
     fn a_damaged_log_is_read_or_refused(log in select(&LOGS[..]), changes in changes(), lenient: bool) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(damaged(log, &changes).as_bytes()).unwrap();
-        if let Err(error) = prophet::trace::read(file.path(), lenient) {
+        if let Err(error) = traces::read(file.path(), lenient) {
             prop_assert!(!error.to_string().is_empty());
         }
     }
@@ -215,7 +216,7 @@ proptest! {
     fn a_damaged_catalog_is_read_or_refused(changes in changes()) {
         if let Ok(file) = CatalogFile::parse(&damaged(CATALOG, &changes), "types.yaml") {
             let _ = file.catalog();
-            let groups: Vec<NodeGroup> = file.node_groups("pg").unwrap_or_default();
+            let groups: Vec<NodeGroup> = prophet::catalog::file_groups(&file, "pg").unwrap_or_default();
             let index = Index::default();
             let comparison = Comparison::by_taints("pg");
             let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());

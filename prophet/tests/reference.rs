@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use base::span::Span;
-use prophet::catalog::{CatalogFile, InstanceTypeEntry};
 use prophet::replay::Workload;
 use prophet::simulate::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
+use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
 type Rows = Vec<Vec<i64>>;
 
@@ -17,7 +17,7 @@ fn rows(text: &str) -> Rows {
 #[track_caller]
 fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
-    let trace = prophet::trace::read(&path, false).unwrap();
+    let trace = traces::read(&path, false).unwrap();
     let eight = InstanceTypeEntry {
         name: "eight-units".into(),
         cpu_millis: Some(8_000),

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use embedder::{Resources, Split};
 use flate2::write::GzEncoder;
-use prophet::trace::{Format, Job, Recipe, Trace, generate, read, read_usage, write_table};
+use traces::{Format, Job, Recipe, Trace, generate, read, read_usage, write_table};
 
 fn load(text: &str, lenient: bool) -> Result<Trace, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -10,11 +10,10 @@ use chrono::DateTime;
 use demand::forecast::{ForecasterConfig, Method, Present, last_needs, sample};
 use demand::record::{History, Tick};
 use placeholders::Objective;
+use traces::{Job, Recipe, generate};
 
 use crate::replay::{Workload, ticks};
 use crate::simulate::SimulationSettings;
-use crate::trace;
-use crate::trace::{Job, Recipe, generate};
 
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.98];
 
@@ -131,7 +130,7 @@ fn the_worst_week_of_a_job_log_is_printed() {
     let days = std::env::var("PROPHET_DAYS").unwrap_or_else(|_| "14..10000".into());
     let (from, until) = days.split_once("..").expect("PROPHET_DAYS must be FROM..UNTIL");
     let judged = from.parse().unwrap()..until.parse().unwrap();
-    let jobs = trace::read(Path::new(&path), true).unwrap().jobs;
+    let jobs = traces::read(Path::new(&path), true).unwrap().jobs;
     for method in Method::QUANTILES.into_iter().filter(|method| *method != Method::Ensemble) {
         for quantile in QUANTILES {
             let worst = |calibrated| {

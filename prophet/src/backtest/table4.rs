@@ -7,11 +7,11 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use traces::catalog::{CatalogFile, InstanceTypeEntry};
+use traces::{Format, Trace};
 
 use super::horizon::Horizon;
 use super::score::Score;
-use crate::catalog::{CatalogFile, InstanceTypeEntry};
-use crate::trace::{Format, Trace};
 
 /// A model of the paper, and our forecaster beside it.
 pub(super) struct Row {

@@ -3,6 +3,8 @@
 use base::span::Span;
 use chrono::DateTime;
 use embedder::Catalog;
+use traces::catalog::{CatalogFile, InstanceTypeEntry};
+use traces::{Job, Recipe, generate};
 
 use super::blended::Blended;
 use super::errors::forecast_errors;
@@ -11,10 +13,8 @@ use super::moments::Moments;
 use super::named_forecaster::{BLENDED, Lineup, NamedForecaster, default_forecasters, lineup};
 use super::pass::{Pass, TickForecasts};
 use super::score::Score;
-use crate::catalog::{CatalogFile, InstanceTypeEntry};
 use crate::replay::{Workload, ticks};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings};
-use crate::trace::{Job, Recipe, generate};
 
 const DAY: i64 = 86_400;
 

@@ -10,7 +10,6 @@ use embedder::{AcceleratorKind, Resources, UNLIMITED};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
-use super::table;
 use super::type_labels::labels_of_type;
 use crate::observe::{Choice, NodeClaim, NodeFacts, NodePool};
 
@@ -254,7 +253,7 @@ fn hardware(
     }
     // A degraded node has fewer accelerators than the others.
     let nodes = live.iter().filter(|node| node.ready && is_it(&node.labels));
-    let entry = table::instance_type(instance_type);
+    let entry = traces::catalog::instance_type(instance_type);
     if let Some(node) = nodes.max_by_key(|node| node.allocatable.accelerators) {
         // A device plugin may not have started, or offer the accelerators under another name.
         let published = entry.as_ref().and_then(|entry| entry.accelerators).unwrap_or(0);

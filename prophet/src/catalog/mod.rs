@@ -1,8 +1,7 @@
 //! The buckets on offer.
 //!
 //! ```text
-//! table.rs      a small table of AWS instance types, for job logs without a cluster
-//! file.rs       the catalog in a file, and in the settings of a run
+//! described.rs  groups of nodes from a catalog in a file
 //! group.rs      groups of nodes, in one form for all sources
 //! alike.rs      which groups are one bucket, and the names of buckets
 //! labels.rs     the node labels of instance type and capacity type
@@ -13,7 +12,6 @@
 //! offers.rs     the buckets on offer in a cluster, sized by its nodes
 //! size.rs       the size of a group's nodes
 //! price.rs      the price of an instance
-//! unfit.rs      why pods fit no instance type, in words
 //! aws/          groups of nodes from Auto Scaling groups
 //! ```
 
@@ -21,7 +19,8 @@
 mod alike;
 #[cfg(feature = "aws")]
 pub mod aws;
-mod file;
+#[cfg(feature = "kubernetes")]
+mod described;
 #[cfg(feature = "kubernetes")]
 mod group;
 #[cfg(feature = "kubernetes")]
@@ -39,14 +38,13 @@ mod offers;
 mod price;
 #[cfg(feature = "kubernetes")]
 mod size;
-mod table;
 #[cfg(feature = "kubernetes")]
 mod type_labels;
-mod unfit;
 
 #[cfg(feature = "kubernetes")]
 pub use alike::{Comparison, label_of_part, named_parts};
-pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry, Reserved};
+#[cfg(feature = "kubernetes")]
+pub use described::file_groups;
 #[cfg(feature = "kubernetes")]
 pub use group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 #[cfg(feature = "kubernetes")]
@@ -62,5 +60,3 @@ pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
 pub use live::{Launches, live_groups};
 #[cfg(feature = "kubernetes")]
 pub use offers::{Offer, Offers, offers};
-pub use table::{default_types, families, family, instance_type, instance_types};
-pub use unfit::why_unfit;

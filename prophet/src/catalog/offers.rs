@@ -14,7 +14,6 @@ use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::hourly;
 use super::size::{devices, observed_daemons, requested_devices, size, template};
-use super::table;
 use crate::observe::{Choice, Constraints, Daemon, NodeFacts, NodeSlot, Nodes, Taint, units};
 
 /// A catalog, with the Kubernetes properties of each group.
@@ -476,7 +475,7 @@ fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources)
 
 /// Whether the price of the instances is known, and not estimated from their size.
 fn is_priced(merged: &[Merged]) -> bool {
-    let listed = |one: &Merged| table::instance_type(&one.first.instance_type).is_some();
+    let listed = |one: &Merged| traces::catalog::instance_type(&one.first.instance_type).is_some();
     merged.iter().any(|one| one.price.is_some() || listed(one))
 }
 

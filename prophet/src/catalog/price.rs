@@ -3,8 +3,7 @@
 //! Prices rank the buckets and enforce the spend cap. For exact prices, use a catalog file.
 
 use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
-
-use super::table::instance_type;
+use traces::catalog::instance_type;
 
 /// Dollars per hour of a CPU core. This and the next two prices are solved from AWS's prices of the
 /// M5 and G5 families in us-east-1.

@@ -261,7 +261,8 @@ pub(super) fn template(group: &NodeGroup) -> Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Known, instance_type, instance_types};
+    use crate::catalog::Known;
+    use traces::catalog::{instance_type, instance_types};
 
     fn group(name: &str, launched_by: LaunchedBy, tags: &[(&str, &str)]) -> NodeGroup {
         let entry = instance_type(name).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table::instance_type;
+use traces::catalog::instance_type;
 
 /// The labels of a Linux node that follow from the name of its instance type: operating system and
 /// architecture, and, of types of AWS such as `m5.4xlarge`, Karpenter's labels of category, family,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
+use traces::Job;
+use traces::catalog::{CatalogFile, families, family};
 
 use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
 use crate::advice::{InstanceSeries, SeriesAdvice, advise};
-use crate::catalog::{CatalogFile, families, family};
-use crate::trace::Job;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,7 +123,7 @@ mod tests {
     use embedder::Resources;
 
     use super::*;
-    use crate::trace::{Admits, Work};
+    use traces::{Admits, Work};
 
     #[test]
     fn the_series_suit_the_jobs_unless_they_are_given() {

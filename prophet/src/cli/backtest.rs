@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use base::span::Span;
 use clap::value_parser;
+use traces::Trace;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
@@ -14,7 +15,6 @@ use crate::backtest::{
     paper_forecasters, policies, write_report, write_table,
 };
 use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
-use crate::trace::Trace;
 
 const EXAMPLES: &str = "\
 Examples:

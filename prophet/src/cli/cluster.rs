@@ -212,7 +212,7 @@ impl ClusterArgs {
     async fn source(&self) -> anyhow::Result<GroupSource> {
         if let Some(path) = &self.catalog {
             let file = input::catalog(path)?;
-            file.node_groups(&self.placement_group_label)
+            crate::catalog::file_groups(&file, &self.placement_group_label)
                 .with_context(|| path.display().to_string())?;
             return Ok(GroupSource::File(file));
         }

@@ -10,10 +10,10 @@ use embedder::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use traces::catalog::{CatalogFile, instance_type, why_unfit};
 
 use super::output::OutputFormat;
 use super::{input, output, progress};
-use crate::catalog::{CatalogFile, instance_type, why_unfit};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base::input::read_text;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use traces::catalog::CatalogFile;
 
-use crate::catalog::CatalogFile;
 use crate::simulate::SimulationSettings;
 
 /// Reads a catalog.

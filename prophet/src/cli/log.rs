@@ -16,15 +16,14 @@ use placeholders::Objective;
 use usage::MeasuredRun;
 
 use super::{input, progress, wrong_usage};
-use crate::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use crate::replay::Workload;
 use crate::simulate::{
     LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
 };
 #[cfg(feature = "kubernetes")]
 use crate::simulate::{Recorded, RecordedWaiting, recorded};
-use crate::trace;
-use crate::trace::{Admits, Job, SchedulingDelay, Trace};
+use traces::catalog::{CatalogFile, default_types, instance_type, instance_types};
+use traces::{Admits, Job, SchedulingDelay, Trace};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
@@ -305,9 +304,9 @@ fn pods_of(recorded: &Recorded, source: String) -> Trace {
     );
     Trace {
         source,
-        format: trace::Format::History,
+        format: traces::Format::History,
         jobs: recorded.jobs.clone(),
-        notes: trace::Notes::default(),
+        notes: traces::Notes::default(),
     }
 }
 
@@ -470,11 +469,11 @@ fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
         eprintln!(
             "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster"
         );
-        return Ok(trace::example()?);
+        return Ok(traces::example()?);
     };
-    let read = || trace::read(Path::new(path), settings.lenient);
+    let read = || traces::read(Path::new(path), settings.lenient);
     let trace = progress::during(&format!("reading {path}"), read)?;
-    if trace.notes != trace::Notes::default() {
+    if trace.notes != traces::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);
     }
     Ok(trace)

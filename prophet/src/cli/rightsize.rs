@@ -24,7 +24,7 @@ use super::{input, output, progress, wrong_usage};
 use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};
 use crate::simulate::NamedPolicy;
-use crate::trace::{Job, TraceFault, UsageNotes, read_usage};
+use traces::{Job, TraceFault, UsageNotes, read_usage};
 
 const EXAMPLES: &str = "\
 Examples:

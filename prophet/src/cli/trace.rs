@@ -11,19 +11,18 @@ use base::span::Span;
 use demand::forecast::onnx::{RoomNodes, arrivals, room};
 use demand::record::{BucketTick, History};
 use embedder::Catalog;
+use traces::catalog::{CatalogFile, default_types};
+use traces::{
+    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
+    Percentiles, Recipe, TierDelays, Trace, describe, read_used,
+};
 
 use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
 use super::{input, output, progress, wrong_usage};
-use crate::catalog::{CatalogFile, default_types};
 use crate::description_page::{description_page, number};
 use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
-use crate::trace;
-use crate::trace::{
-    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
-    Percentiles, Recipe, TierDelays, Trace, describe, read_used,
-};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -161,8 +160,8 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
         gpu_share: *gpu_share,
         seed: *seed,
     };
-    let jobs = progress::during("generating jobs", || trace::generate(&recipe));
-    output::write_to(out.as_deref(), |mut to| trace::write_table(&jobs, &mut to))
+    let jobs = progress::during("generating jobs", || traces::generate(&recipe));
+    output::write_to(out.as_deref(), |mut to| traces::write_table(&jobs, &mut to))
 }
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
@@ -231,7 +230,7 @@ fn write_ticks(
 }
 
 fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
-    let read = || trace::read(path, lenient);
+    let read = || traces::read(path, lenient);
     Ok(progress::during(&format!("reading {}", path.display()), read)?)
 }
 

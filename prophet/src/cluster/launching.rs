@@ -291,7 +291,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::catalog::{CatalogFile, InstanceTypeEntry, Offer};
+    use crate::catalog::Offer;
+    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     fn offers() -> Offers {
         let entry = InstanceTypeEntry {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use base::clock;
 use tokio::sync::watch;
+use traces::catalog::CatalogFile;
 
 use crate::catalog::{
-    CatalogFile, Comparison, Launches, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups,
-    offers, pool_groups,
+    Comparison, Launches, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
+    pool_groups,
 };
 use crate::observe::{Shared, World};
 
@@ -96,10 +97,12 @@ impl Groups {
                 Err(error) => Err(chain(&error)),
             },
             GroupSource::Nodes => return,
-            GroupSource::File(file) => match file.node_groups(placement_group_label) {
-                Ok(groups) => Ok((groups, Vec::new())),
-                Err(error) => Err(chain(&error)),
-            },
+            GroupSource::File(file) => {
+                match crate::catalog::file_groups(file, placement_group_label) {
+                    Ok(groups) => Ok((groups, Vec::new())),
+                    Err(error) => Err(chain(&error)),
+                }
+            }
         };
         match read {
             Ok((groups, problems)) => {

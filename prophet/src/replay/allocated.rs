@@ -125,8 +125,8 @@ pub(crate) fn snapshot(time: i64, present: &[u64]) -> Tick {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{CatalogFile, InstanceTypeEntry};
-    use crate::trace::{Job, Recipe, generate};
+    use traces::catalog::{CatalogFile, InstanceTypeEntry};
+    use traces::{Job, Recipe, generate};
 
     fn catalog(sizes: &[u64]) -> Catalog {
         let entry = |cores: &u64| InstanceTypeEntry {

@@ -266,8 +266,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalog::{CatalogFile, InstanceTypeEntry};
     use crate::replay::SchedulerKind;
+    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     fn catalog() -> Catalog {
         let of = |name: &str, cpu_millis| InstanceTypeEntry {

@@ -100,9 +100,9 @@ impl Ticker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{CatalogFile, default_types};
     use crate::replay::offered;
-    use crate::trace::{Recipe, generate};
+    use traces::catalog::{CatalogFile, default_types};
+    use traces::{Recipe, generate};
 
     /// The demand of each tick equals the value of the series of offered demand at its time.
     #[test]

@@ -9,9 +9,8 @@ use embedder::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-
-use crate::catalog::why_unfit;
-use crate::trace::{Admits, Job, Work};
+use traces::catalog::why_unfit;
+use traces::{Admits, Job, Work};
 
 /// The index of a class in [`Workload::classes`].
 pub(crate) type JobClassId = usize;

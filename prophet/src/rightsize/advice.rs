@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use embedder::Catalog;
 use serde::Serialize;
+use traces::Job;
 use usage::{
     AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
 };
@@ -15,7 +16,6 @@ use super::utilisation::{Amounts, Utilisation};
 use crate::advice::{PolicyFigures, Scale, TypeCount};
 use crate::replay::{Unplaceable, Workload};
 use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
-use crate::trace::Job;
 
 /// What right-sized requests would change.
 #[derive(Clone, Debug, Serialize)]

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::Resources;
+use traces::UsageNotes;
 use usage::{ContainerKey, ContainerRequest, MeasuredRun, RequestOf, SAMPLE_SECONDS, UsageRow};
 
 use super::owners::recurring;
-use crate::trace::UsageNotes;
 
 /// The longest run that is read, in seconds: a year. A longer one is an error in the history, which
 /// keeps 180 days by default.

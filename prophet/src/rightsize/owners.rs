@@ -1,8 +1,7 @@
 //! The jobs of a log, by owner.
 
+use traces::Job;
 use usage::{ContainerRequest, ContainerUsage, RequestOf};
-
-use crate::trace::Job;
 
 /// The jobs of a log in the order of their names, and in that of their stems.
 ///
@@ -88,11 +87,11 @@ pub fn recurring(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Admits;
+    use traces::Admits;
 
     pub(in crate::rightsize) fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
         let unit = embedder::Resources { cpu_millis, ..embedder::Resources::default() };
-        let work = crate::trace::Work {
+        let work = traces::Work {
             units: 1,
             unit,
             accelerator_kind: embedder::AcceleratorKind::default(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use traces::Job;
 use usage::{ContainerRequest, ContainerUsage, RequestOf};
 
 use super::owners::JobsByOwner;
-use crate::trace::Job;
 
 /// The jobs with right-sized requests, and the number of jobs that have recommendations.
 ///
@@ -89,7 +89,7 @@ mod tests {
     use usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     use super::*;
-    use crate::trace::{Admits, Work};
+    use traces::{Admits, Work};
 
     const MIB: u64 = 1 << 20;
 

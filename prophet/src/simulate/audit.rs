@@ -13,6 +13,8 @@ use embedder::{
 };
 use placeholders::{Objective, Prices};
 use proptest::prelude::*;
+use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use traces::{Admits, Job, Work};
 
 use super::figures::Figures;
 use super::input::{SimulationInput, first_decision};
@@ -23,12 +25,10 @@ use super::spot::{Interrupted, Interruptions, NOTICE_SECONDS};
 use super::tiers::TierFigures;
 use super::warm_up::WarmUp;
 use super::world::{Simulation, simulate};
-use crate::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use crate::replay::SchedulerKind;
 use crate::replay::Workload;
 use crate::replay::{PlacedPods, Placements, SimulatedCluster, place};
 use crate::replay::{Series, offered};
-use crate::trace::{Admits, Job, Work};
 
 impl Simulation<'_> {
     /// Checks that no node is over capacity, that pods run on ready nodes only, that no job runs

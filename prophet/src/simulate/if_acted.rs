@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::simulate::RecordedWaiting;
-    use crate::trace::{Admits, Job, Work};
+    use traces::{Admits, Job, Work};
 
     /// On each of some days, a pod that fills a node comes at noon and runs for an hour. A launch
     /// takes five minutes.

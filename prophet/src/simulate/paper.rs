@@ -154,7 +154,7 @@ mod tests {
     use embedder::Demand;
 
     use super::*;
-    use crate::catalog::{CatalogFile, InstanceTypeEntry};
+    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     /// Forecasts that each count rises by 1.2 a tick, two ticks ahead and not farther.
     struct Rising;

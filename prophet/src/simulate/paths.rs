@@ -16,6 +16,8 @@ use embedder::{Catalog, Resource, Resources};
 use history::{BucketExtras, Line};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use traces::{Admits, Job, Work};
 
 use super::forecasters::forecaster;
 use super::input::SimulationInput;
@@ -24,13 +26,10 @@ use super::oracle::Foreseen;
 use super::paper::Counts;
 use super::settings::{GangMode, SimulationSettings};
 use super::world::Simulation;
-use crate::catalog::{
-    CatalogFile, GroupEntry, INSTANCE_TYPE_LABEL, InstanceTypeEntry, Offer, Offers,
-};
+use crate::catalog::{INSTANCE_TYPE_LABEL, Offer, Offers};
 use crate::cluster::{Places, Seen, View};
 use crate::observe::{Index, Key, Workloads};
 use crate::replay::{PlacedPods, Workload};
-use crate::trace::{Admits, Job, Work};
 
 const GROUP: &str = "group";
 

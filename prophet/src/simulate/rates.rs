@@ -103,8 +103,8 @@ mod tests {
     use embedder::{AcceleratorKind, Demand, Resources};
 
     use super::*;
-    use crate::catalog::{CatalogFile, InstanceTypeEntry};
-    use crate::trace::{Admits, Job, Work};
+    use traces::catalog::{CatalogFile, InstanceTypeEntry};
+    use traces::{Admits, Job, Work};
 
     /// `arrivals` are pods that fill a node each, in seconds from now. `chance` is the expected
     /// probability that at least one new node is needed.

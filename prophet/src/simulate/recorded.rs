@@ -12,11 +12,11 @@ use history::{
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
 use placeholders::Objective;
+use traces::catalog::CatalogFile;
+use traces::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
 use usage::MeasuredRun;
 
 use super::settings::{GangMode, LaunchLatency, SimulationSettings};
-use crate::catalog::CatalogFile;
-use crate::trace::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
 
 /// What a history has of a cluster.
 #[derive(Debug)]

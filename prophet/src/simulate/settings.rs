@@ -14,10 +14,10 @@ use demand::forecast::{Expression, Ladder, Lead};
 use embedder::{CapacityType, Catalog};
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
+use traces::catalog::CatalogFile;
 
 use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
-use crate::catalog::CatalogFile;
 use crate::replay::SchedulerKind;
 
 /// The options of a run.

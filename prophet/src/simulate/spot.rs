@@ -9,8 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution as _, Exp};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
-
-use crate::trace::{Admits, Job};
+use traces::{Admits, Job};
 
 /// The time from the notice of an interruption until the instance is taken away, in seconds: two
 /// minutes, as on AWS.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use base::days::DAY_SECONDS;
 use embedder::Catalog;
 use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
+use traces::Trace;
 
 use super::curves;
 use super::document::Backtest;
@@ -19,7 +20,6 @@ use crate::backtest::telling::{Point, Telling};
 use crate::simulate::SimulationSettings;
 use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
 use crate::simulate::report::html::{figures_note, table as figures_table};
-use crate::trace::Trace;
 
 /// Returns the page.
 pub(super) fn page(

@@ -22,7 +22,7 @@ pub use document::Backtest;
 pub use table::write_table;
 
 use crate::simulate::SimulationSettings;
-use crate::trace::Trace;
+use traces::Trace;
 
 /// Writes all files of a report.
 ///

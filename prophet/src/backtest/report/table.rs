@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 use report::{TextTable, write_note};
+use traces::Trace;
 
 use super::document::Backtest;
 use crate::backtest::errors::Errors;
@@ -12,7 +13,6 @@ use crate::backtest::score::Score;
 use crate::backtest::table4::{self, Printed, Protocol};
 use crate::simulate;
 use crate::simulate::{Ratio, SimulationSettings};
-use crate::trace::Trace;
 
 /// A column: its two header lines, and its cell.
 pub(super) type Column = (&'static str, &'static str, fn(&Score) -> String);

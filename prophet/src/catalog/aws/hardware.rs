@@ -5,9 +5,7 @@ use aws_sdk_ec2::types::{
     NetworkCardInfo, NetworkInfo, NeuronInfo, VCpuInfo,
 };
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
-
-use crate::catalog::file::InstanceTypeEntry;
-use crate::catalog::table;
+use traces::catalog::InstanceTypeEntry;
 
 const MIB: u64 = 1 << 20;
 
@@ -76,7 +74,7 @@ impl Hardware {
     /// AMD processors and, if they have accelerators, NVIDIA's.
     pub(super) fn of_table(instance_type: &str) -> Option<Self> {
         let InstanceTypeEntry { accelerators, cpu_millis, memory_bytes, pods, .. } =
-            table::instance_type(instance_type)?;
+            traces::catalog::instance_type(instance_type)?;
         Some(Self {
             architecture: Some("amd64"),
             vcpus: cpu_millis? / 1_000,

@@ -6,9 +6,9 @@
 use std::io;
 
 use embedder::Catalog;
+use traces::Trace;
 
 use crate::simulate::log::{JobRecord, NodeRecord, RunLog, TickRecord};
-use crate::trace::Trace;
 
 /// Writes the jobs that count, by policy and submission.
 ///

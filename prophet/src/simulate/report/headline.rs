@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use base::days::DAY_SECONDS;
 use embedder::{Bucket, Catalog, Resources, UNLIMITED};
 use report::{day, elements, escape, grouped};
+use traces::Trace;
 
 use super::shown::{Rival, shown};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::Figures;
 use crate::simulate::settings::SimulationSettings;
-use crate::trace::Trace;
 
 /// Returns the answer as sentences and a table.
 pub(super) fn headline(comparison: &Comparison) -> String {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 use report::{Axis, Layer, Mark, Names, Plot, escape, section, whole};
+use traces::Trace;
 
 use super::burst::{Burst, node_layers, write_burst};
 use super::frontier::{FRONTIER_NOTE, frontier};
@@ -13,7 +14,6 @@ use super::table::{COLUMNS, cell, name, ties};
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::log::{RunLog, TickRecord};
 use crate::simulate::settings::SimulationSettings;
-use crate::trace::Trace;
 
 /// Returns the page.
 pub(super) fn page(

@@ -34,7 +34,7 @@ pub use table::write_table;
 
 use crate::simulate::compare::{Comparison, PolicyResult, SpotInstances};
 use crate::simulate::settings::SimulationSettings;
-use crate::trace::Trace;
+use traces::Trace;
 
 /// Writes all files of a report.
 ///

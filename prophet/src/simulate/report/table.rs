@@ -5,12 +5,12 @@ use demand::forecast::Method;
 use embedder::{Bucket, Catalog};
 use placeholders::Prices;
 use report::{TextTable, clock, day, grouped, write_note};
+use traces::Trace;
 
 use crate::simulate::compare::{Comparison, PolicyResult};
 use crate::simulate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
 use crate::simulate::named_policy::{NamedPolicy, PaperForecast};
 use crate::simulate::settings::SimulationSettings;
-use crate::trace::Trace;
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);

@@ -14,8 +14,8 @@ use serde_json::Value;
 use usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 use super::reader::{UsageNotes, UsageReader};
-use crate::trace::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
-use crate::trace::reader::{TraceFault, json_problem};
+use crate::borg::{CPU_MILLIS, MEMORY_BYTES, amount, check_time, integer, parsed, required};
+use crate::reader::{TraceFault, json_problem};
 
 /// The values of a distribution: the minimum, then the ends of ten parts.
 const PARTS: usize = 11;

@@ -8,9 +8,9 @@ use usage::{
 };
 
 use super::reader::{UsageNotes, UsageReader};
-use crate::trace::columns::Columns;
-use crate::trace::reader::{AMOUNT_MAX, TraceFault, name, number};
-use crate::trace::times::SameClock;
+use crate::columns::Columns;
+use crate::reader::{AMOUNT_MAX, TraceFault, name, number};
+use crate::times::SameClock;
 
 /// The columns.
 pub(super) const COLUMNS: [&str; 10] = [

@@ -111,7 +111,7 @@ pub fn example() -> Result<Trace, TraceError> {
 const EXAMPLE_NAME: &str = "Philly, four weeks of 2017";
 
 /// The example log. `data/README.md` has its source and its licence.
-const EXAMPLE: &[u8] = include_bytes!("../../data/philly-2017-10.csv.gz");
+const EXAMPLE: &[u8] = include_bytes!("../data/philly-2017-10.csv.gz");
 
 fn read_at_most(most: usize, path: &Path, lenient: bool) -> Result<Trace, TraceError> {
     read_lines(Lines::open(path), most, path, lenient)

@@ -7,10 +7,10 @@ use usage::UsageRow;
 
 use super::reader::{UsageNotes, UsageReader};
 use super::{borg, table};
-use crate::trace::columns::header;
-use crate::trace::lines::Lines;
-use crate::trace::read::TraceError;
-use crate::trace::reader::TraceFault;
+use crate::columns::header;
+use crate::lines::Lines;
+use crate::read::TraceError;
+use crate::reader::TraceFault;
 
 /// Reads a file of usage, and hands each row to `take`. A gzip file is decompressed.
 ///

@@ -19,12 +19,14 @@
 //! generate.rs   a seeded synthetic log
 //! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! tiers.rs      the tiers of a log, by priority
+//! catalog/      instance types in files, and a table of those of AWS
 //! allocation.rs the shares of the machines that jobs request and use
 //! ```
 
 mod alibaba;
 mod allocation;
 mod borg;
+pub mod catalog;
 mod columns;
 mod describe;
 mod detect;

@@ -7,7 +7,7 @@
 use embedder::Resources;
 
 use super::file::InstanceTypeEntry;
-use crate::trace::Job;
+use crate::Job;
 
 const GIB: u64 = 1 << 30;
 

@@ -2,7 +2,7 @@
 
 use usage::UsageRow;
 
-use crate::trace::reader::TraceFault;
+use crate::reader::TraceFault;
 
 /// The counts of rows that a reader of usage read and omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

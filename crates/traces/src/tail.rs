@@ -208,7 +208,7 @@ mod tests {
     use embedder::{AcceleratorKind, Resources};
 
     use super::*;
-    use crate::trace::{Admits, Work};
+    use crate::{Admits, Work};
 
     fn near(got: f64, expected: f64, distance: f64) {
         assert!((got - expected).abs() <= distance, "{got} is not {expected}");

@@ -10,11 +10,6 @@ use embedder::{
 };
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use super::group::NodeGroup;
-#[cfg(feature = "kubernetes")]
-use crate::observe::Taint;
-
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -116,7 +111,7 @@ pub enum CatalogFault {
 impl CatalogFault {
     /// The path of the invalid field in the file (of the list, if no single field is invalid), and
     /// the problem.
-    pub(crate) fn field_and_problem(&self) -> (String, String) {
+    pub fn field_and_problem(&self) -> (String, String) {
         match self {
             Self::Field { index, field, problem } => {
                 (format!("instanceTypes[{index}].{field}"), problem.clone())
@@ -162,101 +157,6 @@ impl CatalogFile {
     }
 }
 
-#[cfg(feature = "kubernetes")]
-impl CatalogFile {
-    /// Builds the groups of nodes, with the labels and taints that their nodes have in a cluster.
-    ///
-    /// # Errors
-    /// An invalid value.
-    pub fn node_groups(&self, placement_group_label: &str) -> Result<Vec<NodeGroup>, CatalogFault> {
-        let mut groups = Vec::new();
-        for (index, entry) in self.instance_types.iter().enumerate() {
-            let fault = |(field, problem)| CatalogFault::Field { index, field, problem };
-            let bucket = entry.bucket().map_err(fault)?;
-            let given = entry.groups.clone();
-            let given = if given.is_empty() {
-                vec![GroupEntry { name: bucket.name.clone(), ..GroupEntry::default() }]
-            } else {
-                given
-            };
-            for group in given {
-                groups
-                    .push(group.node_group(entry, &bucket, placement_group_label).map_err(fault)?);
-            }
-        }
-        Ok(groups)
-    }
-}
-
-#[cfg(feature = "kubernetes")]
-impl GroupEntry {
-    fn node_group(
-        self,
-        entry: &InstanceTypeEntry,
-        bucket: &Bucket,
-        placement_group_label: &str,
-    ) -> Result<NodeGroup, (&'static str, String)> {
-        let Self { name, placement_group, min, max, mut labels, taints } = self;
-        let mut taint = |text: String| match text.rsplit_once(':') {
-            Some((key, effect)) if !key.is_empty() && !effect.is_empty() => {
-                let (key, value) = key.split_once('=').unwrap_or((key, ""));
-                Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() })
-            }
-            _ => Err(("groups.taints", format!("expected key=value:effect, got {text:?}"))),
-        };
-        let taints = taints.into_iter().map(&mut taint).collect::<Result<Vec<_>, _>>()?;
-        labels.insert(super::labels::INSTANCE_TYPE_LABEL.into(), entry.name.clone());
-        if bucket.capacity_type == CapacityType::Spot
-            && super::labels::capacity_type(&labels).is_none()
-        {
-            labels.insert("karpenter.sh/capacity-type".into(), "spot".into());
-        }
-        if let Some(placement_group) = &placement_group {
-            labels.entry(placement_group_label.into()).or_insert_with(|| placement_group.clone());
-        }
-        Ok(NodeGroup {
-            other_types: super::group::OtherTypes::None,
-            launched_by: super::group::LaunchedBy::Unknown,
-            name,
-            instance_type: entry.name.clone(),
-            capacity_type: bucket.capacity_type,
-            placement_group,
-            zone: None,
-            min,
-            max: max.unwrap_or(UNLIMITED),
-            desired: 0,
-            instances: std::collections::BTreeSet::new(),
-            described: true,
-            labels,
-            taints,
-            capacity: bucket.allocatable,
-            accelerator_kind: bucket.accelerator_kind.clone(),
-            choices: BTreeMap::new(),
-            pool: None,
-            resources: quantities(bucket),
-            estimate: None,
-            hourly: Some(bucket.hourly),
-        })
-    }
-}
-
-/// The bucket's allocatable resources as Kubernetes quantities, by name. They override the computed
-/// resources, so that the kubelet's reservation is not subtracted a second time.
-#[cfg(feature = "kubernetes")]
-fn quantities(bucket: &Bucket) -> BTreeMap<String, String> {
-    let Resources { devices: _, accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods } =
-        bucket.allocatable;
-    let all = [
-        (bucket.accelerator_kind.as_str(), accelerators, ""),
-        ("cpu", cpu_millis, "m"),
-        ("memory", memory_bytes, ""),
-        ("ephemeral-storage", ephemeral_bytes, ""),
-        ("pods", pods, ""),
-    ];
-    let limited = all.into_iter().filter(|(_, amount, _)| *amount != UNLIMITED);
-    limited.map(|(name, amount, unit)| (name.into(), format!("{amount}{unit}"))).collect()
-}
-
 impl InstanceTypeEntry {
     fn of(bucket: &Bucket) -> Self {
         let limited = |amount: u64| (amount != UNLIMITED).then_some(amount);
@@ -293,7 +193,11 @@ impl InstanceTypeEntry {
         }
     }
 
-    fn bucket(&self) -> Result<Bucket, (&'static str, String)> {
+    /// The bucket of this instance type.
+    ///
+    /// # Errors
+    /// The field that is invalid, and the problem.
+    pub fn bucket(&self) -> Result<Bucket, (&'static str, String)> {
         let Self { name, capacity_type, price_per_hour, .. } = self;
         if name.trim().is_empty() {
             return Err(("name", "is empty".into()));
