@@ -63,7 +63,6 @@ impl SimulatedNode {
         self.pods > 0
     }
 
-    #[cfg(test)]
     pub(crate) fn has_placeholder(&self) -> bool {
         self.placeholder
     }

@@ -39,8 +39,6 @@ impl Queue {
     }
 
     /// All entries as (job, class), in the order of the classes.
-    #[cfg(test)]
-    #[cfg(feature = "kubernetes")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, JobClassId)> {
         let classes = self.classes.iter().enumerate();
         classes.flat_map(|(class, jobs)| jobs.iter().map(move |(_, job)| (*job, class)))

@@ -51,7 +51,7 @@ impl Placements {
         Self { by_job, refused: self.refused.clone() }
     }
 
-    #[cfg(test)]
+    /// The placed pods by job.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (&usize, &Vec<PlacedPods>)> {
         self.by_job.iter()
     }

@@ -23,7 +23,7 @@ pub struct Workload {
     /// The classes of jobs. Jobs of one class are interchangeable.
     pub(crate) classes: Vec<JobClass>,
     /// The shapes of pods, in the order of first use.
-    pub(crate) shapes: Vec<Shape>,
+    pub shapes: Vec<Shape>,
     /// The buckets that each shape fits.
     pub(crate) fits: Vec<BucketSet>,
     /// Jobs that fit no bucket, by reason.
@@ -185,6 +185,11 @@ impl Workload {
     /// The number of jobs submitted within a window.
     pub fn jobs_within(&self, (from, until): (i64, i64)) -> usize {
         self.jobs.iter().filter(|job| (from..until).contains(&job.submit)).count()
+    }
+
+    /// The priority of a job, by its number.
+    pub fn priority(&self, job: usize) -> i32 {
+        self.classes[self.jobs[job].class].priority
     }
 
     /// Adds a class of one pod for each priority and shape, and returns these classes.

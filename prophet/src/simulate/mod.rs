@@ -18,6 +18,7 @@
 //! spot.rs         which jobs use spot instances, and how often these are interrupted
 //! tiers.rs        the waiting of each tier
 //! observed.rs     a run whose ticks an observer sees
+//! witness.rs      a run whose turns are compared with those of the controller
 //! recorded.rs     a cluster of one's own, from its history
 //! if_acted.rs     what would have happened to its pods under a policy
 //! oracle.rs       references that know the jobs of the future
@@ -48,9 +49,6 @@ mod named_policy;
 mod observed;
 mod oracle;
 mod paper;
-#[cfg(feature = "kubernetes")]
-#[cfg(test)]
-mod paths;
 mod policy_run;
 mod rates;
 #[cfg(feature = "kubernetes")]
@@ -60,6 +58,7 @@ mod settings;
 mod spot;
 mod tiers;
 mod warm_up;
+pub mod witness;
 mod world;
 
 pub use bootstrap::{DAYS_MIN, Ratio};

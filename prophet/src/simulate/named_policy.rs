@@ -173,7 +173,7 @@ impl NamedPolicy {
 
     /// Returns the policy for `decide`. References get no limits, no spend cap and no behavior, so
     /// they hold exactly their own number of placeholders.
-    pub(crate) fn policy(self, policy: &Policy) -> Policy {
+    pub fn policy(self, policy: &Policy) -> Policy {
         match self {
             Self::Forecast(_, quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);

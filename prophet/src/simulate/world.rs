@@ -102,11 +102,10 @@ pub(super) struct Simulation<'a> {
     /// The last turn of the policy.
     pub(super) last_turn: Option<Turn>,
     /// Sees each turn, before it is actuated.
-    #[cfg(test)]
+    /// Sees each turn.
     pub(super) witness: Option<Box<Witness<'a>>>,
 }
 
-#[cfg(test)]
 pub(super) type Witness<'a> =
     dyn FnMut(&Simulation<'_>, &control::Observed, &control::Turn) + Send + 'a;
 
@@ -144,7 +143,6 @@ impl<'a> Simulation<'a> {
             known: None,
             steps: 0,
             last_turn: None,
-            #[cfg(test)]
             witness: None,
         }
     }
@@ -170,7 +168,6 @@ impl<'a> Simulation<'a> {
             interrupted: self.interrupted.clone(),
             known: self.known.clone(),
             last_turn: self.last_turn.clone(),
-            #[cfg(test)]
             witness: None,
             ..*self
         })
@@ -343,7 +340,6 @@ impl<'a> Simulation<'a> {
             known: None,
             steps: 0,
             last_turn: None,
-            #[cfg(test)]
             witness: None,
         };
         future.cluster.withdraw_placeholders();
@@ -776,7 +772,6 @@ impl<'a> Simulation<'a> {
             foreseen.set(self.foresee(now, known));
         }
         let turn = self.policy.turn(&observed);
-        #[cfg(test)]
         self.show(&observed, turn.as_ref());
         if let Some(turn) = &turn {
             self.actuate(&turn.plan, within);
@@ -807,7 +802,6 @@ impl<'a> Simulation<'a> {
         self.policy.weights(bucket)
     }
 
-    #[cfg(test)]
     fn show(&mut self, observed: &control::Observed, turn: Option<&control::Turn>) {
         if let (Some(mut witness), Some(turn)) = (self.witness.take(), turn) {
             witness(self, observed, turn);

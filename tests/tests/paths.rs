@@ -1,4 +1,4 @@
-//! Property tests of the two paths to a control.
+//! Property tests of the two paths to a control: the controller's, and the simulator's.
 //!
 //! Each turn of a simulation is mirrored as Kubernetes objects, which the controller's index and
 //! view read. A second control takes its turn on what they observed, and must come to the same. A
@@ -18,18 +18,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
 use traces::{Admits, Job, Work};
-
-use super::forecasters::forecaster;
-use super::input::SimulationInput;
-use super::named_policy::NamedPolicy;
-use super::oracle::Foreseen;
-use super::paper::Counts;
-use super::settings::{GangMode, SimulationSettings};
-use super::world::Simulation;
-use crate::catalog::{INSTANCE_TYPE_LABEL, Offer, Offers};
-use crate::cluster::{Places, Seen, View};
-use crate::observe::{Index, Key, Workloads};
-use crate::replay::{PlacedPods, Workload};
+use prophet::catalog::{INSTANCE_TYPE_LABEL, LaunchedBy, Offer, Offers};
+use prophet::cluster::{Places, Seen, View};
+use prophet::observe::{Index, Key, Workloads};
+use prophet::replay::Workload;
+use prophet::simulate::witness::{WitnessedCluster, forecaster_of, simulate_witnessed};
+use prophet::simulate::{GangMode, NamedPolicy, SimulationInput, SimulationSettings};
 
 const GROUP: &str = "group";
 
@@ -72,7 +66,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
             devices: BTreeMap::new(),
             choices: BTreeMap::new(),
             pool: None,
-            launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
+            launched_by: LaunchedBy::ClusterAutoscaler,
             requested_devices: BTreeMap::new(),
         }
     };
@@ -133,10 +127,9 @@ impl Mirror {
         mirror
     }
 
-    fn nodes(&mut self, run: &Simulation<'_>) {
+    fn nodes(&mut self, run: &WitnessedCluster) {
         self.index.begin_nodes();
-        let there = run.cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_ready());
-        for (id, node) in there {
+        for (id, node) in &run.nodes {
             let bucket = &self.offers.catalog.buckets()[node.bucket];
             let node = json!({
                 "metadata": {"name": format!("n{id}"), "labels": self.offers.groups[node.bucket][node.group].labels},
@@ -150,24 +143,11 @@ impl Mirror {
         self.index.end_nodes();
     }
 
-    fn pods(&mut self, run: &Simulation<'_>) {
+    fn pods(&mut self, run: &WitnessedCluster, workload: &Workload) {
         self.index.begin_pods();
-        let mut jobs: BTreeMap<(usize, ShapeId), Vec<Option<usize>>> = BTreeMap::new();
-        for (&job, pods) in run.placements.jobs() {
-            for &PlacedPods { node, shape, pods } in pods {
-                let nodes = std::iter::repeat_n(Some(node), usize::try_from(pods).unwrap());
-                jobs.entry((job, shape)).or_default().extend(nodes);
-            }
-        }
-        for (job, class) in run.queue.entries() {
-            for &(shape, count) in &run.workload.classes[class].pods {
-                let count = usize::try_from(count).unwrap();
-                jobs.entry((job, shape)).or_default().extend(std::iter::repeat_n(None, count));
-            }
-        }
-        for ((job, shape), pods) in jobs {
-            for (at, node) in pods.into_iter().enumerate() {
-                let shape_of = &run.workload.shapes[shape as usize];
+        for (&(job, shape), pods) in &run.pods {
+            for (at, node) in pods.iter().enumerate() {
+                let shape_of = &workload.shapes[shape as usize];
                 let (requests, buckets) = (shape_of.requests, self.offers.catalog.buckets());
                 let types = (0..buckets.len()).filter(|id| shape_of.admits.contains(*id));
                 let types: Vec<&String> = types.map(|id| &buckets[id].name).collect();
@@ -177,7 +157,7 @@ impl Mirror {
                     "metadata": {"name": format!("j{job}-{shape}-{at}"), "namespace": "jobs"},
                     "spec": {
                         "nodeName": node.map(|node| format!("n{node}")),
-                        "priority": run.workload.classes[run.workload.jobs[job].class].priority,
+                        "priority": workload.priority(job),
                         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                             "nodeSelectorTerms": [{"matchExpressions": [expression]}],
                         }}},
@@ -189,13 +169,11 @@ impl Mirror {
         }
         for (bucket, groups) in self.offers.groups.clone().iter().enumerate() {
             for group in 0..groups.len() {
-                let on = run.cluster.nodes.iter().enumerate().filter(|(_, node)| {
-                    node.is_ready()
-                        && node.has_placeholder()
-                        && (node.bucket, node.group) == (bucket, group)
+                let on = run.nodes.iter().filter(|(_, node)| {
+                    node.placeholder && (node.bucket, node.group) == (bucket, group)
                 });
-                let on: Vec<Option<usize>> = on.map(|(id, _)| Some(id)).collect();
-                let waiting = usize::try_from(run.cluster.waiting(bucket, group)).unwrap();
+                let on: Vec<Option<usize>> = on.map(|(id, _)| Some(*id)).collect();
+                let waiting = usize::try_from(run.waiting[bucket][group]).unwrap();
                 let all = on.into_iter().chain(std::iter::repeat_n(None, waiting));
                 for (at, node) in all.enumerate() {
                     let name =
@@ -218,14 +196,19 @@ impl Mirror {
     /// What the controller observes at the same moment. Starts and backoff are copied from the
     /// simulation, because the controller reads them from timestamps and from the autoscaler's
     /// status, which the mirror does not have.
-    fn observe(&mut self, run: &Simulation<'_>, theirs: &Observed) -> Observed {
+    fn observe(
+        &mut self,
+        run: &WitnessedCluster,
+        input: &SimulationInput<'_>,
+        theirs: &Observed,
+    ) -> Observed {
         self.nodes(run);
-        self.pods(run);
+        self.pods(run, input.workload);
         let workloads = Workloads {
             namespaces: vec!["jobs".into()],
             priority_min: i32::MIN,
             priority_max: i32::MAX,
-            tiers: run.world.settings.tiers.clone(),
+            tiers: input.settings.tiers.clone(),
             ..Workloads::default()
         };
         let backoff = |bucket: usize, group: usize| theirs.standing.buckets[bucket][group].backoff;
@@ -325,7 +308,7 @@ fn run(
     jobs: &[Job],
     settings: &SimulationSettings,
     policy: NamedPolicy,
-    mut each: impl FnMut(&Simulation<'_>, &SimulationInput<'_>, &Observed, &Turn) + Send,
+    mut each: impl FnMut(&WitnessedCluster, &SimulationInput<'_>, &Observed, &Turn) + Send,
 ) {
     let catalog = catalog();
     let mut jobs = jobs.to_vec();
@@ -339,16 +322,11 @@ fn run(
         replay: 0,
         keep_ticks: false,
     };
-    let mut run = Simulation::new(input, policy);
-    run.start_minimum();
-    run.witness = Some(Box::new(|run, observed, turn| each(run, &input, observed, turn)));
-    while let Some(now) = run.next_moment() {
-        run.moment(now);
-    }
+    simulate_witnessed(input, policy, |run, observed, turn| each(run, &input, observed, turn));
 }
 
 fn control(input: &SimulationInput<'_>, policy: NamedPolicy) -> Control {
-    let forecaster = forecaster(policy, *input, &Foreseen::default(), &Counts::default()).unwrap();
+    let forecaster = forecaster_of(*input, policy).unwrap();
     Control::new(forecaster, input.catalog, input.settings.tick.as_seconds())
 }
 
@@ -364,7 +342,7 @@ proptest! {
             let mirror = mirror.get_or_insert_with(|| {
                 Mirror::new(control(input, policy), input.workload, input.catalog)
             });
-            let ours = mirror.observe(run, observed);
+            let ours = mirror.observe(run, input, observed);
             let again = mirror.control.turn(&ours, &policy.policy(&settings.policy));
             mirror.turns += 1;
             assert_eq!(&again, turn, "at {}, observed {ours:?}", observed.time);
