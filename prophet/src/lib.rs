@@ -13,10 +13,7 @@
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve/       health, readiness, metrics and the dashboard of the controller
-//! replay/      the world that a log is replayed in
-//! simulate/    policies over a log
 //! backtest/    forecasters over a log
-//! advice.rs    instance types for a log
 //! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
@@ -28,7 +25,6 @@
 
 #[cfg(feature = "kubernetes")]
 pub mod account;
-pub mod advice;
 pub mod backtest;
 pub mod catalog;
 pub mod cli;
@@ -46,13 +42,11 @@ pub mod explain;
 pub mod observe;
 #[cfg(feature = "kubernetes")]
 pub mod outcome;
-pub mod replay;
 
 pub mod rightsize;
 #[cfg(feature = "kubernetes")]
 pub mod rollout;
 #[cfg(feature = "serve")]
 pub mod serve;
-pub mod simulate;
 #[cfg(feature = "kubernetes")]
 mod writes;

@@ -14,16 +14,16 @@ use demand::forecast::Method;
 use demand::record::ShapeId;
 use embedder::{Catalog, Resource, Resources};
 use history::{BucketExtras, Line};
-use proptest::prelude::*;
-use serde_json::{Value, json};
-use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
-use traces::{Admits, Job, Work};
 use prophet::catalog::{INSTANCE_TYPE_LABEL, LaunchedBy, Offer, Offers};
 use prophet::cluster::{Places, Seen, View};
 use prophet::observe::{Index, Key, Workloads};
-use prophet::replay::Workload;
-use prophet::simulate::witness::{WitnessedCluster, forecaster_of, simulate_witnessed};
-use prophet::simulate::{GangMode, NamedPolicy, SimulationInput, SimulationSettings};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use simulator::replay::Workload;
+use simulator::witness::{WitnessedCluster, forecaster_of, simulate_witnessed};
+use simulator::{GangMode, NamedPolicy, SimulationInput, SimulationSettings};
+use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use traces::{Admits, Job, Work};
 
 const GROUP: &str = "group";
 

@@ -13,6 +13,10 @@ use demand::forecast::DemandForecaster;
 use demand::forecast::onnx::{ModelSource, Onnx};
 use embedder::Catalog;
 use serde::Serialize;
+use simulator::replay::Workload;
+use simulator::{
+    NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
+};
 
 use super::answer::JudgedForecast;
 use super::horizon::Horizon;
@@ -20,10 +24,6 @@ use super::moments::Moments;
 use super::named_forecaster::{ENSEMBLE, NamedForecaster, NamedModel};
 use super::pass::{Pass, TickForecasts};
 use super::tally::Tally;
-use crate::replay::Workload;
-use crate::simulate::{
-    NamedPolicy, Progress, Ratio, SimulationSettings, causal_forecaster, costs_of, parallel,
-};
 
 /// The models that are compared.
 #[derive(Clone, Debug)]

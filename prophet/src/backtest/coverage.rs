@@ -10,10 +10,9 @@ use chrono::DateTime;
 use demand::forecast::{ForecasterConfig, Method, Present, last_needs, sample};
 use demand::record::{History, Tick};
 use placeholders::Objective;
+use simulator::SimulationSettings;
+use simulator::replay::{Workload, ticks};
 use traces::{Job, Recipe, generate};
-
-use crate::replay::{Workload, ticks};
-use crate::simulate::SimulationSettings;
 
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.98];
 

@@ -8,6 +8,8 @@ use base::days::DAY_SECONDS;
 use chrono::DateTime;
 use embedder::Catalog;
 use placeholders::Prices;
+use simulator::replay::Workload;
+use simulator::{Progress, SimulationSettings, parallel};
 
 use super::blended::Blended;
 use super::curves::Curves;
@@ -18,8 +20,6 @@ use super::pass::{Pass, TickForecasts};
 use super::score::Score;
 use super::tally::Tally;
 use super::telling::Telling;
-use crate::replay::Workload;
-use crate::simulate::{Progress, SimulationSettings, parallel};
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Computes the errors of forecasts, and the cost of the decisions based on them.
 //!
 //! Forecasts are scored on offered demand. Decisions are scored by replays in the simulator
-//! ([`crate::simulate::compare`]). Forecasters run online from the first job of the log: at each
+//! ([`simulator::compare`]). Forecasters run online from the first job of the log: at each
 //! tick, they learn from the tick and then forecast. Only the oracle reads future demand. The
 //! actual values that forecasts are compared with are also future demand.
 //!

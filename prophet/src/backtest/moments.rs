@@ -6,10 +6,10 @@ use std::sync::Arc;
 use base::days::DAY_SECONDS;
 use demand::record::Tick;
 use embedder::{Catalog, Demand, Room};
+use simulator::SimulationSettings;
+use simulator::replay::{LookAhead, Series, Workload, allocated, offered, snapshots, ticks};
 
 use super::horizon::Horizon;
-use crate::replay::{LookAhead, Series, Workload, allocated, offered, snapshots, ticks};
-use crate::simulate::SimulationSettings;
 
 /// The ticks of a log, and the actual demand after each.
 pub(super) struct Moments {

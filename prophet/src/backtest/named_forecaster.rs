@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use demand::forecast::Method;
 use serde::Serialize;
+use simulator::{NamedPolicy, PaperForecast};
 
 use super::table4::Protocol;
-use crate::simulate::{NamedPolicy, PaperForecast};
 
 /// A forecaster that is scored.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,12 +9,12 @@ use demand::forecast::onnx::{ModelSource, Onnx};
 use demand::forecast::{DemandForecaster, Learners, Method, Paths, Present, Ses};
 use embedder::Catalog;
 use placeholders::{Prices, Reason};
+use simulator::{NamedPolicy, SimulationSettings, causal_forecaster};
 
 use super::answer::JudgedForecast;
 use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{NamedForecaster, NamedModel};
-use crate::simulate::{NamedPolicy, SimulationSettings, causal_forecaster};
 
 /// A forecaster with its learnt state.
 pub(super) struct Pass {

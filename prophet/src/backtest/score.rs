@@ -1,10 +1,10 @@
 //! The figures of a forecaster at a horizon, computed from its losses.
 
 use serde::Serialize;
+use simulator::Ratio;
 
 use super::horizon::Horizon;
 use super::tally::{Sums, Tally};
-use crate::simulate::Ratio;
 
 /// The figures of a forecaster at a horizon.
 ///

@@ -3,6 +3,8 @@
 use base::span::Span;
 use chrono::DateTime;
 use embedder::Catalog;
+use simulator::replay::{Workload, ticks};
+use simulator::{NamedPolicy, Progress, SimulationSettings};
 use traces::catalog::{CatalogFile, InstanceTypeEntry};
 use traces::{Job, Recipe, generate};
 
@@ -13,8 +15,6 @@ use super::moments::Moments;
 use super::named_forecaster::{BLENDED, Lineup, NamedForecaster, default_forecasters, lineup};
 use super::pass::{Pass, TickForecasts};
 use super::score::Score;
-use crate::replay::{Workload, ticks};
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings};
 
 const DAY: i64 = 86_400;
 

@@ -12,6 +12,7 @@ use clap::value_parser;
 use demand::forecast::onnx::ModelSource;
 use report::{TextTable, day, write_note};
 use serde_json::{Value, json};
+use simulator::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 use traces::Trace;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -19,7 +20,6 @@ use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
 use crate::backtest::{Acceptance, Check, Models, accept};
-use crate::simulate::{DAYS_MIN, NamedPolicy, REPLAYS_MAX, SimulationSettings, TimePoint};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
+use simulator::advice::{InstanceSeries, SeriesAdvice, advise};
 use traces::Job;
 use traces::catalog::{CatalogFile, families, family};
 
 use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
-use crate::advice::{InstanceSeries, SeriesAdvice, advise};
 
 const EXAMPLES: &str = "\
 Examples:

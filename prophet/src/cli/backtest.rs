@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use base::span::Span;
 use clap::value_parser;
+use simulator::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 use traces::Trace;
 
 use super::log::{LoadedLog, LogArgs, covered, set};
@@ -14,7 +15,6 @@ use crate::backtest::{
     Backtest, Lineup, NamedModel, Protocol, default_forecasters, forecast_errors, paper_catalog,
     paper_forecasters, policies, write_report, write_table,
 };
-use crate::simulate::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,7 +151,7 @@ fn named(policies: &[NamedPolicy]) -> Vec<NamedPolicy> {
 }
 
 /// The start of the last week of a log; the first submission if the log is shorter.
-fn last_week(trace: &Trace) -> Option<crate::simulate::TimePoint> {
+fn last_week(trace: &Trace) -> Option<simulator::TimePoint> {
     let (first, last) = (trace.jobs.first()?.submit, trace.jobs.last()?.submit);
     format!("{}s", (last - first - 7 * 86_400).max(0)).parse().ok()
 }

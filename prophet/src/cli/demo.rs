@@ -7,12 +7,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use dashboard::http::{Response, plain, serve};
 use dashboard::{Dashboard, respond};
+use simulator::{Comparison, SimulationInput, SimulationSettings, write_table};
 use traces::Trace;
 
 use super::log::{LoadedLog, LogArgs};
 use super::{interrupt, output, progress};
 use crate::demo::{self, CAPTIONS, POLICIES, Pace};
-use crate::simulate::{Comparison, SimulationInput, SimulationSettings, write_table};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base::input::read_text;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use simulator::SimulationSettings;
 use traces::catalog::CatalogFile;
-
-use crate::simulate::SimulationSettings;
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {

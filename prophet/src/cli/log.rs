@@ -16,12 +16,10 @@ use placeholders::Objective;
 use usage::MeasuredRun;
 
 use super::{input, progress, wrong_usage};
-use crate::replay::Workload;
-use crate::simulate::{
-    LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX,
-};
 #[cfg(feature = "kubernetes")]
-use crate::simulate::{Recorded, RecordedWaiting, recorded};
+use recorded::{Recorded, RecordedWaiting, recorded};
+use simulator::replay::Workload;
+use simulator::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX};
 use traces::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use traces::{Admits, Job, SchedulingDelay, Trace};
 

@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-
-use crate::simulate::{NamedPolicy, Progress};
+use simulator::{NamedPolicy, Progress};
 
 /// The line that is drawn now. Ctrl-C removes it.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -209,7 +208,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Runs, WarmUp};
-    use crate::simulate::NamedPolicy;
+    use simulator::NamedPolicy;
 
     #[test]
     fn a_warm_up_is_over_when_the_slowest_policy_is_warm() {

@@ -23,7 +23,7 @@ use super::{input, output, progress, wrong_usage};
 #[cfg(feature = "kubernetes")]
 use crate::rightsize::usage_rows;
 use crate::rightsize::{JobsByOwner, right_size};
-use crate::simulate::NamedPolicy;
+use simulator::NamedPolicy;
 use traces::{Job, TraceFault, UsageNotes, read_usage};
 
 const EXAMPLES: &str = "\

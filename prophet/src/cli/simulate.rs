@@ -6,15 +6,15 @@ use base::span::Span;
 use base::tier::Tier;
 use clap::value_parser;
 use demand::forecast::Expression;
+use simulator::replay::SchedulerKind;
+use simulator::{
+    GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
+    write_report, write_table,
+};
 
 use super::log::{LoadedLog, LogArgs, set, warn_untrained};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
-use crate::replay::SchedulerKind;
-use crate::simulate::{
-    GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
-    write_report, write_table,
-};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,6 +11,7 @@ use base::span::Span;
 use demand::forecast::onnx::{RoomNodes, arrivals, room};
 use demand::record::{BucketTick, History};
 use embedder::Catalog;
+use simulator::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use traces::catalog::{CatalogFile, default_types};
 use traces::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
@@ -22,7 +23,6 @@ use super::log::{check_span, recorded_log, tick};
 use super::output::OutputFormat;
 use super::{input, output, progress, wrong_usage};
 use crate::description_page::{description_page, number};
-use crate::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

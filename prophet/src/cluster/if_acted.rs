@@ -11,6 +11,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::Method;
 use history::Place;
 use placeholders::OuterLimits;
+use recorded::if_acted::IfActed;
+use recorded::{RecordedError, recorded_since};
+use simulator::{LaunchLatency, NamedPolicy, SimulationSettings};
 use tokio::sync::Semaphore;
 
 use super::config::Config;
@@ -19,9 +22,6 @@ use super::reading::Reading;
 use super::settings::PolicySettings;
 use crate::crd::Mode;
 use crate::observe::{Key, Shared};
-use crate::simulate::{
-    IfActed, LaunchLatency, NamedPolicy, RecordedError, SimulationSettings, recorded_since,
-};
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

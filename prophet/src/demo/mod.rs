@@ -18,8 +18,8 @@ use placeholders::Prices;
 
 pub use self::pace::Pace;
 use self::views::Views;
-use crate::simulate::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
 use dashboard::Dashboard;
+use simulator::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
 
 pub use self::views::{CAPTIONS, POLICIES};
 

@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
 use placeholders::Prices;
 use report::{clock, day, grouped};
-
-use crate::simulate::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
+use simulator::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
 
 /// The texts of the dashboard of the demo.
 pub const CAPTIONS: Captions = Captions {

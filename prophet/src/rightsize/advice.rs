@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 
 use embedder::Catalog;
 use serde::Serialize;
+use simulator::advice::{PolicyFigures, Scale, TypeCount};
+use simulator::replay::{Unplaceable, Workload};
+use simulator::{NamedPolicy, Progress, SimulationSettings, compare};
 use traces::Job;
 use usage::{
     AgeFigures, ContainerUsage, LimitFigures, OomTolerance, RecordedUsage, Statistic, WorkloadClass,
@@ -13,9 +16,6 @@ use usage::{
 use super::owners::JobsByOwner;
 use super::requests::right_sized;
 use super::utilisation::{Amounts, Utilisation};
-use crate::advice::{PolicyFigures, Scale, TypeCount};
-use crate::replay::{Unplaceable, Workload};
-use crate::simulate::{NamedPolicy, Progress, SimulationSettings, compare};
 
 /// What right-sized requests would change.
 #[derive(Clone, Debug, Serialize)]

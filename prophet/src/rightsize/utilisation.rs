@@ -3,10 +3,9 @@
 
 use embedder::{Catalog, Resources, UNLIMITED};
 use serde::Serialize;
+use simulator::advice::TypeCount;
+use simulator::replay::Workload;
 use usage::LimitFigures;
-
-use crate::advice::TypeCount;
-use crate::replay::Workload;
 
 /// The mean amounts of CPU, in cores, and of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,6 +4,7 @@ use demand::forecast::Method;
 use embedder::Catalog;
 use placeholders::Objective;
 use serde_json::{Value, json};
+use simulator::{Comparison, DAYS_MIN, SimulationSettings};
 use traces::Trace;
 
 use crate::backtest::answer::LEVELS;
@@ -12,7 +13,6 @@ use crate::backtest::horizon::Horizon;
 use crate::backtest::named_forecaster::NamedModel;
 use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
 use crate::backtest::table4::{self, Protocol};
-use crate::simulate::{Comparison, DAYS_MIN, SimulationSettings};
 
 /// The result of a backtest.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use report::{elements, escape, grouped};
+use simulator::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
 
 use super::document::Backtest;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
-use crate::simulate::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";

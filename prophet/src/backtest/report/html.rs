@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use base::days::DAY_SECONDS;
 use embedder::Catalog;
 use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
+use simulator::SimulationSettings;
+use simulator::report::frontier::{FRONTIER_NOTE, frontier};
+use simulator::report::html::{figures_note, table as figures_table};
 use traces::Trace;
 
 use super::curves;
@@ -17,9 +20,6 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::telling::{Point, Telling};
-use crate::simulate::SimulationSettings;
-use crate::simulate::report::frontier::{FRONTIER_NOTE, frontier};
-use crate::simulate::report::html::{figures_note, table as figures_table};
 
 /// Returns the page.
 pub(super) fn page(

@@ -21,7 +21,7 @@ use embedder::Catalog;
 pub use document::Backtest;
 pub use table::write_table;
 
-use crate::simulate::SimulationSettings;
+use simulator::SimulationSettings;
 use traces::Trace;
 
 /// Writes all files of a report.

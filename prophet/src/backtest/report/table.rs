@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 use report::{TextTable, write_note};
+use simulator;
+use simulator::{Ratio, SimulationSettings};
 use traces::Trace;
 
 use super::document::Backtest;
@@ -11,8 +13,6 @@ use crate::backtest::errors::Errors;
 use crate::backtest::horizon::Horizon;
 use crate::backtest::score::Score;
 use crate::backtest::table4::{self, Printed, Protocol};
-use crate::simulate;
-use crate::simulate::{Ratio, SimulationSettings};
 
 /// A column: its two header lines, and its cell.
 pub(super) type Column = (&'static str, &'static str, fn(&Score) -> String);
@@ -63,7 +63,7 @@ pub fn write_table(
         write_paper(&mut text, protocol, &backtest.errors);
     }
     if let Some(comparison) = &backtest.decisions {
-        let decisions = simulate::write_table(comparison, settings, trace, catalog, wide);
+        let decisions = simulator::write_table(comparison, settings, trace, catalog, wide);
         let _ = write!(text, "\nDecisions\n\n{decisions}");
     }
     text

@@ -1,0 +1,539 @@
+//! The figures of a run, computed from its log.
+
+use base::days::{DAY_SECONDS, add_by_day, days, within};
+use base::tier::Tiers;
+use embedder::Catalog;
+use placeholders::Prices;
+use serde::{Serialize, Serializer};
+
+use super::log::{JobRecord, NodeRecord, RunLog};
+
+/// The figures of one run, or their means over several runs.
+///
+/// A figure that cannot be computed is NaN, which is `null` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The number of jobs that count: those submitted within the window.
+    #[serde(serialize_with = "plain")]
+    pub jobs: f64,
+    /// The time from submission to start, in minutes. A job that never started waits until the end
+    /// of the window.
+    pub pending_minutes: PendingMinutes,
+    /// The time from submission to start in hours, each job weighted by its number of pods.
+    #[serde(serialize_with = "plain")]
+    pub pending_pod_hours: f64,
+    /// The same, where each pod is also weighted by its tier: the hours that the price of waiting
+    /// applies to.
+    #[serde(serialize_with = "plain")]
+    pub weighted_pod_hours: f64,
+    /// The share of jobs that waited no longer than one scan of the autoscaler.
+    #[serde(serialize_with = "plain")]
+    pub jobs_hidden_share: f64,
+    /// The number of pods of the jobs that count.
+    #[serde(serialize_with = "plain")]
+    pub pods: f64,
+    /// The service level: the share of pods that waited no longer than one scan of the autoscaler.
+    #[serde(serialize_with = "plain")]
+    pub pods_hidden_share: f64,
+    /// The number of requested nodes.
+    #[serde(serialize_with = "plain")]
+    pub launches: f64,
+    /// The number of requested nodes on which a real pod ran.
+    #[serde(serialize_with = "plain")]
+    pub used_launches: f64,
+    /// The share of used launches that no real pod waited for.
+    #[serde(serialize_with = "plain")]
+    pub used_launches_hidden_share: f64,
+    /// The hours of all nodes from ready to gone.
+    #[serde(serialize_with = "plain")]
+    pub instance_hours: f64,
+    /// The hours of all nodes from request to ready.
+    #[serde(serialize_with = "plain")]
+    pub launching_instance_hours: f64,
+    /// The hours of ready nodes on which no pod runs.
+    #[serde(serialize_with = "plain")]
+    pub idle_instance_hours: f64,
+    /// The price of the idle instance-hours, in dollars.
+    #[serde(serialize_with = "plain")]
+    pub idle_dollars: f64,
+    /// The idle hours beyond those of `reactive`, as a share of `reactive`'s instance-hours.
+    #[serde(serialize_with = "plain")]
+    pub extra_idle: f64,
+    /// The cost of waiting and extra idling at the prices of the objective, less the cost of
+    /// `reactive`'s waiting, as a share of the latter. The value -0.4 means that the cost is 40 %
+    /// lower.
+    #[serde(serialize_with = "plain")]
+    pub extra_cost: f64,
+    /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than
+    /// with `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN
+    /// where no waiting is removed.
+    #[serde(serialize_with = "plain")]
+    pub break_even_dollars: f64,
+    /// The price of all nodes from request to gone, in dollars.
+    #[serde(serialize_with = "plain")]
+    pub dollars: f64,
+    /// How many times a number of placeholders was written.
+    #[serde(serialize_with = "plain")]
+    pub placeholder_writes: f64,
+    /// The number of jobs that count and never started, because no group had room. They are not
+    /// hidden.
+    #[serde(serialize_with = "plain")]
+    pub jobs_never_started: f64,
+    /// The number of spot nodes that were taken away within the window.
+    #[serde(serialize_with = "plain")]
+    pub interruptions: f64,
+    /// The number of pods of the jobs that count that were lost with a spot node. They were
+    /// submitted again; a pod that was lost twice counts twice.
+    #[serde(serialize_with = "plain")]
+    pub interrupted_pods: f64,
+    /// The hours that these pods had run in vain.
+    #[serde(serialize_with = "plain")]
+    pub lost_pod_hours: f64,
+}
+
+/// The distribution of waits over jobs, in minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PendingMinutes {
+    /// The sum.
+    #[serde(serialize_with = "plain")]
+    pub sum: f64,
+    /// The mean.
+    #[serde(serialize_with = "plain")]
+    pub mean: f64,
+    /// The median.
+    #[serde(serialize_with = "plain")]
+    pub p50: f64,
+    /// The 95th percentile.
+    #[serde(serialize_with = "plain")]
+    pub p95: f64,
+    /// The 99th percentile.
+    #[serde(serialize_with = "plain")]
+    pub p99: f64,
+}
+
+/// Serializes whole numbers without a fraction, and other numbers to nine significant digits,
+/// because further digits are noise.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        return serializer.serialize_i64(*value as i64);
+    }
+    serializer.serialize_f64(format!("{value:.8e}").parse().unwrap_or(*value))
+}
+
+impl Figures {
+    /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
+    /// `extra_cost` and `break_even_dollars`.
+    pub fn of(
+        log: &RunLog,
+        catalog: &Catalog,
+        (prices, tiers): (&Prices, &Tiers),
+        scan_seconds: i64,
+    ) -> Self {
+        let (_, until) = log.window;
+        let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(until)).collect();
+        waits.sort_unstable();
+        let pod_seconds =
+            |job: &JobRecord| job.wait_seconds(until).unsigned_abs().saturating_mul(job.pods);
+        let pending: u64 = log.jobs.iter().map(pod_seconds).sum();
+        let weighted = log.jobs.iter().map(|job| weighted_hours(job, until, tiers)).sum();
+        let is_quick =
+            |job: &&JobRecord| job.ran.is_some() && job.wait_seconds(until) <= scan_seconds;
+        let quick = log.jobs.iter().filter(is_quick).count();
+        let unstarted = log.jobs.iter().filter(|job| job.ran.is_none()).count();
+        let within = |start: i64, end: i64| within(log.window, start, end);
+        let requested: Vec<&NodeRecord> = launches(log).collect();
+        let used = || requested.iter().filter(|node| node.used);
+        let used_hidden = used().filter(|node| !node.waited_for).count();
+        let PodCounts { pods, hidden: pods_hidden } = PodCounts::sum(&pods_by_day(log));
+        let interrupted = |node: &&NodeRecord| {
+            node.interrupted && node.gone.is_some_and(|gone| (log.window.0..until).contains(&gone))
+        };
+        let lost = |of: fn(&JobRecord) -> f64| log.jobs.iter().map(of).sum::<f64>();
+        let (mut alive, mut launching, mut busy) = (0_i64, 0_i64, 0_i64);
+        let (mut dollars, mut idle_dollars) = (0.0, 0.0);
+        for node in &log.nodes {
+            let gone = node.gone.unwrap_or(until);
+            let ready = node.ready.unwrap_or(gone);
+            alive += within(ready, gone);
+            launching += within(node.requested, ready);
+            busy += node.busy_seconds;
+            let hourly = catalog.buckets()[node.bucket].hourly.dollars();
+            dollars += hours(within(node.requested, gone)) * hourly;
+            idle_dollars +=
+                hours(within(ready, gone) - node.busy_seconds) * prices.idle(node.bucket);
+        }
+        Self {
+            jobs: waits.len() as f64,
+            pending_minutes: PendingMinutes::of(&waits),
+            pending_pod_hours: pending as f64 / 3_600.0,
+            weighted_pod_hours: weighted,
+            jobs_hidden_share: quick as f64 / waits.len() as f64,
+            pods: pods as f64,
+            pods_hidden_share: pods_hidden as f64 / pods as f64,
+            launches: requested.len() as f64,
+            used_launches: used().count() as f64,
+            used_launches_hidden_share: used_hidden as f64 / used().count() as f64,
+            instance_hours: hours(alive),
+            launching_instance_hours: hours(launching),
+            idle_instance_hours: hours(alive - busy),
+            idle_dollars,
+            extra_idle: f64::NAN,
+            extra_cost: f64::NAN,
+            break_even_dollars: f64::NAN,
+            dollars,
+            placeholder_writes: log.placeholder_writes as f64,
+            jobs_never_started: unstarted as f64,
+            interruptions: log.nodes.iter().filter(interrupted).count() as f64,
+            interrupted_pods: lost(|job| job.interrupted.pods as f64),
+            lost_pod_hours: lost(|job| job.interrupted.lost_pod_seconds as f64) / 3_600.0,
+        }
+    }
+
+    /// Returns the figures with those that compare the run with `reactive`, a run of the same jobs.
+    #[must_use]
+    pub fn beyond(self, reactive: &Self, prices: &Prices) -> Self {
+        let idle_hours = self.idle_instance_hours - reactive.idle_instance_hours;
+        let waiting = self.weighted_pod_hours - reactive.weighted_pod_hours;
+        let idling = self.idle_dollars - reactive.idle_dollars;
+        let break_even = (self.dollars - reactive.dollars) / -waiting;
+        Self {
+            extra_idle: idle_hours / reactive.instance_hours,
+            extra_cost: (waiting + idling / prices.wait()) / reactive.weighted_pod_hours,
+            break_even_dollars: if waiting < 0.0 { break_even } else { f64::NAN },
+            ..self
+        }
+    }
+
+    /// Returns the means over runs, and their standard errors when there is more than one run.
+    pub fn summary(runs: &[Self]) -> (Self, Option<Self>) {
+        let n = runs.len() as f64;
+        let mean = |get: Get| runs.iter().map(get).sum::<f64>() / n;
+        let error = |get: Get| {
+            let mean = mean(get);
+            let squares: f64 = runs.iter().map(|run| (get(run) - mean).powi(2)).sum();
+            (squares / (n - 1.0) / n).sqrt()
+        };
+        (Self::each(mean), (runs.len() > 1).then(|| Self::each(error)))
+    }
+
+    /// Returns figures in which each field is the result of `of` for that field.
+    fn each(of: impl Fn(Get) -> f64) -> Self {
+        Self {
+            jobs: of(|f| f.jobs),
+            pending_minutes: PendingMinutes {
+                sum: of(|f| f.pending_minutes.sum),
+                mean: of(|f| f.pending_minutes.mean),
+                p50: of(|f| f.pending_minutes.p50),
+                p95: of(|f| f.pending_minutes.p95),
+                p99: of(|f| f.pending_minutes.p99),
+            },
+            pending_pod_hours: of(|f| f.pending_pod_hours),
+            weighted_pod_hours: of(|f| f.weighted_pod_hours),
+            jobs_hidden_share: of(|f| f.jobs_hidden_share),
+            pods: of(|f| f.pods),
+            pods_hidden_share: of(|f| f.pods_hidden_share),
+            launches: of(|f| f.launches),
+            used_launches: of(|f| f.used_launches),
+            used_launches_hidden_share: of(|f| f.used_launches_hidden_share),
+            instance_hours: of(|f| f.instance_hours),
+            launching_instance_hours: of(|f| f.launching_instance_hours),
+            idle_instance_hours: of(|f| f.idle_instance_hours),
+            idle_dollars: of(|f| f.idle_dollars),
+            extra_idle: of(|f| f.extra_idle),
+            extra_cost: of(|f| f.extra_cost),
+            break_even_dollars: of(|f| f.break_even_dollars),
+            dollars: of(|f| f.dollars),
+            placeholder_writes: of(|f| f.placeholder_writes),
+            jobs_never_started: of(|f| f.jobs_never_started),
+            interruptions: of(|f| f.interruptions),
+            interrupted_pods: of(|f| f.interrupted_pods),
+            lost_pod_hours: of(|f| f.lost_pod_hours),
+        }
+    }
+}
+
+/// Reads one figure.
+type Get = fn(&Figures) -> f64;
+
+/// Returns the cost of waiting and idling in a run, in pending pod-hours, by day of the window.
+///
+/// A job's wait counts on the day of its submission.
+pub fn costs_by_day(log: &RunLog, prices: &Prices, tiers: &Tiers) -> Vec<f64> {
+    let (from, until) = log.window;
+    let mut costs = vec![0.0; days(log.window)];
+    for (bucket, busy) in log.busy_by_day.iter().enumerate() {
+        let mut alive = vec![0; costs.len()];
+        for node in log.nodes.iter().filter(|node| node.bucket == bucket && node.ready.is_some()) {
+            let (ready, gone) = (node.ready.unwrap_or(until), node.gone.unwrap_or(until));
+            add_by_day(&mut alive, log.window, ready, gone);
+        }
+        let price = prices.idle(bucket) / prices.wait();
+        let busy = busy.iter().chain(std::iter::repeat(&0));
+        for ((cost, alive), busy) in costs.iter_mut().zip(alive).zip(busy) {
+            *cost += hours(alive - busy) * price;
+        }
+    }
+    for job in &log.jobs {
+        let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
+        if let Some(cost) = day.and_then(|day| costs.get_mut(day)) {
+            *cost += weighted_hours(job, until, tiers);
+        }
+    }
+    costs
+}
+
+/// The time that a job waited in hours, weighted by its number of pods and by its tier.
+fn weighted_hours(job: &JobRecord, until: i64, tiers: &Tiers) -> f64 {
+    hours(job.wait_seconds(until)) * job.pods as f64 * tiers.weight_at(job.priority)
+}
+
+/// Returns the nodes that were requested for the jobs that count: within the window, or after it
+/// while such a job waited.
+fn launches(log: &RunLog) -> impl Iterator<Item = &NodeRecord> {
+    let (from, until) = log.window;
+    let last = log.jobs.iter().filter_map(|job| job.ran).map(|(start, _)| start).max();
+    let end = last.unwrap_or(until).max(until);
+    log.nodes.iter().filter(move |node| (from..end).contains(&node.requested))
+}
+
+/// Pods of jobs that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PodCounts {
+    /// All pods.
+    pods: u64,
+    /// The pods that waited no longer than one scan of the autoscaler.
+    hidden: u64,
+}
+
+impl PodCounts {
+    #[must_use]
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            pods: self.pods.saturating_add(other.pods),
+            hidden: self.hidden.saturating_add(other.hidden),
+        }
+    }
+
+    fn sum(counts: &[Self]) -> Self {
+        counts.iter().fold(Self::default(), |sum, day| sum.plus(*day))
+    }
+}
+
+/// Returns the pods of the jobs that count, by the day of the window on which they were submitted.
+pub(super) fn pods_by_day(log: &RunLog) -> Vec<PodCounts> {
+    let (from, _) = log.window;
+    let mut all = vec![PodCounts::default(); days(log.window)];
+    for job in &log.jobs {
+        let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
+        if let Some(counts) = day.and_then(|day| all.get_mut(day)) {
+            *counts = counts.plus(PodCounts { pods: job.pods, hidden: job.pods_hidden });
+        }
+    }
+    all
+}
+
+/// Returns the smallest and the largest share of pods hidden over any [`LEVEL_DAYS`] consecutive
+/// days.
+///
+/// Periods without a pod are skipped. Returns `None` when there are at most [`LEVEL_DAYS`] days, or
+/// no pods.
+pub(super) fn hidden_over_days(pods: &[PodCounts]) -> Option<HiddenOverDays> {
+    if pods.len() <= LEVEL_DAYS {
+        return None;
+    }
+    let share = |days| {
+        let PodCounts { pods, hidden } = PodCounts::sum(days);
+        (pods > 0).then(|| hidden as f64 / pods as f64)
+    };
+    let shares: Vec<f64> = pods.windows(LEVEL_DAYS).filter_map(share).collect();
+    let least = shares.iter().copied().reduce(f64::min)?;
+    let most = shares.iter().copied().reduce(f64::max)?;
+    Some(HiddenOverDays { least, most })
+}
+
+/// The length in days of the periods over which a service level must hold. A service level is
+/// promised over any two weeks.
+pub(crate) const LEVEL_DAYS: usize = 14;
+
+/// The range of the share of hidden pods over periods of `LEVEL_DAYS` days, in [0, 1].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HiddenOverDays {
+    /// The share in the period with the smallest share.
+    pub least: f64,
+    /// The share in the period with the largest share.
+    pub most: f64,
+}
+
+impl PendingMinutes {
+    fn of(sorted_waits: &[i64]) -> Self {
+        let minutes = |seconds: i64| seconds as f64 / 60.0;
+        let sum = minutes(sorted_waits.iter().sum());
+        // The nearest rank: the smallest wait that at least this percentage of jobs does not
+        // exceed.
+        let rank = |percent: usize| (sorted_waits.len() * percent).div_ceil(100).max(1) - 1;
+        let at = |percent| sorted_waits.get(rank(percent)).map_or(f64::NAN, |&wait| minutes(wait));
+        Self { sum, mean: sum / sorted_waits.len() as f64, p50: at(50), p95: at(95), p99: at(99) }
+    }
+}
+
+fn hours(seconds: i64) -> f64 {
+    seconds as f64 / 3_600.0
+}
+
+#[cfg(test)]
+mod tests {
+    use placeholders::Objective;
+
+    use super::*;
+    use crate::spot::Interrupted;
+
+    const HOUR: i64 = 3_600;
+
+    fn node(requested: i64, ready: Option<i64>, gone: Option<i64>) -> NodeRecord {
+        NodeRecord {
+            id: 0,
+            bucket: 0,
+            group: 0,
+            requested,
+            ready,
+            gone,
+            busy_seconds: 0,
+            used: false,
+            waited_for: false,
+            interrupted: false,
+        }
+    }
+
+    /// A job with `pods` pods that waits for `hours`.
+    fn job(submit: i64, hours: i64, pods: u64) -> JobRecord {
+        let start = submit + hours * HOUR;
+        let pods_hidden = if hours == 0 { pods } else { 0 };
+        JobRecord {
+            index: 0,
+            submit,
+            ran: Some((start, start)),
+            pods,
+            pods_hidden,
+            priority: 0,
+            instances: 1,
+            interrupted: Interrupted::default(),
+        }
+    }
+
+    /// The prices of one bucket: a pending pod-hour costs $36, an idle instance-hour $9.
+    fn catalog() -> (Catalog, Prices) {
+        let catalog = demand::forecast::sample::catalog_of([("eight", 9.0)]);
+        (catalog.clone(), Prices::new(Objective::WaitRatio(4.0), &catalog))
+    }
+
+    /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
+    /// runs pods for four hours on the first day and for two hours on the second. The second node
+    /// is ready and idle for three hours: one on the first day and two on the second. On the first
+    /// day, a job with two pods waits for two hours. On the second day, a job with one pod waits
+    /// for one hour.
+    #[test]
+    fn costs_are_assigned_to_the_day_on_which_they_arise() {
+        let noon = 12 * HOUR;
+        let log = RunLog {
+            window: (noon, noon + 36 * HOUR),
+            nodes: vec![
+                node(0, Some(noon), None),
+                node(0, Some(noon + 23 * HOUR), Some(noon + 26 * HOUR)),
+            ],
+            jobs: vec![job(noon, 2, 2), job(noon + 25 * HOUR, 1, 1)],
+            busy_by_day: vec![vec![4 * HOUR, 2 * HOUR]],
+            ..RunLog::default()
+        };
+        assert_eq!(
+            costs_by_day(&log, &catalog().1, &Tiers::default()),
+            [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]
+        );
+    }
+
+    /// Three of four pods are hidden. Of the used nodes one of two is. A further node that no pod
+    /// uses changes neither share.
+    #[test]
+    fn an_unused_launch_raises_no_share() {
+        let (catalog, prices) = catalog();
+        let used = |waited_for| NodeRecord { used: true, waited_for, ..node(HOUR, None, None) };
+        let unused = || node(HOUR, Some(2 * HOUR), None);
+        let shares = |unused: Vec<NodeRecord>| {
+            let log = RunLog {
+                window: (0, 48 * HOUR),
+                nodes: [used(true), used(false)].into_iter().chain(unused).collect(),
+                jobs: vec![job(0, 0, 3), job(HOUR, 1, 1)],
+                busy_by_day: vec![vec![0, 0]],
+                ..RunLog::default()
+            };
+            let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
+            let used = (figures.used_launches, figures.used_launches_hidden_share);
+            (figures.launches, used, figures.pods_hidden_share)
+        };
+        assert_eq!(shares(vec![]), (2.0, (2.0, 0.5), 0.75));
+        assert_eq!(shares(vec![unused(), unused()]), (4.0, (2.0, 0.5), 0.75));
+    }
+
+    /// The window ends at the submission of the second job, whose node is requested afterwards. The
+    /// third job never starts.
+    #[test]
+    fn jobs_that_never_start_and_late_launches_count() {
+        let (catalog, prices) = catalog();
+        let never = JobRecord { ran: None, ..job(0, 0, 0) };
+        let log = RunLog {
+            window: (0, HOUR),
+            nodes: vec![
+                node(0, None, None),
+                node(HOUR + 10, None, None),
+                node(9 * HOUR, None, None),
+            ],
+            jobs: vec![job(0, 0, 1), job(HOUR - 1, 1, 1), JobRecord { pods: 2, ..never }],
+            busy_by_day: vec![vec![0]],
+            ..RunLog::default()
+        };
+        let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
+        assert_eq!((figures.jobs, figures.jobs_never_started, figures.launches), (3.0, 1.0, 2.0));
+        assert_eq!((figures.pods_hidden_share, figures.jobs_hidden_share), (0.25, 1.0 / 3.0));
+        assert_eq!((figures.pending_minutes.sum, figures.pending_pod_hours), (120.0, 3.0));
+    }
+
+    /// An idle hour of the dear bucket costs ten times as much as one of the cheap bucket, and the
+    /// policy pays off where an hour of waiting costs more than $5.
+    #[test]
+    fn idling_and_nodes_cost_the_price_of_their_bucket() {
+        let catalog = demand::forecast::sample::catalog_of([("cheap", 1.0), ("dear", 10.0)]);
+        let prices = Prices::new(Objective::WaitCost(20.0), &catalog);
+        let figures = |bucket: usize, hours: i64| {
+            let log = RunLog {
+                window: (0, 24 * HOUR),
+                nodes: vec![NodeRecord { bucket, ..node(0, Some(0), Some(HOUR)) }],
+                jobs: vec![job(0, hours, 1)],
+                busy_by_day: vec![vec![0]; 2],
+                ..RunLog::default()
+            };
+            Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10)
+        };
+        let (reactive, policy) = (figures(0, 2), figures(1, 0));
+        assert_eq!((reactive.idle_dollars, policy.idle_dollars), (1.0, 10.0));
+        let policy = policy.beyond(&reactive, &prices);
+        assert_eq!((policy.extra_cost, policy.break_even_dollars), ((9.0 / 20.0 - 2.0) / 2.0, 4.5));
+        assert!(reactive.beyond(&reactive, &prices).break_even_dollars.is_nan());
+    }
+
+    /// The window has 16 days. On the first day both pods are hidden, on each other day one of two.
+    #[test]
+    fn the_hidden_share_is_measured_over_every_period_of_two_weeks() {
+        let day = |day: i64, hours| job(24 * HOUR * day + HOUR, hours, 1);
+        let halves = (1..16).flat_map(|at| [day(at, 1), day(at, 0)]);
+        let jobs = [day(0, 0), day(0, 0)].into_iter().chain(halves).collect();
+        let log = RunLog { window: (0, 16 * 24 * HOUR), jobs, ..RunLog::default() };
+        let pods = pods_by_day(&log);
+        let counts = |pods, hidden| PodCounts { pods, hidden };
+        assert_eq!((pods[0], pods[15], pods.len()), (counts(2, 2), counts(2, 1), 16));
+        let over = hidden_over_days(&pods).unwrap();
+        assert_eq!(over, HiddenOverDays { least: 0.5, most: 15.0 / 28.0 });
+        assert_eq!(hidden_over_days(&pods[..14]), None);
+        assert_eq!(hidden_over_days(&[PodCounts::default(); 20]), None);
+    }
+}
