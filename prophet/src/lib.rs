@@ -13,7 +13,6 @@
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve/       health, readiness, metrics and the dashboard of the controller
-//! backtest/    forecasters over a log
 //! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
@@ -25,7 +24,6 @@
 
 #[cfg(feature = "kubernetes")]
 pub mod account;
-pub mod backtest;
 pub mod catalog;
 pub mod cli;
 #[cfg(feature = "kubernetes")]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
+use backtest::{Acceptance, Check, Models, accept};
 use base::days::DAY_SECONDS;
 use base::span::Span;
 use clap::value_parser;
@@ -19,7 +20,6 @@ use super::log::{LoadedLog, LogArgs, covered, set};
 use super::model_place::{ModelPlace, read};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
-use crate::backtest::{Acceptance, Check, Models, accept};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the model is published (or not worse, without --publish), 1 failed, 2 wrong usage,

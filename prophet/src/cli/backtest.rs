@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use backtest::{
+    Backtest, Lineup, NamedModel, Protocol, default_forecasters, forecast_errors, paper_catalog,
+    paper_forecasters, policies, write_report, write_table,
+};
 use base::span::Span;
 use clap::value_parser;
 use simulator::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
@@ -11,10 +15,6 @@ use traces::Trace;
 use super::log::{LoadedLog, LogArgs, covered, set};
 use super::output::OutputFormat;
 use super::{output, progress, wrong_usage};
-use crate::backtest::{
-    Backtest, Lineup, NamedModel, Protocol, default_forecasters, forecast_errors, paper_catalog,
-    paper_forecasters, policies, write_report, write_table,
-};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,8 @@ use report::{elements, escape, grouped};
 use simulator::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
 
 use super::document::Backtest;
-use crate::backtest::horizon::Horizon;
-use crate::backtest::score::Score;
+use crate::horizon::Horizon;
+use crate::score::Score;
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";

@@ -15,11 +15,11 @@ use super::curves;
 use super::document::Backtest;
 use super::headline::{best_first, headline};
 use super::table::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
-use crate::backtest::answer::LEVELS;
-use crate::backtest::errors::Errors;
-use crate::backtest::horizon::Horizon;
-use crate::backtest::score::Score;
-use crate::backtest::telling::{Point, Telling};
+use crate::answer::LEVELS;
+use crate::errors::Errors;
+use crate::horizon::Horizon;
+use crate::score::Score;
+use crate::telling::{Point, Telling};
 
 /// Returns the page.
 pub(super) fn page(

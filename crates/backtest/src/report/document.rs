@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use simulator::{Comparison, DAYS_MIN, SimulationSettings};
 use traces::Trace;
 
-use crate::backtest::answer::LEVELS;
-use crate::backtest::errors::Errors;
-use crate::backtest::horizon::Horizon;
-use crate::backtest::named_forecaster::NamedModel;
-use crate::backtest::score::{COVERAGE_DAYS, CoverageOverDays, Score};
-use crate::backtest::table4::{self, Protocol};
+use crate::answer::LEVELS;
+use crate::errors::Errors;
+use crate::horizon::Horizon;
+use crate::named_forecaster::NamedModel;
+use crate::score::{COVERAGE_DAYS, CoverageOverDays, Score};
+use crate::table4::{self, Protocol};
 
 /// The result of a backtest.
 #[derive(Clone, Debug)]
@@ -135,8 +135,8 @@ fn coverage_note(scores: &[Score], objective: Objective) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backtest::answer::JudgedForecast;
-    use crate::backtest::tally::Tally;
+    use crate::answer::JudgedForecast;
+    use crate::tally::Tally;
 
     /// A wait ratio of 9 is the quantile 9 / (9 + 1), which is no short number in binary.
     #[test]

@@ -9,10 +9,10 @@ use simulator::{Ratio, SimulationSettings};
 use traces::Trace;
 
 use super::document::Backtest;
-use crate::backtest::errors::Errors;
-use crate::backtest::horizon::Horizon;
-use crate::backtest::score::Score;
-use crate::backtest::table4::{self, Printed, Protocol};
+use crate::errors::Errors;
+use crate::horizon::Horizon;
+use crate::score::Score;
+use crate::table4::{self, Printed, Protocol};
 
 /// A column: its two header lines, and its cell.
 pub(super) type Column = (&'static str, &'static str, fn(&Score) -> String);

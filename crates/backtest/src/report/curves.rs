@@ -4,7 +4,7 @@
 use embedder::Catalog;
 use report::{Axis, Layer, Mark, Names, Plot, escape, section};
 
-use crate::backtest::curves::{Curves, Forecast, ModelCurves, reduced};
+use crate::curves::{Curves, Forecast, ModelCurves, reduced};
 
 /// Adds the sections of the figures.
 pub(super) fn write(body: &mut String, curves: &Curves, catalog: &Catalog) {
