@@ -13,7 +13,6 @@
 //! crd/         OverprovisioningPolicy
 //! cluster/     the controller's loop, and one policy's turn on a cluster
 //! serve/       health, readiness, metrics and the dashboard of the controller
-//! rightsize/   the nodes and dollars of right-sized requests
 //! description_page.rs   the page of a log's statistics
 //! demo/        two simulated policies in fast time, on the dashboard
 //! cli/         one file per command; nothing imports it
@@ -41,7 +40,6 @@ pub mod observe;
 #[cfg(feature = "kubernetes")]
 pub mod outcome;
 
-pub mod rightsize;
 #[cfg(feature = "kubernetes")]
 pub mod rollout;
 #[cfg(feature = "serve")]

@@ -3,7 +3,7 @@
 //!
 //! Measurements of a container are aggregated over five minutes, and each recommender learns from
 //! these samples one after the other. All state is bounded. This crate reads no file, no network and
-//! no clock, and writes to no job: `prophet/src/rightsize/` turns its recommendations into nodes
+//! no clock, and writes to no job: `crates/rightsize/src/` turns its recommendations into nodes
 //! and dollars.
 //!
 //! ```text

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use rightsize::recurring;
 use serde::Deserialize;
 use usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
 use super::http_get::{Address, GetLimits, get};
-use crate::rightsize::recurring;
 
 /// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
 const CHUNK_SECONDS: i64 = 3_600;

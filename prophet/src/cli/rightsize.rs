@@ -21,8 +21,8 @@ use super::output::OutputFormat;
 use super::prometheus;
 use super::{input, output, progress, wrong_usage};
 #[cfg(feature = "kubernetes")]
-use crate::rightsize::usage_rows;
-use crate::rightsize::{JobsByOwner, right_size};
+use rightsize::usage_rows;
+use rightsize::{JobsByOwner, right_size};
 use simulator::NamedPolicy;
 use traces::{Job, TraceFault, UsageNotes, read_usage};
 

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use traces::Admits;
 
-    pub(in crate::rightsize) fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
+    pub(crate) fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
         let unit = embedder::Resources { cpu_millis, ..embedder::Resources::default() };
         let work = traces::Work {
             units: 1,
