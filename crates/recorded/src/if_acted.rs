@@ -2,7 +2,12 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use base::clock::Stopwatch;
+use chrono::{DateTime, Utc};
+use history::Place;
 use placeholders::Prices;
 use report::{clock, day, grouped};
 use simulator::NamedPolicy;
@@ -14,7 +19,48 @@ use simulator::simulate_observed;
 use simulator::{DAYS_MIN, Ratio};
 use simulator::{Figures, costs_by_day};
 
-use super::Recorded;
+use super::{Recorded, RecordedError, recorded_since};
+
+/// The most pods that are simulated, so that they take tens of megabytes.
+const PODS_MAX: usize = 50_000;
+
+/// The longest simulation. It competes with the controller's loop for processors.
+const SIMULATION_MAX: Duration = Duration::from_mins(5);
+
+/// Simulates the pods that a policy's history has since a time, and returns the result as a text.
+///
+/// # Errors
+/// The history cannot be read, or the settings do not suit it.
+pub async fn if_acted(
+    (place, policy, since): (&Place, &str, DateTime<Utc>),
+    named_policy: NamedPolicy,
+    settings: &SimulationSettings,
+    cancelled: &AtomicBool,
+) -> anyhow::Result<String> {
+    let begun = Stopwatch::now();
+    let is_over = || cancelled.load(Ordering::Relaxed) || begun.elapsed() > SIMULATION_MAX;
+    let read = recorded_since(place, policy, Some(since), PODS_MAX, &is_over).await;
+    let too_long = || {
+        let minutes = SIMULATION_MAX.as_secs() / 60;
+        format!(
+            "Not known: the simulation takes more than {minutes} minutes. Use prophet simulate --data."
+        )
+    };
+    let recorded = match read {
+        Ok(recorded) => recorded,
+        Err(RecordedError::Cancelled) => return Ok(too_long()),
+        Err(RecordedError::TooManyPods(most)) => {
+            return Ok(format!(
+                "Not known: more than {most} pods ended since {}. Use prophet simulate --data.",
+                since.format("%Y-%m-%d")
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let simulated = IfActed::simulate(&recorded, named_policy, settings, &is_over);
+    let simulated = simulated.map_err(anyhow::Error::msg)?;
+    Ok(simulated.map_or_else(too_long, |simulated| simulated.to_string()))
+}
 
 /// The recorded pods with the autoscaler alone, and under a policy.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 //! model.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -205,6 +206,7 @@ impl ClusterArgs {
                 placeholder_priority_max: self.max_placeholder_priority,
             },
             model: model_source(self.model.as_deref()).await?,
+            simulate_if_acted: Some(Arc::new(super::if_acted::simulate)),
         };
         Ok((client, config, source))
     }

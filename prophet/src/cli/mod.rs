@@ -24,6 +24,8 @@ mod health;
 mod history;
 #[cfg(feature = "kubernetes")]
 mod http_get;
+#[cfg(feature = "kubernetes")]
+mod if_acted;
 mod input;
 mod interrupt;
 mod log;

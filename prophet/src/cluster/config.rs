@@ -6,6 +6,7 @@ use std::time::Duration;
 use demand::forecast::onnx;
 use history::Place;
 
+use super::if_acted::SimulateIfActed;
 use super::settings::Allowed;
 use crate::catalog::Comparison;
 use crate::observe::Scope;
@@ -39,6 +40,9 @@ pub struct Config {
     pub allowed: Allowed,
     /// The source of the ONNX model that forecasts use.
     pub model: onnx::ModelSource,
+    /// What simulates that a policy in the mode `Observe` had acted. Without it, nothing is
+    /// simulated.
+    pub simulate_if_acted: Option<SimulateIfActed>,
 }
 
 impl Config {

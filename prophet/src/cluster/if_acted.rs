@@ -2,18 +2,16 @@
 //! recorded, simulated with the autoscaler alone and under the policy.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base::clock::Stopwatch;
-use base::span::Span;
+use base::tier::Tiers;
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::forecast::Method;
+use demand::forecast::onnx::ModelSource;
+use demand::forecast::{Expression, Ladder, Method};
+use futures::future::LocalBoxFuture;
 use history::Place;
-use placeholders::OuterLimits;
-use recorded::if_acted::IfActed;
-use recorded::{RecordedError, recorded_since};
-use simulator::{LaunchLatency, NamedPolicy, SimulationSettings};
+use placeholders::{OuterLimits, Policy};
 use tokio::sync::Semaphore;
 
 use super::config::Config;
@@ -23,11 +21,58 @@ use super::settings::PolicySettings;
 use crate::crd::Mode;
 use crate::observe::{Key, Shared};
 
+/// The policy that is simulated, with the settings of the controller that concern it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActingPolicy {
+    /// The forecasting method.
+    pub method: Method,
+    /// The objective, the limits and the scaling behavior.
+    pub policy: Policy,
+    /// The steps of the method `ladder`.
+    pub ladder: Ladder,
+    /// Whether the policy sets the steps.
+    pub ladder_first: bool,
+    /// The expression of the method `expression`.
+    pub expression: Option<Expression>,
+    /// The tiers of the workloads.
+    pub tiers: Tiers,
+    /// The source of the ONNX model.
+    pub model: ModelSource,
+    /// Seconds between ticks.
+    pub tick_seconds: i64,
+    /// The launch latency that is assumed while the history has no launches, in seconds.
+    pub launch_seconds: i64,
+}
+
+/// The recorded pods that are simulated.
+#[derive(Clone, Debug)]
+pub struct RecordedPods {
+    /// The place of the history.
+    pub place: Place,
+    /// The name of the policy in the history.
+    pub name: String,
+    /// The first time whose pods count.
+    pub since: DateTime<Utc>,
+}
+
+/// Simulates recorded pods with the autoscaler alone and under a policy, until the flag is set, and
+/// returns the result as a text. The controller does not contain the simulator, so the program gives
+/// it.
+pub type SimulateIfActed = Arc<
+    dyn Fn(
+            RecordedPods,
+            ActingPolicy,
+            Arc<AtomicBool>,
+        ) -> LocalBoxFuture<'static, anyhow::Result<String>>
+        + Send
+        + Sync,
+>;
+
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]
 pub(super) struct IfActedText {
     /// What is simulated.
-    of: Option<(NamedPolicy, SimulationSettings)>,
+    of: Option<ActingPolicy>,
     reading: Option<Reading<String>>,
     /// When the next simulation begins. `None` before the first one.
     due: Option<DateTime<Utc>>,
@@ -40,12 +85,6 @@ const PAUSE: TimeDelta = TimeDelta::hours(6);
 
 /// The time until the next simulation if the history could not be read, or has no pod that ended.
 const PAUSE_AFTER_FAILURE: TimeDelta = TimeDelta::minutes(10);
-
-/// The most pods that are simulated, so that they take tens of megabytes.
-const PODS_MAX: usize = 50_000;
-
-/// The longest simulation. It competes with the controller's loop for processors.
-const SIMULATION_MAX: Duration = Duration::from_mins(5);
 
 /// One simulation at a time, over all policies.
 static ONE: Semaphore = Semaphore::const_new(1);
@@ -63,11 +102,12 @@ impl IfActedText {
     ) -> Option<String> {
         // The history has no announced demand, which is all that the method `scheduled` forecasts.
         let is_simulated = settings.mode == Mode::Observe && settings.method != Method::Scheduled;
-        let Some(place) = config.data.clone().filter(|_| is_simulated) else {
+        let given = config.data.clone().zip(config.simulate_if_acted.clone());
+        let Some((place, simulate)) = given.filter(|_| is_simulated) else {
             *self = Self::default();
             return None;
         };
-        let of = (NamedPolicy::Forecast(settings.method, None), simulated(settings, config));
+        let of = acting(settings, config);
         if self.of.as_ref() != Some(&of) {
             *self = Self { of: Some(of.clone()), ..Self::default() };
         }
@@ -88,9 +128,9 @@ impl IfActedText {
             && self.due.is_none_or(|due| due <= now)
             && let Ok(permit) = ONE.try_acquire()
         {
-            let name = history_name(key);
+            let pods = RecordedPods { place, name: history_name(key), since: now - RECALLED };
             self.reading = Some(Reading::start(shared, async move |cancelled| {
-                let text = simulate(&place, &name, &of, now, &cancelled).await;
+                let text = simulate(pods, of, cancelled).await;
                 drop(permit);
                 text
             }));
@@ -99,56 +139,21 @@ impl IfActedText {
     }
 }
 
-/// The settings of a policy for a simulation.
-fn simulated(settings: &PolicySettings, config: &Config) -> SimulationSettings {
+/// The policy for a simulation.
+fn acting(settings: &PolicySettings, config: &Config) -> ActingPolicy {
     let mut policy = settings.policy.clone();
     // What other policies hold, and the pods that wait now, say nothing of the recorded pods.
     policy.limits.outer =
         OuterLimits { operator: config.allowed.ceiling, ..OuterLimits::default() };
-    let seconds = |seconds: i64| Span::seconds(u32::try_from(seconds).unwrap_or(u32::MAX));
-    SimulationSettings {
+    ActingPolicy {
+        method: settings.method,
         policy,
         ladder: settings.ladder.clone(),
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
         tiers: settings.workloads.tiers.clone(),
-        model_in_use: Some(config.model.clone()),
-        tick: seconds(settings.tick_seconds),
-        // The history replaces it once it has launches.
-        launch_latency: LaunchLatency::Constant(seconds(config.launch_seconds)),
-        ..SimulationSettings::default()
+        model: config.model.clone(),
+        tick_seconds: settings.tick_seconds,
+        launch_seconds: config.launch_seconds,
     }
-}
-
-/// Simulates the last days of a history, and returns the result as a text.
-async fn simulate(
-    place: &Place,
-    policy: &str,
-    (named_policy, settings): &(NamedPolicy, SimulationSettings),
-    now: DateTime<Utc>,
-    cancelled: &AtomicBool,
-) -> anyhow::Result<String> {
-    let begun = Stopwatch::now();
-    let is_over = || cancelled.load(Ordering::Relaxed) || begun.elapsed() > SIMULATION_MAX;
-    let read = recorded_since(place, policy, Some(now - RECALLED), PODS_MAX, &is_over).await;
-    let too_long = || {
-        let minutes = SIMULATION_MAX.as_secs() / 60;
-        format!(
-            "Not known: the simulation takes more than {minutes} minutes. Use prophet simulate --data."
-        )
-    };
-    let recorded = match read {
-        Ok(recorded) => recorded,
-        Err(RecordedError::Cancelled) => return Ok(too_long()),
-        Err(RecordedError::TooManyPods(most)) => {
-            return Ok(format!(
-                "Not known: more than {most} pods ended in {} days. Use prophet simulate --data.",
-                RECALLED.num_days()
-            ));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let simulated = IfActed::simulate(&recorded, *named_policy, settings, &is_over);
-    let simulated = simulated.map_err(anyhow::Error::msg)?;
-    Ok(simulated.map_or_else(too_long, |simulated| simulated.to_string()))
 }

@@ -88,6 +88,7 @@ pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
 pub use self::health::Health;
+pub use self::if_acted::{ActingPolicy, RecordedPods, SimulateIfActed};
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
