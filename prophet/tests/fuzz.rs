@@ -9,12 +9,12 @@
 use std::io::Write as _;
 
 use chrono::{DateTime, TimeDelta};
+use controller::catalog::{Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
+use controller::cluster::Allowed;
+use controller::crd::OverprovisioningPolicySpec;
+use controller::observe::{Index, World, millis, units};
 use demand::forecast::onnx::Spec;
 use history::{Journal, Line, Place as Folder, parse_shape_key};
-use prophet::catalog::{Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
-use prophet::cluster::Allowed;
-use prophet::crd::OverprovisioningPolicySpec;
-use prophet::observe::{Index, World, millis, units};
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
 use traces::catalog::CatalogFile;
@@ -216,7 +216,7 @@ proptest! {
     fn a_damaged_catalog_is_read_or_refused(changes in changes()) {
         if let Ok(file) = CatalogFile::parse(&damaged(CATALOG, &changes), "types.yaml") {
             let _ = file.catalog();
-            let groups: Vec<NodeGroup> = prophet::catalog::file_groups(&file, "pg").unwrap_or_default();
+            let groups: Vec<NodeGroup> = controller::catalog::file_groups(&file, "pg").unwrap_or_default();
             let index = Index::default();
             let comparison = Comparison::by_taints("pg");
             let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());

@@ -15,8 +15,8 @@ use aws_sdk_autoscaling::types::{
 use aws_sdk_ec2::types::{
     LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
 };
-use prophet::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
-use prophet::catalog::{NodeGroup, OtherTypes};
+use controller::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
+use controller::catalog::{NodeGroup, OtherTypes};
 use serde_json::json;
 use tests::moto::{Moto, REGION};
 

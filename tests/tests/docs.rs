@@ -53,8 +53,8 @@ fn every_reason_has_a_row_in_the_page_of_the_metrics() {
     let page = source("docs/reference/metrics.md");
     for (path, kind, least) in [
         ("placeholders/src/reason.rs", "Reason", 19),
-        ("prophet/src/outcome.rs", "Cause", 12),
-        ("prophet/src/observe/held_back.rs", "HeldBack", 10),
+        ("crates/controller/src/outcome.rs", "Cause", 12),
+        ("crates/controller/src/observe/held_back.rs", "HeldBack", 10),
     ] {
         let labels = labels(path, kind);
         assert!(labels.len() >= least, "{path}: {labels:?}");

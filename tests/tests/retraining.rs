@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use controller::cluster::RemoteModel;
 use demand::forecast::onnx::{Model, PRETRAINED};
 use history::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
-use prophet::cluster::RemoteModel;
 use serde_json::{Map, Value, json};
 use tests::built;
 

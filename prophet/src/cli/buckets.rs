@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
+use controller::catalog::{Offer, Offers};
+use controller::cluster::{Leadership, Operator};
+use controller::explain::Explain;
 use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
 use serde_json::{Value, json};
 
 use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::output;
 use super::output::OutputFormat;
-use crate::catalog::{Offer, Offers};
-use crate::cluster::{Leadership, Operator};
-use crate::explain::Explain;
 
 #[derive(clap::Args)]
 pub(super) struct ListArgs {

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use base::span::Span;
+use controller::cluster::Allowed;
+use controller::cluster::{Config, GroupSource, RemoteModel};
+use controller::observe::{Scope, WATCH_SECONDS};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
 use history::Place;
@@ -14,9 +17,6 @@ use kube::Client;
 use placeholders::Ceiling;
 
 use super::input;
-use crate::cluster::Allowed;
-use crate::cluster::{Config, GroupSource, RemoteModel};
-use crate::observe::{Scope, WATCH_SECONDS};
 
 /// The option for namespaces.
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub(super) struct ClusterArgs {
         env = "PROPHET_NODE_GROUP_AUTO_DISCOVERY",
         conflicts_with = "catalog"
     )]
-    node_group_auto_discovery: Option<crate::catalog::aws::Discovery>,
+    node_group_auto_discovery: Option<controller::catalog::aws::Discovery>,
     /// Read the groups of nodes from a YAML file [default: derive them from the live nodes]
     #[arg(long, value_name = "FILE", env = "PROPHET_CATALOG")]
     catalog: Option<PathBuf>,
@@ -214,13 +214,13 @@ impl ClusterArgs {
     async fn source(&self) -> anyhow::Result<GroupSource> {
         if let Some(path) = &self.catalog {
             let file = input::catalog(path)?;
-            crate::catalog::file_groups(&file, &self.placement_group_label)
+            controller::catalog::file_groups(&file, &self.placement_group_label)
                 .with_context(|| path.display().to_string())?;
             return Ok(GroupSource::File(file));
         }
         #[cfg(feature = "aws")]
         if let Some(discovery) = &self.node_group_auto_discovery {
-            use crate::catalog::aws::{AwsCatalog, DEADLINE, clients};
+            use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
             return Ok(GroupSource::Aws(Box::new(AwsCatalog::new(
                 clients(None).await,
                 discovery.clone(),

@@ -1,11 +1,11 @@
 //! `prophet crd`: prints the objects that must exist in a cluster before the controller starts.
 
+use controller::cluster::{PRIORITIES, priority_class};
+use controller::crd::OverprovisioningPolicy;
 use kube::CustomResourceExt as _;
 use serde_json::json;
 
 use super::output;
-use crate::cluster::{PRIORITIES, priority_class};
-use crate::crd::OverprovisioningPolicy;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,10 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
+use controller::crd::{
+    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
+};
+use controller::observe::StoredPolicy;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
@@ -10,10 +14,6 @@ use serde::Serialize;
 use super::cluster::{block_on, connect};
 use super::output;
 use super::output::OutputFormat;
-use crate::crd::{
-    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
-};
-use crate::observe::StoredPolicy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +107,7 @@ pub(super) fn describe(
     {
         describe_bucket(bucket, &mut text);
     }
-    for crate::crd::TierStatus { name, waiting, running } in &status.tiers {
+    for controller::crd::TierStatus { name, waiting, running } in &status.tiers {
         let _ = writeln!(text, "  tier {name}: {waiting} pods wait, {running} run");
     }
     for (reason, pods) in &status.held_back {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::span::Span;
+use controller::cluster::{ActingPolicy, RecordedPods};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use recorded::if_acted::if_acted;
 use simulator::{LaunchLatency, NamedPolicy, SimulationSettings};
-
-use crate::cluster::{ActingPolicy, RecordedPods};
 
 /// Simulates recorded pods under a policy, and returns the result as a text.
 pub(super) fn simulate(

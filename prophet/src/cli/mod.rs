@@ -37,7 +37,7 @@ mod plan;
 mod progress;
 #[cfg(feature = "kubernetes")]
 mod prometheus;
-#[cfg(feature = "serve")]
+#[cfg(feature = "kubernetes")]
 mod reference;
 #[cfg(feature = "kubernetes")]
 mod remove_placeholders;
@@ -137,7 +137,7 @@ enum Command {
     #[cfg(feature = "kubernetes")]
     History(history::Args),
     /// Print a page of the reference in the documentation.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "kubernetes")]
     #[command(hide = true)]
     Reference(reference::Args),
 }
@@ -180,7 +180,7 @@ impl Command {
             Self::Model(command) => return model::run(&command),
             #[cfg(feature = "kubernetes")]
             Self::History(args) => history::run(args),
-            #[cfg(feature = "serve")]
+            #[cfg(feature = "kubernetes")]
             Self::Reference(args) => {
                 reference::run(&args, <Args as clap::CommandFactory>::command())
             }

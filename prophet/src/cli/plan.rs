@@ -1,15 +1,15 @@
 //! `prophet plan`: prints the decisions that the controller would make now.
 
 use anyhow::bail;
+use controller::cluster::{Leadership, Operator};
+use controller::crd::OverprovisioningPolicyStatus;
+use controller::explain::{Explain, status};
 use serde::Serialize;
 
 use super::cluster::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
 use super::output;
 use super::output::OutputFormat;
-use crate::cluster::{Leadership, Operator};
-use crate::crd::OverprovisioningPolicyStatus;
-use crate::explain::{Explain, status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Planned {
     policy: String,
-    mode: crate::crd::Mode,
+    mode: controller::crd::Mode,
     #[serde(flatten)]
     status: OverprovisioningPolicyStatus,
 }

@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 
+use controller::crd::OverprovisioningPolicy;
+use controller::explain::Metrics;
+use controller::observe::HeldBack;
+use controller::outcome::Cause;
 use kube::CustomResourceExt as _;
 use placeholders::Reason;
 use serde_json::Value;
 
 use super::output;
-use crate::crd::OverprovisioningPolicy;
-use crate::explain::Metrics;
-use crate::observe::HeldBack;
-use crate::outcome::Cause;
 
 #[derive(clap::Args)]
 pub(super) struct Args {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use controller::cluster::Election;
 
 use super::cluster::{NamespacesArg, block_on, connect};
 use super::output;
-use crate::cluster::Election;
 
 const EXAMPLES: &str = "\
 Examples:

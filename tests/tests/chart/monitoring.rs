@@ -69,7 +69,7 @@ fn every_alert_has_a_section_in_the_runbook() {
 /// Each cause of a policy's degradation has one alert, and the alerts have no other reasons.
 #[test]
 fn every_cause_of_a_degradation_has_one_alert() {
-    let outcome = source("prophet/src/outcome.rs");
+    let outcome = source("crates/controller/src/outcome.rs");
     let label = outcome.split("impl Cause").nth(1).unwrap().split("fn label").nth(1).unwrap();
     let label = label.split(" fn ").next().unwrap();
     let causes = label.lines().filter_map(|line| line.split_once("=> \""));

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller::observe::{Pod, PodClass, Scope, Shared, Watches, World};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::api::{Patch, PatchParams, PropagationPolicy};
-use prophet::observe::{Pod, PodClass, Scope, Shared, Watches, World};
 use serde_json::{Value, json};
 use tests::control_plane::{ControlPlane, Options};
 use tests::wait;

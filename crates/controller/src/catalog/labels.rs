@@ -14,7 +14,6 @@ pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
 ];
 
 /// The node labels of the zone, under their present and former names.
-#[cfg(feature = "kubernetes")]
 pub(super) const ZONE_LABELS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
     "topology.ebs.csi.aws.com/zone",
@@ -28,7 +27,6 @@ pub fn spot_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Whether a label gives the capacity type of a node.
-#[cfg(feature = "kubernetes")]
 pub fn is_capacity_label(key: &str) -> bool {
     CAPACITY_LABELS.iter().any(|(label, ..)| *label == key)
 }

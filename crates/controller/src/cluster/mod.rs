@@ -56,7 +56,6 @@ mod preemptions;
 mod reading;
 mod remote_model;
 mod retry;
-#[cfg(feature = "serve")]
 mod reviews;
 mod rolling;
 mod run;
@@ -92,7 +91,6 @@ pub use self::if_acted::{ActingPolicy, RecordedPods, SimulateIfActed};
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
-#[cfg(feature = "serve")]
 pub use self::reviews::{Access, Reviewer};
 pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};

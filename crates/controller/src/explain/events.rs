@@ -2,7 +2,6 @@
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
-
 use placeholders::Reason;
 
 use crate::crd::{

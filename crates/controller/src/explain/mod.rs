@@ -12,7 +12,6 @@
 //! [`crate::outcome::Cause::label`].
 
 mod events;
-#[cfg(feature = "serve")]
 mod metrics;
 mod nodes;
 mod reaction;
@@ -29,7 +28,6 @@ use serde_json::json;
 
 use self::events::{Events, changed, happened};
 
-#[cfg(feature = "serve")]
 pub use self::metrics::Metrics;
 pub use self::nodes::recalled;
 pub use self::reaction::Reaction;
@@ -44,7 +42,6 @@ use dashboard::Dashboard;
 pub struct Explain {
     client: Client,
     events: Events,
-    #[cfg(feature = "serve")]
     metrics: Arc<Metrics>,
     dashboard: Arc<Dashboard>,
     /// The last status that was written, by policy.
@@ -57,7 +54,6 @@ impl Explain {
         Self {
             events: Events::new(client.clone()),
             client,
-            #[cfg(feature = "serve")]
             metrics: Arc::default(),
             dashboard: Arc::new(Dashboard::new(view::CAPTIONS)),
             written: BTreeMap::new(),
@@ -65,7 +61,6 @@ impl Explain {
     }
 
     /// The metrics for Prometheus.
-    #[cfg(feature = "serve")]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
@@ -99,7 +94,6 @@ impl Explain {
 
     /// Sets whether this replica leads. A replica that does not lead reports no policies.
     pub fn leads(&mut self, leads: bool) {
-        #[cfg(feature = "serve")]
         self.metrics.leads(leads);
         if !leads {
             self.keep(&BTreeSet::new());
@@ -108,22 +102,17 @@ impl Explain {
 
     /// Sets the number of pods whose usage was measured last.
     pub(crate) fn measured(&self, pods: usize) {
-        #[cfg(feature = "serve")]
         self.metrics.measured(pods);
-        #[cfg(not(feature = "serve"))]
-        let _ = pods;
     }
 
     /// Records the time that the response to a change took.
     pub fn reacted(&self, reaction: Reaction) {
-        #[cfg(feature = "serve")]
         self.metrics.reacted(reaction);
         tracing::debug!(seconds = reaction.seconds, "turn after a change finished");
     }
 
     /// Adds to the counts of writes.
     pub(crate) fn wrote(&self, counts: &WriteCounts) {
-        #[cfg(feature = "serve")]
         self.metrics.wrote(counts);
         let deferred = |kind| counts.get(&(kind, "budget")).copied().unwrap_or(0);
         let writes = deferred(WriteKind::Placeholders);
@@ -135,7 +124,6 @@ impl Explain {
     /// Removes the state of policies that are not in `keys`.
     pub fn keep(&mut self, keys: &BTreeSet<Key>) {
         self.written.retain(|key, _| keys.contains(key));
-        #[cfg(feature = "serve")]
         self.metrics.keep(keys);
     }
 
@@ -152,7 +140,6 @@ impl Explain {
             self.written.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);
         log(&before, &status);
-        #[cfg(feature = "serve")]
         self.metrics.turn(key, outcome, &status);
         let mut news = happened(outcome);
         let object = format!("OverprovisioningPolicy {key}");

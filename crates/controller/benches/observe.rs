@@ -14,13 +14,13 @@ use std::time::Instant;
 use base::tier::Tiers;
 use chrono::DateTime;
 use control::{Control, Observed};
+use controller::catalog::{Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Sizes, offers};
+use controller::cluster::{Places, Seen, View};
+use controller::observe::{Index, Node, Pod, Workloads};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{ForecasterConfig, Ladder, Lead, Method};
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use placeholders::{Objective, Policy};
-use prophet::catalog::{Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Sizes, offers};
-use prophet::cluster::{Places, Seen, View};
-use prophet::observe::{Index, Node, Pod, Workloads};
 use serde_json::{Value, json};
 
 /// The number of node groups; each has an instance type of its own.
