@@ -15,24 +15,14 @@
 //! standing.rs  the standing placeholders, per group
 //! want.rs      the expected needs of a bucket, and the steps to its target
 //! reason.rs    the reasons of a number, each spelled once
-//! ```
-//!
-//! With the feature `kubernetes`:
-//!
-//! ```text
 //! manifest.rs  the placeholders of a group as Kubernetes objects
 //! changes.rs   the writes that lead from the standing placeholders to the planned ones
-//! actuate.rs   the only code that writes these objects, and the only code here that does I/O
 //! ```
 
-#[cfg(feature = "kubernetes")]
-mod actuate;
 mod balance;
-#[cfg(feature = "kubernetes")]
 mod changes;
 mod deal;
 mod limits;
-#[cfg(feature = "kubernetes")]
 mod manifest;
 mod plan;
 mod policy;
@@ -44,11 +34,7 @@ mod standing;
 mod steady;
 mod want;
 
-#[cfg(feature = "kubernetes")]
-pub use actuate::{ActuateError, Actuator};
-#[cfg(feature = "kubernetes")]
 pub use changes::{Binding, Change, StandingPod, StandingSet, changes};
-#[cfg(feature = "kubernetes")]
 pub use manifest::{
     BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
     POLICY_LABEL, SHRUNK_ANNOTATION, TEMPLATE_LABEL, Template, Warm,

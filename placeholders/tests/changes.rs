@@ -1,5 +1,4 @@
 //! Tests of the writes that lead from the standing placeholders to the planned ones.
-#![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,6 @@
 //! Tests of placeholders as they are sent to the API server.
 //!
 //! `PROPHET_UPDATE_GOLDEN=1 cargo test` rewrites the golden files.
-#![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

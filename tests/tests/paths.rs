@@ -3,6 +3,7 @@
 //! Each turn of a simulation is mirrored as Kubernetes objects, which the controller's index and
 //! view read. A second control takes its turn on what they observed, and must come to the same. A
 //! control that is restarted from the history must go on with the same plans.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

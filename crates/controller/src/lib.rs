@@ -7,6 +7,7 @@
 //! catalog/    the buckets on offer: live nodes, Karpenter, Auto Scaling groups
 //! crd/        OverprovisioningPolicy
 //! cluster/    the loop, and one policy's turn on a cluster
+//! actuate.rs  the only code that writes placeholders
 //! outcome.rs  the result of a turn
 //! rollout/    the part of the placeholders that stands while a policy begins to act
 //! writes.rs   which writes to the API server may be sent now
@@ -18,6 +19,7 @@
 //! Only this crate and the program know Kubernetes. The simulator is injected ([`cluster`]).
 
 pub mod account;
+pub mod actuate;
 pub mod catalog;
 pub mod cluster;
 pub mod crd;

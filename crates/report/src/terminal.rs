@@ -36,6 +36,7 @@ impl<const N: usize> TextTable<N> {
 
     /// Leaves out the columns that exceed [`WIDTH`]. `order` has all columns, the most important
     /// first.
+    #[must_use]
     pub fn narrow(mut self, order: [usize; N]) -> Self {
         let mut total = self.name_width;
         let fits = order.into_iter().take_while(|&column| {

@@ -44,7 +44,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         for namespace in &args.namespaces.or_default(&client) {
             let current = Arc::clone(&leadership);
             let may_write = Arc::new(move || current.leads());
-            let actuator = placeholders::Actuator::new(client.clone(), namespace, may_write);
+            let actuator = controller::actuate::Actuator::new(client.clone(), namespace, may_write);
             let removed = tokio::time::timeout(LIMIT, actuator.remove_all()).await;
             let mut removed = removed.context("no response of the API server in time")??;
             // A write that the former holder began last may have ended after the first list.

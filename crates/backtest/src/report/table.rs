@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use embedder::Catalog;
 use report::{TextTable, write_note};
-use simulator;
 use simulator::{Ratio, SimulationSettings};
 use traces::Trace;
 

@@ -16,7 +16,7 @@ use embedder::{
 };
 use history::LaunchEnd;
 use kube::Resource as _;
-use placeholders::{Actuator, OuterLimits, Owner, Standing, Template, Yielding};
+use placeholders::{OuterLimits, Owner, Standing, Template, Yielding};
 
 use super::blindness::Blindness;
 use super::checks::{check_surroundings, check_watches};
@@ -36,6 +36,7 @@ use super::templates::templates;
 use super::unlearnt::{Arrived, Lesson, Unlearnt};
 use super::yielding::Yield;
 use crate::account::Account;
+use crate::actuate::Actuator;
 use crate::catalog::{Offers, Sizes, is_capacity_label, offers};
 use crate::crd::{Mode, OverprovisioningPolicy, PlaceholderKind};
 use crate::explain::recalled;

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::BucketId;
 use futures::StreamExt as _;
-use placeholders::{
-    ActuateError, Actuator, Binding, Change, Plan, StandingPod, StandingSet, Template, changes,
-};
+use placeholders::{Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
 
 use super::gather::Places;
 use super::sources::chain;
+use crate::actuate::{ActuateError, Actuator};
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, OwnedObject, World};

@@ -3,7 +3,6 @@
 //!
 //! `make fuzz` runs each property for longer. `PROPTEST_CASES` sets the number of cases. A case
 //! that fails is kept in `fuzz.proptest-regressions` and is tried first from then on.
-#![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write as _;

@@ -12,10 +12,8 @@ use kube::api::{
     PatchParams, Preconditions,
 };
 use kube::{Client, Error, ResourceExt as _};
+use placeholders::{Change, LIFTED_AT, LIFTED_FOR, Template};
 use serde_json::{Value, json};
-
-use crate::changes::Change;
-use crate::manifest::{LIFTED_AT, LIFTED_FOR, Template};
 
 /// The field manager of every write.
 const MANAGER: &str = "prophet";
