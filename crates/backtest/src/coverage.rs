@@ -86,7 +86,7 @@ fn worst_week(outcomes: &[Outcome], quantile: f64) -> f64 {
 }
 
 fn reference() -> SimulationSettings {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evaluation/reference.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../evaluation/reference.yaml");
     SimulationSettings::parse(&std::fs::read_to_string(path).unwrap(), "reference").unwrap()
 }
 

@@ -2,8 +2,8 @@
 //! would have waited.
 //!
 //! The simulated cluster is event-driven, counts whole seconds, and is deterministic for a seed.
-//! The policy under test is called at ticks and at changes of demand, through [`control::decide`]. It
-//! receives data of the past only, except for `oracle`, `jobs`, `ends` and `rates`.
+//! The policy under test is called at ticks and at changes of demand, through [`control::decide`].
+//! It receives data of the past only, except for `oracle`, `jobs`, `ends` and `rates`.
 //!
 //! ```text
 //! replay/         jobs, queue, scheduler, nodes: the world that a log is replayed in

@@ -1,5 +1,5 @@
-//! A run whose every turn a witness sees, with the whole simulated cluster: the controller must come
-//! to the same turns from the same cluster.
+//! A run whose every turn a witness sees, with the whole simulated cluster: the controller must
+//! come to the same turns from the same cluster.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ pub fn simulate_witnessed(
     }
 }
 
-/// The forecaster of a policy that reads no data of the future and no pods of the simulation. `None`
-/// for other policies.
+/// The forecaster of a policy that reads no data of the future and no pods of the simulation.
+/// `None` for other policies.
 pub fn forecaster_of(
     world: SimulationInput<'_>,
     named_policy: NamedPolicy,

@@ -2,8 +2,8 @@
 //! Rzadca et al., "Autopilot: workload autoscaling at Google", 2020.
 //!
 //! Measurements of a container are aggregated over five minutes, and each recommender learns from
-//! these samples one after the other. All state is bounded. This crate reads no file, no network and
-//! no clock, and writes to no job: `crates/rightsize/src/` turns its recommendations into nodes
+//! these samples one after the other. All state is bounded. This crate reads no file, no network
+//! and no clock, and writes to no job: `crates/rightsize/src/` turns its recommendations into nodes
 //! and dollars.
 //!
 //! ```text

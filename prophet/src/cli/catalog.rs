@@ -4,7 +4,7 @@
 use super::advise;
 
 #[cfg(feature = "kubernetes")]
-use super::buckets;
+use super::cluster::buckets;
 #[cfg(not(feature = "kubernetes"))]
 use super::wrong_usage;
 

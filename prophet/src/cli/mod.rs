@@ -7,47 +7,21 @@
 mod accept;
 mod advise;
 mod backtest;
-#[cfg(feature = "kubernetes")]
-mod buckets;
 mod catalog;
 #[cfg(feature = "kubernetes")]
 mod cluster;
-#[cfg(feature = "kubernetes")]
-mod crd;
 mod demo;
 mod embed;
-#[cfg(feature = "kubernetes")]
-mod explain;
-#[cfg(feature = "kubernetes")]
-mod health;
-#[cfg(feature = "kubernetes")]
-mod history;
-#[cfg(feature = "kubernetes")]
-mod http_get;
-#[cfg(feature = "kubernetes")]
-mod if_acted;
 mod input;
 mod interrupt;
 mod log;
 mod model;
 mod model_place;
 mod output;
-#[cfg(feature = "kubernetes")]
-mod plan;
 mod progress;
-#[cfg(feature = "kubernetes")]
-mod prometheus;
-#[cfg(feature = "kubernetes")]
-mod reference;
-#[cfg(feature = "kubernetes")]
-mod remove_placeholders;
 mod rightsize;
-#[cfg(feature = "kubernetes")]
-mod run;
 mod simulate;
 mod trace;
-#[cfg(feature = "kubernetes")]
-mod unverified;
 mod wrong_usage;
 
 use std::process::ExitCode;
@@ -87,26 +61,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Watch a cluster, forecast demand, and hold placeholders as the policies configure.
     #[cfg(feature = "kubernetes")]
-    Run(Box<run::Args>),
-    /// Print the decisions that the controller would make now, without writing anything.
-    #[cfg(feature = "kubernetes")]
-    Plan(Box<plan::Args>),
-    /// Print the reasons for the number of placeholders of each bucket.
-    #[cfg(feature = "kubernetes")]
-    Explain(explain::Args),
+    #[command(flatten)]
+    Cluster(cluster::Command),
     /// List the buckets that a cluster offers, or choose instance types for a job log.
     Catalog(Box<catalog::Args>),
-    /// Delete all placeholders, before an uninstallation.
-    #[cfg(feature = "kubernetes")]
-    RemovePlaceholders(remove_placeholders::Args),
-    /// Print the objects that must exist in a cluster before the controller starts.
-    #[cfg(feature = "kubernetes")]
-    Crd(crd::Args),
-    /// Check that a controller is ready.
-    #[cfg(feature = "kubernetes")]
-    Health(health::Args),
     /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
     Demo(Box<demo::Args>),
     /// Replay a job log under several policies, and report waiting times and costs.
@@ -133,24 +92,17 @@ enum Command {
   prophet model accept --candidate new.onnx --data s3://logs/prophet --publish s3://models/prophet/own.onnx"
     )]
     Model(model::Command),
-    /// List or export the recorded history.
-    #[cfg(feature = "kubernetes")]
-    History(history::Args),
-    /// Print a page of the reference in the documentation.
-    #[cfg(feature = "kubernetes")]
-    #[command(hide = true)]
-    Reference(reference::Args),
 }
 
 impl Command {
     /// Whether Ctrl-C and SIGTERM end the command at once. The controller completes its turn first,
     /// and the demo prints its comparison after Ctrl-C.
     fn ends_on_interrupt(&self) -> bool {
-        #[cfg(feature = "kubernetes")]
-        if matches!(self, Self::Run(_)) {
-            return false;
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Cluster(command) => command.ends_on_interrupt(),
+            _ => !matches!(self, Self::Demo(_)),
         }
-        !matches!(self, Self::Demo(_))
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -159,18 +111,8 @@ impl Command {
         }
         match self {
             #[cfg(feature = "kubernetes")]
-            Self::Run(args) => run::run(*args),
-            #[cfg(feature = "kubernetes")]
-            Self::Plan(args) => plan::run(*args),
-            #[cfg(feature = "kubernetes")]
-            Self::Explain(args) => explain::run(&args),
+            Self::Cluster(command) => command.run(<Args as clap::CommandFactory>::command()),
             Self::Catalog(args) => catalog::run(*args),
-            #[cfg(feature = "kubernetes")]
-            Self::RemovePlaceholders(args) => remove_placeholders::run(args),
-            #[cfg(feature = "kubernetes")]
-            Self::Crd(args) => crd::run(&args),
-            #[cfg(feature = "kubernetes")]
-            Self::Health(args) => health::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),
@@ -178,12 +120,6 @@ impl Command {
             Self::Rightsize(args) => rightsize::run(*args),
             Self::Trace(command) => trace::run(command),
             Self::Model(command) => return model::run(&command),
-            #[cfg(feature = "kubernetes")]
-            Self::History(args) => history::run(args),
-            #[cfg(feature = "kubernetes")]
-            Self::Reference(args) => {
-                reference::run(&args, <Args as clap::CommandFactory>::command())
-            }
         }
         .map(|()| ExitCode::SUCCESS)
     }

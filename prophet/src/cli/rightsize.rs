@@ -14,11 +14,11 @@ use usage::{
 };
 
 #[cfg(feature = "kubernetes")]
-use super::http_get::Address;
+use super::cluster::http_get::Address;
+#[cfg(feature = "kubernetes")]
+use super::cluster::prometheus;
 use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
-#[cfg(feature = "kubernetes")]
-use super::prometheus;
 use super::{input, output, progress, wrong_usage};
 #[cfg(feature = "kubernetes")]
 use rightsize::usage_rows;

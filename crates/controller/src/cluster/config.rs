@@ -6,7 +6,7 @@ use std::time::Duration;
 use demand::forecast::onnx;
 use history::Place;
 
-use super::if_acted::SimulateIfActed;
+use super::acting::SimulateIfActed;
 use super::settings::Allowed;
 use crate::catalog::Comparison;
 use crate::observe::Scope;

@@ -2,71 +2,20 @@
 //! recorded, simulated with the autoscaler alone and under the policy.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base::tier::Tiers;
 use chrono::{DateTime, TimeDelta, Utc};
-use demand::forecast::onnx::ModelSource;
-use demand::forecast::{Expression, Ladder, Method};
-use futures::future::LocalBoxFuture;
-use history::Place;
-use placeholders::{OuterLimits, Policy};
+use demand::forecast::Method;
+use placeholders::OuterLimits;
 use tokio::sync::Semaphore;
 
+use super::acting::{ActingPolicy, RecordedPods};
 use super::config::Config;
 use super::history::{RECALLED, history_name};
 use super::reading::Reading;
 use super::settings::PolicySettings;
 use crate::crd::Mode;
 use crate::observe::{Key, Shared};
-
-/// The policy that is simulated, with the settings of the controller that concern it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ActingPolicy {
-    /// The forecasting method.
-    pub method: Method,
-    /// The objective, the limits and the scaling behavior.
-    pub policy: Policy,
-    /// The steps of the method `ladder`.
-    pub ladder: Ladder,
-    /// Whether the policy sets the steps.
-    pub ladder_first: bool,
-    /// The expression of the method `expression`.
-    pub expression: Option<Expression>,
-    /// The tiers of the workloads.
-    pub tiers: Tiers,
-    /// The source of the ONNX model.
-    pub model: ModelSource,
-    /// Seconds between ticks.
-    pub tick_seconds: i64,
-    /// The launch latency that is assumed while the history has no launches, in seconds.
-    pub launch_seconds: i64,
-}
-
-/// The recorded pods that are simulated.
-#[derive(Clone, Debug)]
-pub struct RecordedPods {
-    /// The place of the history.
-    pub place: Place,
-    /// The name of the policy in the history.
-    pub name: String,
-    /// The first time whose pods count.
-    pub since: DateTime<Utc>,
-}
-
-/// Simulates recorded pods with the autoscaler alone and under a policy, until the flag is set, and
-/// returns the result as a text. The controller does not contain the simulator, so the program gives
-/// it.
-pub type SimulateIfActed = Arc<
-    dyn Fn(
-            RecordedPods,
-            ActingPolicy,
-            Arc<AtomicBool>,
-        ) -> LocalBoxFuture<'static, anyhow::Result<String>>
-        + Send
-        + Sync,
->;
 
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]

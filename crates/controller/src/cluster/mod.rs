@@ -29,6 +29,7 @@
 //! reviews.rs       reviews of the tokens of requests to the controller's server
 //! rolling.rs       the rollout of one policy, from turn to turn
 //! finished.rs      pods that ended and are not in the history yet
+//! acting.rs        what the program simulates for if_acted.rs
 //! if_acted.rs      what would have happened if a policy that observes had acted
 //! unlearnt.rs      pods and gangs that no control could learn yet
 //! unwritten.rs     lines of the history that could not be written yet
@@ -39,6 +40,7 @@
 //! of the policy reports the failure. While a watch fails, nothing is learnt or recorded, and after
 //! a lead time headroom shrinks to announced demand.
 
+mod acting;
 mod blindness;
 mod bounds;
 mod checks;
@@ -83,11 +85,11 @@ use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
 
+pub use self::acting::{ActingPolicy, RecordedPods, SimulateIfActed};
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
 pub use self::health::Health;
-pub use self::if_acted::{ActingPolicy, RecordedPods, SimulateIfActed};
 pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;

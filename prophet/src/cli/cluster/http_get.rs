@@ -13,22 +13,22 @@ use super::unverified;
 
 /// What a response may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GetLimits {
+pub(in crate::cli) struct GetLimits {
     /// The time limit of the connection, and of the response.
-    pub(super) time: Duration,
+    pub(in crate::cli) time: Duration,
     /// The most bytes of the response.
-    pub(super) bytes: usize,
+    pub(in crate::cli) bytes: usize,
 }
 
 /// An HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(in crate::cli) struct Address {
     /// Whether the server has TLS.
-    pub(super) secure: bool,
+    pub(in crate::cli) secure: bool,
     /// The name or address of the host, and the port.
-    pub(super) host: String,
+    pub(in crate::cli) host: String,
     /// The path and the query, which begin with a slash.
-    pub(super) path: String,
+    pub(in crate::cli) path: String,
 }
 
 impl FromStr for Address {
@@ -63,7 +63,7 @@ trait Channel: Read + Write {}
 impl<T: Read + Write> Channel for T {}
 
 /// The body of a response with the status 200.
-pub(super) fn get(address: &Address, limits: GetLimits) -> anyhow::Result<String> {
+pub(in crate::cli) fn get(address: &Address, limits: GetLimits) -> anyhow::Result<String> {
     let Address { secure, host, path } = address;
     let socket = connect(host, limits.time)?;
     socket.set_write_timeout(Some(limits.time))?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use controller::cluster::Election;
 
-use super::cluster::{NamespacesArg, block_on, connect};
-use super::output;
+use super::args::{NamespacesArg, block_on, connect};
+use crate::cli::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     namespaces: NamespacesArg,
     /// The namespace of the Lease [default: the namespace of the kubeconfig context or of the pod]

@@ -9,12 +9,12 @@ use controller::explain::Explain;
 use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::cluster::{ClusterArgs, PATIENCE, block_on};
-use super::output;
-use super::output::OutputFormat;
+use super::args::{ClusterArgs, PATIENCE, block_on};
+use crate::cli::output;
+use crate::cli::output::OutputFormat;
 
 #[derive(clap::Args)]
-pub(super) struct ListArgs {
+pub(in crate::cli) struct ListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How to print the result
@@ -22,7 +22,7 @@ pub(super) struct ListArgs {
     output: OutputFormat,
 }
 
-pub(super) fn run(args: ListArgs) -> anyhow::Result<()> {
+pub(in crate::cli) fn run(args: ListArgs) -> anyhow::Result<()> {
     let offers = block_on(async {
         let (client, config, source) = args.cluster.connect().await?;
         let explain = Explain::new(client.clone());

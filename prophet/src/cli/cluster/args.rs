@@ -16,7 +16,7 @@ use history::Place;
 use kube::Client;
 use placeholders::Ceiling;
 
-use super::input;
+use crate::cli::input;
 
 /// The option for namespaces.
 #[derive(clap::Args)]

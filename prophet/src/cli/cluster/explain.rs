@@ -11,9 +11,9 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
 
-use super::cluster::{block_on, connect};
-use super::output;
-use super::output::OutputFormat;
+use super::args::{block_on, connect};
+use crate::cli::output;
+use crate::cli::output::OutputFormat;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ The command prints the status that the running controller wrote last.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The bucket: an instance type, followed by /spot for spot capacity [default: all buckets]
     bucket: Option<String>,
     /// The namespace of the policies [default: the namespace of the kubeconfig context]

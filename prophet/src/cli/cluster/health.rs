@@ -7,7 +7,7 @@ use base::clock::Stopwatch;
 use base::span::Span;
 
 use super::http_get::{Address, GetLimits, get};
-use super::output;
+use crate::cli::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The address, http://HOST:PORT/PATH or https://HOST:PORT/PATH
     address: Address,
     /// How long to repeat the request until it succeeds, such as 1m

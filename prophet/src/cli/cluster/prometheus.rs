@@ -72,7 +72,7 @@ impl Series {
 
 /// Reads the usage from `from` until `until`, in Unix seconds, and hands each row to `take`, in the
 /// order of time. Returns the number of rows.
-pub(super) fn read(
+pub(in crate::cli) fn read(
     server: &Address,
     from: i64,
     until: i64,
@@ -192,7 +192,7 @@ fn encoded(text: &str) -> String {
 
 /// Checks an address. Usage is read without TLS, so the server is on this machine or forwarded to
 /// it.
-pub(super) fn check(server: &Address) -> anyhow::Result<()> {
+pub(in crate::cli) fn check(server: &Address) -> anyhow::Result<()> {
     ensure!(
         !server.secure,
         "{server}: expected http://: forward a port, for example with kubectl port-forward"

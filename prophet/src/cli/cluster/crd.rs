@@ -5,7 +5,7 @@ use controller::crd::OverprovisioningPolicy;
 use kube::CustomResourceExt as _;
 use serde_json::json;
 
-use super::output;
+use crate::cli::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,7 @@ price, as a list in JSON.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Print only the CustomResourceDefinition
     #[arg(long)]
     without_priority_classes: bool,

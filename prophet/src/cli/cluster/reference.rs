@@ -11,10 +11,10 @@ use kube::CustomResourceExt as _;
 use placeholders::Reason;
 use serde_json::Value;
 
-use super::output;
+use crate::cli::output;
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The page
     #[arg(value_enum)]
     page: Page,

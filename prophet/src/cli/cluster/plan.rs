@@ -6,10 +6,10 @@ use controller::crd::OverprovisioningPolicyStatus;
 use controller::explain::{Explain, status};
 use serde::Serialize;
 
-use super::cluster::{ClusterArgs, PATIENCE, block_on};
+use super::args::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
-use super::output;
-use super::output::OutputFormat;
+use crate::cli::output;
+use crate::cli::output::OutputFormat;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ The command writes nothing to the cluster. With --data, forecasters first learn 
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How to print the result

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use history::{BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export};
 
-use super::{output, wrong_usage};
+use crate::cli::{output, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ endpoint, the region and the credentials of S3.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]

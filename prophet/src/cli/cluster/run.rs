@@ -2,9 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-#[cfg(feature = "kubernetes")]
 use std::net::SocketAddr;
-#[cfg(feature = "kubernetes")]
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,8 +11,7 @@ use base::span::Span;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::cluster::{ClusterArgs, block_on};
-#[cfg(feature = "kubernetes")]
+use super::args::{ClusterArgs, block_on};
 use controller::cluster::Reviewer;
 use controller::cluster::{Election, Leadership, Operator};
 use controller::explain::Explain;
@@ -32,25 +29,21 @@ Of several replicas with --leader-elect, one writes, and the others stand by.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The address on which health, readiness, metrics and the dashboard are served
-    #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "ADDRESS", env = "PROPHET_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Serve over TLS with the certificate chain in this PEM file, which is read again when it
     /// changes
-    #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "FILE", env = "PROPHET_TLS_CERT", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The PEM file of the certificate's key
-    #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "FILE", env = "PROPHET_TLS_KEY", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Serve metrics and the dashboard only to bearer tokens whose user may get the path, as the
     /// API server decides. The probes need no token
-    #[cfg(feature = "kubernetes")]
     #[arg(long, env = "PROPHET_AUTHENTICATE", requires = "tls_cert")]
     authenticate: bool,
     /// Write only while this replica holds the Lease `prophet`, so that several replicas can run
@@ -111,7 +104,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         config.scope.usage = args.record_usage;
         config.stuck_after = Duration::from_secs(args.stuck_after.as_seconds().unsigned_abs());
         let explain = Explain::new(client.clone());
-        #[cfg(feature = "kubernetes")]
         let (metrics, dashboard) = (explain.metrics(), explain.dashboard());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
         let election = args.leader_elect.then(|| {
@@ -125,13 +117,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let until_ended = async { drop(ended.await) };
         let electing = election.map(|election| tokio::spawn(election.run(until_ended)));
-        #[cfg(feature = "kubernetes")]
         let protection = controller::serve::Protection {
             certificate: args.tls_cert.zip(args.tls_key),
             reviewer: args.authenticate.then(|| Reviewer::new(client.clone())),
         };
         let operator = Operator::new(client, config, source, explain, leadership);
-        #[cfg(feature = "kubernetes")]
         {
             let health = operator.health();
             let address =
