@@ -110,7 +110,6 @@ fn every_week_stays_within_two_points_of_the_quantile() {
         Method::State,
         Method::Seasonal,
         Method::HoltWinters,
-        Method::Mstl,
     ] {
         check(method, 0.95);
     }
@@ -119,7 +118,7 @@ fn every_week_stays_within_two_points_of_the_quantile() {
 /// Run it with:
 ///
 /// ```text
-/// PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p prophet --lib --release -- \
+/// PROPHET_TRACE=FILE [PROPHET_DAYS=14..62] cargo test -p backtest --lib --release -- \
 ///     --ignored --nocapture coverage
 /// ```
 #[test]

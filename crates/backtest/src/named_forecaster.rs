@@ -107,7 +107,7 @@ pub struct Lineup<'a> {
 /// The methods that are scored beside the models of the paper when none are named: those that
 /// forecast from counts alone.
 pub fn paper_forecasters() -> Vec<NamedPolicy> {
-    let methods = [Method::HoltWinters, Method::Arima, Method::Mstl];
+    let methods = [Method::HoltWinters, Method::Arima];
     methods.map(|method| NamedPolicy::Forecast(method, None)).into()
 }
 

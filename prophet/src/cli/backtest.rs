@@ -41,7 +41,7 @@ Scoring:
   constant:4, best-constant, ladder, moving-window, the forecasters, and oracle.
 
 Forecasters; all of them are scored unless --forecasters or the policies of --settings select some:
-  ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, mstl, onnx, autopilot-ml
+  ensemble, scenario, scenario+arrivals, state, seasonal, increments, holt-winters, arima, onnx, autopilot-ml
 `prophet simulate --help` describes them. onnx is the shipped model or --model: its forecasts of demand ahead are
 averaged with the last value, weighted by the accuracy of past forecasts. The forecasts of a model that --named-model
 names are scored without this average. To score several seeds of a training, train a model with each and name each file.";

@@ -50,7 +50,7 @@ Policies, and the information that each one uses:
   state[:Q]       the past: the quantile Q of the new nodes needed at similar free room, arrivals and time
   seasonal[:Q]    the past: the quantile Q of the new nodes needed at this time of day
   increments[:Q]  the past: the quantile Q of the new nodes that past windows needed
-  holt-winters[:Q], arima[:Q], mstl[:Q]
+  holt-winters[:Q], arima[:Q]
                   the past: the quantile Q of the rise of demand, from the past errors of exponential smoothing,
                   ARIMA(7,1,7), or a decomposition into seasons and trend
   moving-window   the past: Autopilot's percentile of demand plus a margin, minus present demand

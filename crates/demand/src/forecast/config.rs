@@ -15,7 +15,7 @@ use super::lead::Lead;
 use super::method::Method;
 use super::methods::{
     Arima, AutopilotMl, ExpressionForecaster, HoltWinters, Increments, Ladder, LadderForecaster,
-    LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, StateForecaster,
+    LastValue, MovingWindow, Paths, Scenario, Seasonal, StateForecaster,
 };
 use super::onnx::{ModelSource, Onnx};
 use super::per_lead::PerLead;
@@ -111,7 +111,6 @@ impl ForecasterConfig {
             Method::Increments => Box::new(Increments::new(catalog.len(), lead)),
             Method::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
             Method::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
-            Method::Mstl => Box::new(Paths::<Mstl>::new(catalog.len(), lead)),
             Method::Onnx => Box::new(self.onnx(lead)),
             Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
             Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len(), lead)),

@@ -31,9 +31,6 @@ pub enum Method {
     /// ARIMA(7, 1, 7) over demand, and the errors of past forecasts.
     #[cfg_attr(feature = "kubernetes", schemars(skip))]
     Arima,
-    /// A decomposition of demand into season and trend, and the errors of past forecasts.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    Mstl,
     /// A trained model from an ONNX file.
     Onnx,
     /// Autopilot's moving window over demand.
@@ -53,7 +50,7 @@ pub enum Method {
 
 impl Method {
     /// The methods that accept a quantile.
-    pub const QUANTILES: [Self; 10] = [
+    pub const QUANTILES: [Self; 9] = [
         Self::Ensemble,
         Self::Scenario,
         Self::ScenarioArrivals,
@@ -62,7 +59,6 @@ impl Method {
         Self::Increments,
         Self::HoltWinters,
         Self::Arima,
-        Self::Mstl,
         Self::Onnx,
     ];
 
@@ -80,7 +76,6 @@ impl Method {
             Self::Increments => "increments",
             Self::HoltWinters => "holt-winters",
             Self::Arima => "arima",
-            Self::Mstl => "mstl",
             Self::Onnx => "onnx",
             Self::MovingWindow => "moving-window",
             Self::AutopilotMl => "autopilot-ml",

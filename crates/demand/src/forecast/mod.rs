@@ -68,7 +68,7 @@ pub use learners::Learners;
 pub use method::Method;
 pub use methods::{
     Arima, AutopilotMl, Burst, ByHour, Constant, ExpressionForecaster, HoltWinters, Increments,
-    Ladder, LadderForecaster, LastValue, MovingWindow, Mstl, Paths, Scenario, Seasonal, Ses,
+    Ladder, LadderForecaster, LastValue, MovingWindow, Paths, Scenario, Seasonal, Ses,
     StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;

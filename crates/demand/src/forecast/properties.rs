@@ -13,7 +13,7 @@ use super::question::{DemandForecaster, Outlook, Present};
 use super::sample;
 use crate::record::{BucketTick, ShapeId, Tick};
 
-const METHODS: [Method; 15] = [
+const METHODS: [Method; 14] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
@@ -22,7 +22,6 @@ const METHODS: [Method; 15] = [
     Method::Increments,
     Method::HoltWinters,
     Method::Arima,
-    Method::Mstl,
     Method::Onnx,
     Method::MovingWindow,
     Method::AutopilotMl,

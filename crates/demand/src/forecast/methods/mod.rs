@@ -13,14 +13,12 @@
 //! holt_winters.rs   exponential smoothing of demand, with a trend and a daily season
 //! ses.rs            the paper's exponential smoothing with a multiplicative season
 //! arima.rs          ARIMA(7, 1, 7) over demand (least_squares.rs: its fit)
-//! mstl.rs           season and trend of demand, decomposed (changepoint.rs: the last level shift)
 //! paths.rs          turns the demand forecasts of the last four into new nodes (errors.rs)
 //! reference.rs      references for tables: constants, static maximum, a rule for bursts
 //! ```
 
 mod arima;
 mod autopilot_ml;
-mod changepoint;
 mod errors;
 mod expression;
 mod holt_winters;
@@ -29,7 +27,6 @@ mod ladder;
 mod last_value;
 mod least_squares;
 mod moving_window;
-mod mstl;
 mod paths;
 mod reference;
 mod scenario;
@@ -45,7 +42,6 @@ pub use increments::Increments;
 pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use moving_window::MovingWindow;
-pub use mstl::Mstl;
 pub use paths::Paths;
 pub use reference::{Burst, ByHour, Constant, StaticMax};
 pub use scenario::Scenario;
