@@ -127,7 +127,10 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
     }
     let settings = JoinerSettings { latency: Duration::from_secs(1), ..JoinerSettings::default() };
     let _joiner = Joiner::start(&plane, &moto, settings).unwrap();
-    let autoscaler = Autoscaler::start(&plane, &moto, AutoscalerSettings::default()).unwrap();
+    // A node whose placeholder is gone must stay until the pods of a slow Job controller come.
+    let unneeded_time = Duration::from_mins(2);
+    let settings = AutoscalerSettings { unneeded_time, ..AutoscalerSettings::default() };
+    let autoscaler = Autoscaler::start(&plane, &moto, settings).unwrap();
 
     // Workloads of which a pod fits on a node of its group.
     let mut workloads: Vec<(Workload, u64)> = Vec::new();
@@ -154,7 +157,7 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
         plane.apply_yaml(&workload.job().to_string()).await.unwrap();
     }
     let discovery = "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled";
-    let _prophet = Prophet::install(&plane, &[discovery], &moto.environment()).await.unwrap();
+    let prophet = Prophet::install(&plane, &[discovery], &moto.environment()).await.unwrap();
     plane.apply_yaml(&policy("batch", ANNOUNCED)).await.unwrap();
 
     let details = |workloads: &[(Workload, u64)]| {
@@ -207,6 +210,14 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
         panic!("SEED={seed} {error:#}: {waiting:?} wait\n{}", details(&workloads));
     }
     autoscaler.wait_for_scans(3).await.unwrap();
-    assert_eq!(launched(), expected, "SEED={seed}\n{}", details(&workloads));
+    assert_eq!(
+        launched(),
+        expected,
+        "SEED={seed}\n{}\n{:?}\n{:#}\n{}",
+        details(&workloads),
+        autoscaler.counters(),
+        status(&plane).await,
+        prophet.log().unwrap_or_default()
+    );
     workloads.len()
 }
