@@ -25,8 +25,8 @@ use super::policy_run::PolicyRun;
 use super::settings::{GangHeadroom, GangMode};
 use super::spot::{Interrupted, NOTICE_SECONDS};
 use crate::replay::{
-    JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster,
-    SimulatedNodeId, Waiting, Workload, finish, instances, lose, pass, place,
+    JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNodeId,
+    Waiting, Workload, finish, instances, lose, pass, place,
 };
 
 mod foresight;

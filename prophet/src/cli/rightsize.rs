@@ -265,7 +265,7 @@ impl Args {
     #[cfg(feature = "kubernetes")]
     fn history(&self, (from, until): (i64, i64)) -> anyhow::Result<Source<'_>> {
         let place = self.log.data.as_deref().unwrap_or_default();
-        let all = self.log.recorded_usage();
+        let all = self.log.recorded.usage();
         anyhow::ensure!(
             !all.is_empty(),
             "{place}: no pod has usage: give --usage or --prometheus, or let prophet run record it, with --record-names and --record-usage"
