@@ -195,7 +195,7 @@ pub enum Cause {
     /// Some groups of nodes have problems.
     Groups,
     /// The ONNX model cannot be run, or its output is invalid.
-    Network,
+    Model,
 }
 
 impl Cause {
@@ -215,7 +215,7 @@ impl Cause {
         Self::HistoryFailed,
         Self::OverlappingBuckets,
         Self::Groups,
-        Self::Network,
+        Self::Model,
     ];
 
     /// The cause's spelling in conditions, Events and metrics.
@@ -235,7 +235,7 @@ impl Cause {
             Self::HistoryFailed => "HistoryFailed",
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
-            Self::Network => "Network",
+            Self::Model => "Model",
         }
     }
 
@@ -282,7 +282,7 @@ impl Cause {
                 "Let only one of the policies select these groups in `spec.buckets`."
             }
             Self::Groups => "Correct the labels or tags of the named groups of nodes.",
-            Self::Network => {
+            Self::Model => {
                 "Check the model with `prophet model check`. The other methods work without it."
             }
         }

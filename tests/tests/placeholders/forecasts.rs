@@ -123,11 +123,9 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
     let world = plan.start(&policy("batch", spec)).await;
     world.wait_for_status("batch", "two", |status| status["target"] == 2).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    world
-        .wait_for_status("batch", "the faulty model", |status| degraded(status) == "Network")
-        .await;
+    world.wait_for_status("batch", "the faulty model", |status| degraded(status) == "Model").await;
     let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
-    let faulty = r#"prophet_degraded{policy="prophet/batch",reason="Network"} 1"#;
+    let faulty = r#"prophet_degraded{policy="prophet/batch",reason="Model"} 1"#;
     assert!(metrics.contains(faulty), "{metrics}");
 
     std::fs::write(&model, PRETRAINED).unwrap();

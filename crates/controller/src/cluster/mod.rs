@@ -132,7 +132,7 @@ const FIRST_READ: Duration = Duration::from_secs(20);
 const REPLAY: Duration = Duration::from_secs(2);
 
 /// The controller.
-pub struct Operator {
+pub struct Controller {
     client: Client,
     leadership: Arc<Leadership>,
     config: Config,
@@ -153,7 +153,7 @@ pub struct Operator {
     explain: Explain,
 }
 
-impl Operator {
+impl Controller {
     /// Creates the controller and starts its watches. While another replica leads, it observes and
     /// learns, and writes nothing.
     pub fn new(

@@ -581,7 +581,7 @@ impl PolicyController {
         let asked_for =
             config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
         for fault in control.faults().into_iter().filter(|_| asked_for) {
-            outcome.fault(Cause::Network, format!("{} is not used: {fault}", config.model));
+            outcome.fault(Cause::Model, format!("{} is not used: {fault}", config.model));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
 use controller::catalog::{Offer, Offers};
-use controller::cluster::{Leadership, Operator};
+use controller::cluster::{Controller, Leadership};
 use controller::explain::Explain;
 use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
 use serde_json::{Value, json};
@@ -26,13 +26,13 @@ pub(in crate::cli) fn run(args: ListArgs) -> anyhow::Result<()> {
     let offers = block_on(async {
         let (client, config, source) = args.cluster.connect().await?;
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, source, explain, Leadership::alone());
-        match tokio::time::timeout(PATIENCE, operator.catalog()).await {
+        let mut controller = Controller::new(client, config, source, explain, Leadership::alone());
+        match tokio::time::timeout(PATIENCE, controller.catalog()).await {
             Ok(offers) => offers.context("failed to read the groups of nodes"),
             Err(_) => bail!(
                 "the watches of the cluster have not synced within {}s: {}",
                 PATIENCE.as_secs(),
-                operator.failing().join("; ")
+                controller.failing().join("; ")
             ),
         }
     })?;

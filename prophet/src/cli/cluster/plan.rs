@@ -1,7 +1,7 @@
 //! `prophet plan`: prints the decisions that the controller would make now.
 
 use anyhow::bail;
-use controller::cluster::{Leadership, Operator};
+use controller::cluster::{Controller, Leadership};
 use controller::crd::OverprovisioningPolicyStatus;
 use controller::explain::{Explain, status};
 use serde::Serialize;
@@ -41,13 +41,13 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (client, config, source) = args.cluster.connect().await?;
         let namespaces = config.scope.namespaces.join(", ");
         let explain = Explain::new(client.clone());
-        let mut operator = Operator::new(client, config, source, explain, Leadership::alone());
-        let in_time = tokio::time::timeout(PATIENCE, operator.look()).await;
+        let mut controller = Controller::new(client, config, source, explain, Leadership::alone());
+        let in_time = tokio::time::timeout(PATIENCE, controller.look()).await;
         let Ok(outcomes) = in_time else {
             bail!(
                 "the watches of the cluster have not synced within {}s: {}",
                 PATIENCE.as_secs(),
-                operator.failing().join("; ")
+                controller.failing().join("; ")
             )
         };
         if outcomes.is_empty() {

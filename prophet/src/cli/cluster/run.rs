@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::args::{ClusterArgs, block_on};
 use controller::cluster::Reviewer;
-use controller::cluster::{Election, Leadership, Operator};
+use controller::cluster::{Controller, Election, Leadership};
 use controller::explain::Explain;
 
 const EXAMPLES: &str = "\
@@ -121,14 +121,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             certificate: args.tls_cert.zip(args.tls_key),
             reviewer: args.authenticate.then(|| Reviewer::new(client.clone())),
         };
-        let operator = Operator::new(client, config, source, explain, leadership);
+        let controller = Controller::new(client, config, source, explain, leadership);
         {
-            let health = operator.health();
+            let health = controller.health();
             let address =
                 controller::serve::serve(args.listen, protection, health, metrics, dashboard)?;
             tracing::info!(%address, "serving health, metrics and the dashboard");
         }
-        operator.run(stopped()?).await;
+        controller.run(stopped()?).await;
         // The Lease is given up after the last write.
         drop(end);
         if let Some(electing) = electing {
