@@ -216,7 +216,7 @@ impl Mirror {
         let now = (theirs.time.timestamp(), &[][..]);
         let Seen { cluster, standing, ready, .. } =
             self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);
-        let arrived = self.index.take_arrivals();
+        let arrived = self.index.take_occurred().arrivals;
         let (mut arrivals, mut tiers) = (Vec::new(), Vec::new());
         for (class, count) in &arrived {
             let shape = self.view.shape(class, &self.offers, &workloads);

@@ -52,7 +52,7 @@ impl Finished {
         let by_type = by_type(offers);
         let before = self.pods.len();
         let mut without_usage = 0;
-        for pod in around.finished.iter().filter(|pod| workloads.select(&pod.class)) {
+        for pod in around.occurred.finished.iter().filter(|pod| workloads.select(&pod.class)) {
             let facts = index.nodes().by_name(&pod.node).and_then(|slot| slot.facts.as_ref());
             let bucket = facts.and_then(|facts| place(facts, offers, &by_type));
             if facts.is_some() && bucket.is_none() {

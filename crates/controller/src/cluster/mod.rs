@@ -302,12 +302,7 @@ impl Controller {
             let stale = self.stale.note(world.failing.keys(), now);
             world.index.set_stale(stale);
         }
-        let (arrivals, gangs, starts, finished, preempted) = {
-            let index = &mut self.shared.world().index;
-            let (arrivals, gangs) = (index.take_arrivals(), index.take_gangs());
-            let (starts, finished) = (index.take_starts(), index.take_finished());
-            (arrivals, gangs, starts, finished, index.take_preempted())
-        };
+        let occurred = self.shared.world().index.take_occurred();
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
@@ -328,11 +323,7 @@ impl Controller {
                 taken: &taken,
                 left,
                 yielding: yielding.clone(),
-                arrivals: &arrivals,
-                gangs: &gangs,
-                starts: &starts,
-                finished: &finished,
-                preempted: &preempted,
+                occurred: &occurred,
             };
             let span = tracing::info_span!("turn", policy = %key);
             let outcome =

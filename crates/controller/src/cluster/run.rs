@@ -465,7 +465,7 @@ impl PolicyController {
             places.get(set).map(|&(bucket, _)| offers.catalog.buckets()[bucket].name.clone())
         };
         let Taken { charges, by_others } =
-            self.preemptions.taken(around.preempted, bucket_of, index, workloads, now);
+            self.preemptions.taken(&around.occurred.preempted, bucket_of, index, workloads, now);
         (outcome.charges, outcome.taken_by_other_workload) = (charges, by_others);
         let used = self.launching.used(index, &places, (offers, workloads), now);
         self.history.ended(&ended, &used);
@@ -621,7 +621,7 @@ fn starts(
     let workloads = &settings.workloads;
     let counts =
         |class: &PodClass| workloads.select(class) && workloads.tiers.count(class.priority);
-    let of_batch = around.starts.iter().filter(|(class, ..)| counts(class));
+    let of_batch = around.occurred.starts.iter().filter(|(class, ..)| counts(class));
     let in_bucket = of_batch.filter_map(|(_, node, starts)| {
         let facts = index.nodes().by_name(node)?.facts.as_ref()?;
         let (bucket, _) = place(facts, offers, &by_type)?;

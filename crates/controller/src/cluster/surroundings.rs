@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use demand::record::PodStarts;
 use kube::Client;
 use placeholders::Ceiling;
 
@@ -12,7 +11,7 @@ use super::config::Config;
 use super::election::Leadership;
 use super::sources::Groups;
 use super::yielding::Yield;
-use crate::observe::{FinishedPod, PodClass, Preempted, Shared};
+use crate::observe::{Occurred, Shared};
 use crate::writes::Writes;
 
 /// The inputs of a policy's turn, other than the policy itself.
@@ -36,14 +35,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) left: Ceiling,
     /// What placeholders do for pods that wait for nodes.
     pub(super) yielding: Yield,
-    /// Pods that arrived since the last turn, by class.
-    pub(super) arrivals: &'a [(PodClass, u64)],
-    /// PodGroups that arrived since the last turn, each with its pods by class.
-    pub(super) gangs: &'a [Vec<(PodClass, u64)>],
-    /// Pods that started since the last turn, by class and by the name of the node.
-    pub(super) starts: &'a [(PodClass, Arc<str>, PodStarts)],
-    /// Pods that ended since the last turn.
-    pub(super) finished: &'a [FinishedPod],
-    /// Placeholders that were preempted since the last turn.
-    pub(super) preempted: &'a [Preempted],
+    /// What occurred since the last turn.
+    pub(super) occurred: &'a Occurred,
 }

@@ -44,7 +44,7 @@ impl Unlearnt {
         tick_seconds: i64,
         now: DateTime<Utc>,
     ) -> Lesson {
-        self.add(around.arrivals, around.gangs, can_learn, tick_seconds, now)
+        self.add(&around.occurred.arrivals, &around.occurred.gangs, can_learn, tick_seconds, now)
     }
 
     fn add(

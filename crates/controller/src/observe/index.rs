@@ -26,6 +26,21 @@ use super::objects::{DaemonSet, FlavorSpec, Key, Node, Pod, PodSpec, is_true, si
 use super::requests::requests;
 use super::written::Written;
 
+/// What occurred since the last observation.
+#[derive(Debug, Default)]
+pub struct Occurred {
+    /// Workload pods that arrived, by class.
+    pub arrivals: Vec<(PodClass, u64)>,
+    /// PodGroups that arrived, each with its pods by class.
+    pub gangs: Vec<Vec<(PodClass, u64)>>,
+    /// Workload pods that started, by class and by the name of the node.
+    pub starts: Vec<(PodClass, Arc<str>, PodStarts)>,
+    /// Workload pods that ended on a node.
+    pub finished: Vec<FinishedPod>,
+    /// Placeholders that were preempted.
+    pub preempted: Vec<Preempted>,
+}
+
 /// The observed pods, nodes and announced pods.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
@@ -493,8 +508,19 @@ impl Index {
         self.version += 1;
     }
 
+    /// Returns what occurred since the last call.
+    pub fn take_occurred(&mut self) -> Occurred {
+        Occurred {
+            arrivals: self.take_arrivals(),
+            gangs: self.take_gangs(),
+            starts: self.take_starts(),
+            finished: self.take_finished(),
+            preempted: self.take_preempted(),
+        }
+    }
+
     /// Returns the workload pods that arrived since the last call, by class.
-    pub fn take_arrivals(&mut self) -> Vec<(PodClass, u64)> {
+    fn take_arrivals(&mut self) -> Vec<(PodClass, u64)> {
         let arrivals = std::mem::take(&mut self.arrivals);
         let mut taken = Vec::with_capacity(arrivals.len());
         for (id, count) in arrivals {
@@ -511,7 +537,7 @@ impl Index {
 
     /// Returns the gangs that arrived since the last call: for each PodGroup of which as many pods
     /// arrived as start together, these pods, by class. Pods of other PodGroups are forgotten.
-    pub fn take_gangs(&mut self) -> Vec<Vec<(PodClass, u64)>> {
+    fn take_gangs(&mut self) -> Vec<Vec<(PodClass, u64)>> {
         let mut gangs = Vec::new();
         let mut formed = std::mem::take(&mut self.formed);
         formed.retain(|group| self.gang_min(group).is_some());
@@ -539,7 +565,7 @@ impl Index {
     }
 
     /// Returns the workload pods that started since the last call, by class and node.
-    pub fn take_starts(&mut self) -> Vec<(PodClass, Arc<str>, PodStarts)> {
+    fn take_starts(&mut self) -> Vec<(PodClass, Arc<str>, PodStarts)> {
         let starts = std::mem::take(&mut self.starts);
         let mut taken = Vec::with_capacity(starts.len());
         for ((id, node), started) in starts {
@@ -552,7 +578,7 @@ impl Index {
     }
 
     /// Returns the workload pods that ended on a node since the last call.
-    pub fn take_finished(&mut self) -> Vec<FinishedPod> {
+    fn take_finished(&mut self) -> Vec<FinishedPod> {
         let finished = std::mem::take(&mut self.finished);
         let mut taken = Vec::with_capacity(finished.len());
         for pod in finished {
@@ -566,7 +592,7 @@ impl Index {
     }
 
     /// Returns the placeholders that were preempted since the last call.
-    pub fn take_preempted(&mut self) -> Vec<Preempted> {
+    fn take_preempted(&mut self) -> Vec<Preempted> {
         std::mem::take(&mut self.preempted)
     }
 

@@ -66,7 +66,7 @@ pub(crate) use devices::amounts;
 pub use finished::FinishedPod;
 pub use follow::{Shared, WATCH_SECONDS};
 pub use held_back::HeldBack;
-pub use index::{Daemon, Index, PlaceholderPod, Preempted, SCAN_SECONDS};
+pub use index::{Daemon, Index, Occurred, PlaceholderPod, Preempted, SCAN_SECONDS};
 pub use karpenter::{NodeClaim, NodePool};
 pub use measured::Measurement;
 pub(crate) use nodes::OnNode;
