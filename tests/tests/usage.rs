@@ -217,7 +217,7 @@ const ROWS: [(&str, i32, &str); 130] = [
         "give the jobs that the usage belongs to: --trace FILE, or --data",
     ),
     ("rightsize --usage usage.csv --prometheus http://a:1", 2, "cannot be used with"),
-    ("rightsize --prometheus http://localhost", 2, "expected http://HOST:PORT/PATH"),
+    ("rightsize --prometheus localhost:9090", 2, "expected http://HOST:PORT/PATH"),
     ("rightsize --prometheus http://a:1 --lookback 1s", 2, "expected a time of at least 1m"),
     ("rightsize --usage usage.csv --trace log.csv --lookback 3d", 2, "cannot be used with"),
     ("rightsize --data history --lookback 3d", 2, "--prometheus <ADDRESS>"),
@@ -228,7 +228,7 @@ const ROWS: [(&str, i32, &str); 130] = [
     (
         "rightsize --prometheus https://127.0.0.1:1 --trace log.csv",
         1,
-        "https://127.0.0.1:1/: expected http://: forward a port",
+        "https://127.0.0.1:1/: failed to connect",
     ),
     (
         "rightsize --prometheus http://127.0.0.1:1 --trace log.csv",

@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "kubernetes")]
+use anyhow::Context as _;
+#[cfg(feature = "kubernetes")]
 use base::span::Span;
 use serde_json::json;
 #[cfg(feature = "kubernetes")]
@@ -14,7 +16,7 @@ use usage::{
 };
 
 #[cfg(feature = "kubernetes")]
-use super::cluster::http_get::Address;
+use super::cluster::http_get::{Access, Address};
 #[cfg(feature = "kubernetes")]
 use super::cluster::prometheus;
 use super::log::{LoadedLog, LogArgs, warn_untrained};
@@ -31,6 +33,7 @@ Examples:
   prophet rightsize --usage usage.csv.gz --trace jobs.csv.gz
   prophet rightsize --data /var/lib/prophet                     your own cluster, if prophet run recorded usage
   prophet rightsize --prometheus http://127.0.0.1:9090 --data /var/lib/prophet --lookback 14d
+  prophet rightsize --prometheus https://prometheus.example --prometheus-token-file token --trace jobs.csv.gz
   prophet rightsize --usage instance_usage.json.gz --trace instance_events.json.gz --instance-type m5.8xlarge
   prophet rightsize --usage usage.csv --trace jobs.csv --class service --oom-tolerance low --output json
   prophet rightsize --usage usage.csv --trace jobs.csv --sweep  compare weights of the recommender by models
@@ -73,10 +76,15 @@ pub(super) struct Args {
     #[cfg_attr(not(feature = "kubernetes"), arg(required = true))]
     usage: Option<PathBuf>,
     /// A Prometheus that scrapes the kubelets and, for owners and requests, kube-state-metrics:
-    /// http://HOST:PORT
+    /// http://HOST:PORT or https://HOST. The certificates of the system verify its certificate; the
+    /// variable `SSL_CERT_FILE` names others, and `HTTPS_PROXY` a proxy
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "usage")]
     prometheus: Option<Address>,
+    /// A file with the bearer token that this Prometheus needs
+    #[cfg(feature = "kubernetes")]
+    #[arg(long, value_name = "FILE", requires = "prometheus", conflicts_with = "usage")]
+    prometheus_token_file: Option<PathBuf>,
     /// How much of its past is read
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lookback,
@@ -112,6 +120,17 @@ pub(super) struct Args {
 fn lookback(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
     if span.as_seconds() < 60 { Err("expected a time of at least 1m".into()) } else { Ok(span) }
+}
+
+/// Reads a bearer token. A line break at its end does not belong to it.
+#[cfg(feature = "kubernetes")]
+fn token(path: &Path) -> anyhow::Result<String> {
+    let failed = || format!("failed to read {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    let token = text.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    anyhow::ensure!(is_token, "{}: expected one bearer token", path.display());
+    Ok(token.to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -234,9 +253,9 @@ fn is_standard_input(file: Option<&Path>) -> bool {
 /// Where usage is read from.
 enum Source<'a> {
     File(&'a Path),
-    /// A server, and the times from which and until which it is read, in Unix seconds.
+    /// A server, how it is reached, and the times from which and until which it is read, in Unix seconds.
     #[cfg(feature = "kubernetes")]
-    Prometheus(&'a Address, i64, i64),
+    Prometheus(&'a Address, Access, i64, i64),
     /// The measured pods of the history that has the jobs, and its place.
     #[cfg(feature = "kubernetes")]
     History(Vec<&'a MeasuredRun>, &'a str),
@@ -247,9 +266,10 @@ impl Args {
     #[cfg(feature = "kubernetes")]
     fn source(&self) -> anyhow::Result<Option<Source<'_>>> {
         if let Some(server) = &self.prometheus {
-            prometheus::check(server)?;
-            let now = base::clock::now().timestamp();
-            return Ok(Some(Source::Prometheus(server, now - self.lookback.as_seconds(), now)));
+            let token = self.prometheus_token_file.as_deref().map(token).transpose()?;
+            let (access, now) = (Access::Verified { token }, base::clock::now().timestamp());
+            let since = now - self.lookback.as_seconds();
+            return Ok(Some(Source::Prometheus(server, access, since, now)));
         }
         Ok(self.usage.as_deref().map(Source::File))
     }
@@ -308,8 +328,9 @@ impl Source<'_> {
         match self {
             Self::File(path) => Ok(read_usage(path, lenient, take)?),
             #[cfg(feature = "kubernetes")]
-            Self::Prometheus(server, from, until) => {
-                let rows = prometheus::read(server, *from, *until, &mut |row| Ok(take(row)?))?;
+            Self::Prometheus(server, access, from, until) => {
+                let server_with = (*server, access.clone());
+                let rows = prometheus::read(server_with, *from, *until, &mut |row| Ok(take(row)?))?;
                 anyhow::ensure!(rows > 0, "{server}: no container has usage in this time");
                 Ok(UsageNotes { rows, ..UsageNotes::default() })
             }

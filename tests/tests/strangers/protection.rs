@@ -37,6 +37,21 @@ async fn a_certificate_that_is_replaced_is_used_without_a_restart() {
     let address = format!("https://127.0.0.1:{port}/healthz");
     assert_eq!(run(&["health", &address]), (0, "alive\n".into(), String::new()));
 
+    // `rightsize` verifies the certificate of a Prometheus. This server is none.
+    let log = path("log.csv");
+    fs::write(&log, "job,submit,runtime,cpu_millis,memory_bytes\na,0,60,1000,1000000\n").unwrap();
+    let server = format!("https://127.0.0.1:{port}");
+    let asked = |certificates: Option<PathBuf>| {
+        let mut command = prophet(&["rightsize", "--prometheus", &server, "--trace", &log]);
+        command.envs(certificates.map(|path| ("SSL_CERT_FILE", path)));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = asked(None);
+    assert!(code == Some(1) && error.contains("certificate"), "{code:?} {error}");
+    let (code, error) = asked(Some(data("first.crt")));
+    assert!(code == Some(1) && error.contains("status 404"), "{code:?} {error}");
+
     // A request without TLS gets no page, and keeps out nobody.
     assert!(!controller.get_bytes("/metrics").starts_with(b"HTTP"));
     // A key that is not the certificate's is not used.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::clock::Stopwatch;
 use base::span::Span;
 
-use super::http_get::{Address, GetLimits, get};
+use super::http_get::{Access, Address, GetLimits, HttpClient};
 use crate::cli::output;
 
 const EXAMPLES: &str = "\
@@ -36,9 +36,10 @@ pub(in crate::cli) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let Args { address, wait } = args;
     let wait = Duration::from_secs(wait.as_seconds().unsigned_abs());
+    let client = HttpClient::new(Access::Probe, LIMITS)?;
     let started = Stopwatch::now();
     loop {
-        match get(address, LIMITS) {
+        match client.get(address) {
             Ok(text) => return output::print(&format!("{}\n", text.trim_end())),
             Err(_) if started.elapsed() + PAUSE < wait => std::thread::sleep(PAUSE),
             Err(error) => return Err(error.context(address.to_string())),

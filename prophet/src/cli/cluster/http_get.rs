@@ -1,15 +1,12 @@
-//! One HTTP request and its response, without a client library.
+//! HTTP requests and their responses, of bounded time and size.
 
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use base::clock::Stopwatch;
-
-use super::unverified;
+use reqwest::{Client, Url};
+use tokio::runtime::Runtime;
 
 /// What a response may take.
 #[derive(Clone, Copy, Debug)]
@@ -20,114 +17,121 @@ pub(in crate::cli) struct GetLimits {
     pub(in crate::cli) bytes: usize,
 }
 
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Access {
+    /// Directly, and without verification of its certificate, as by the probes of the kubelet.
+    /// Nothing secret may be sent.
+    Probe,
+    /// Through the proxies of the environment. The certificates of the system, or those of
+    /// `SSL_CERT_FILE`, must verify that of the server.
+    Verified {
+        /// The bearer token.
+        token: Option<String>,
+    },
+}
+
 /// An HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Address {
-    /// Whether the server has TLS.
-    pub(in crate::cli) secure: bool,
-    /// The name or address of the host, and the port.
-    pub(in crate::cli) host: String,
-    /// The path and the query, which begin with a slash.
-    pub(in crate::cli) path: String,
+pub(in crate::cli) struct Address(Url);
+
+impl Address {
+    /// The address of a path below this one, with these parameters.
+    pub(in crate::cli) fn query(&self, path: &str, parameters: &[(&str, &str)]) -> Self {
+        let mut url = self.0.clone();
+        url.set_path(&format!("{}/{path}", url.path().trim_end_matches('/')));
+        url.query_pairs_mut().clear().extend_pairs(parameters);
+        Self(url)
+    }
 }
 
 impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected http://HOST:PORT/PATH or https://HOST:PORT/PATH".to_owned();
-        let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (name, port) = host.rsplit_once(':').ok_or_else(expected)?;
-        // Spaces and line breaks would end the request line.
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        let is_http = matches!(scheme, "http" | "https");
-        if !is_http || name.is_empty() || port.parse::<u16>().is_err() || !is_plain {
-            return Err(expected());
-        }
-        let secure = scheme == "https";
-        Ok(Self { secure, host: host.to_owned(), path: format!("/{path}") })
+        let url: Option<Url> = text.parse().ok();
+        url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .map(Self)
+            .ok_or_else(|| "expected http://HOST:PORT/PATH or https://HOST:PORT/PATH".into())
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { secure, host, path } = self;
-        write!(f, "{}://{host}{path}", if *secure { "https" } else { "http" })
+        self.0.fmt(f)
     }
 }
 
-/// A connection, with TLS or without.
-trait Channel: Read + Write {}
-
-impl<T: Read + Write> Channel for T {}
-
-/// The body of a response with the status 200.
-pub(in crate::cli) fn get(address: &Address, limits: GetLimits) -> anyhow::Result<String> {
-    let Address { secure, host, path } = address;
-    let socket = connect(host, limits.time)?;
-    socket.set_write_timeout(Some(limits.time))?;
-    socket.set_read_timeout(Some(limits.time))?;
-    let mut stream: Box<dyn Channel> = if *secure {
-        Box::new(unverified::tls(host, socket.try_clone()?)?)
-    } else {
-        Box::new(socket.try_clone()?)
-    };
-    // A response to this version is in one piece, and ends with the connection.
-    let request = format!("GET {path} HTTP/1.0\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).context("failed to send the request")?;
-    let response =
-        response(&mut *stream, &socket, limits).context("failed to read the response")?;
-    let (status, body) = parse(&response).context("the response is not of HTTP")?;
-    ensure!(status == "200", "status {status}: {}", body.trim());
-    Ok(body.to_owned())
-}
-
-/// A connection to the first address of the host that accepts one.
-fn connect(host: &str, limit: Duration) -> anyhow::Result<TcpStream> {
-    let addresses = host.to_socket_addrs().with_context(|| format!("failed to look up {host}"))?;
-    let mut failure = None;
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, limit) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = Some(anyhow::Error::new(error).context("failed to connect")),
-        }
-    }
-    Err(failure.unwrap_or_else(|| anyhow::anyhow!("{host} has no address")))
-}
-
-/// Everything until the server closes the connection.
-fn response(
-    stream: &mut dyn Read,
-    socket: &TcpStream,
+/// A client for several requests.
+pub(in crate::cli) struct HttpClient {
+    client: Client,
+    token: Option<String>,
     limits: GetLimits,
-) -> anyhow::Result<String> {
-    let started = Stopwatch::now();
-    let mut bytes = Vec::new();
-    let mut part = [0; 16_384];
-    loop {
-        let left = limits.time.saturating_sub(started.elapsed());
-        ensure!(!left.is_zero(), "no complete response within {} s", limits.time.as_secs());
-        socket.set_read_timeout(Some(left))?;
-        match stream.read(&mut part)? {
-            0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            count => bytes.extend_from_slice(&part[..count]),
-        }
-        if bytes.len() > limits.bytes {
-            bail!("it has more than {} KiB", limits.bytes >> 10);
-        }
-    }
+    runtime: Runtime,
 }
 
-/// The status and the body of a response.
-fn parse(response: &str) -> Option<(&str, &str)> {
-    let (head, body) = response.split_once("\r\n\r\n")?;
-    let status = head.lines().next()?.strip_prefix("HTTP/1.")?.split(' ').nth(1)?;
-    Some((status, body)).filter(|_| !status.is_empty())
+impl HttpClient {
+    /// Creates a client.
+    ///
+    /// # Errors
+    /// The certificates of the system cannot be read.
+    pub(in crate::cli) fn new(access: Access, limits: GetLimits) -> anyhow::Result<Self> {
+        let builder = Client::builder().timeout(limits.time).connect_timeout(limits.time);
+        let (builder, token) = match access {
+            Access::Probe => (builder.no_proxy().tls_danger_accept_invalid_certs(true), None),
+            Access::Verified { token } => (builder, token),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { client: builder.build()?, token, limits, runtime })
+    }
+
+    /// The body of a response with the status 200.
+    ///
+    /// # Errors
+    /// The server does not respond with it within the limits.
+    pub(in crate::cli) fn get(&self, address: &Address) -> anyhow::Result<String> {
+        self.runtime.block_on(self.response(address)).map_err(|error| self.explained(error))
+    }
+
+    async fn response(&self, Address(url): &Address) -> anyhow::Result<String> {
+        let mut request = self.client.get(url.clone());
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let mut response = request.send().await?;
+        let mut body = Vec::new();
+        while let Some(part) = response.chunk().await.context("failed to read the response")? {
+            body.extend_from_slice(&part);
+            if body.len() > self.limits.bytes {
+                bail!("the response has more than {} KiB", self.limits.bytes >> 10);
+            }
+        }
+        let (status, body) = (response.status(), String::from_utf8_lossy(&body).into_owned());
+        ensure!(status == 200, "status {}: {}", status.as_u16(), body.trim());
+        Ok(body)
+    }
+
+    /// The error in words of this module. The one of the library repeats the address.
+    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        let Some(failed) = error.downcast_ref::<reqwest::Error>() else { return error };
+        let what = if failed.is_timeout() {
+            format!("no complete response within {} s", self.limits.time.as_secs())
+        } else if failed.is_connect() {
+            "failed to connect".into()
+        } else {
+            "the response is not of HTTP".into()
+        };
+        let causes =
+            std::iter::successors(std::error::Error::source(failed), |error| error.source());
+        anyhow::anyhow!(
+            causes.last().map_or_else(|| what.clone(), |cause| format!("{what}: {cause}"))
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -135,32 +139,28 @@ mod tests {
     const LIMITS: GetLimits = GetLimits { time: Duration::from_secs(5), bytes: 64 << 10 };
 
     #[track_caller]
-    fn check_address(text: &str, expected: Option<(&str, &str)>) {
-        let address = text.parse::<Address>().ok();
-        let parts = address.as_ref().map(|one| (one.host.as_str(), one.path.as_str()));
-        assert_eq!(parts, expected, "{text}");
-        let is_secure = address.is_some_and(|address| address.secure);
-        assert_eq!(is_secure, expected.is_some() && text.starts_with("https:"), "{text}");
+    fn check_address(text: &str, expected: Option<&str>) {
+        let address = text.parse::<Address>().ok().map(|address| address.to_string());
+        assert_eq!(address.as_deref(), expected, "{text}");
     }
 
     #[test]
-    fn an_address_has_a_host_a_port_and_a_path() {
-        check_address("http://127.0.0.1:8080/readyz", Some(("127.0.0.1:8080", "/readyz")));
-        check_address("http://prophet.prophet:80", Some(("prophet.prophet:80", "/")));
-        check_address("https://a:1/", Some(("a:1", "/")));
-        check_address("http://[::1]:8080/a?b=c/d", Some(("[::1]:8080", "/a?b=c/d")));
-        for wrong in [
-            "",
-            "127.0.0.1:8080",
-            "ftp://a:1/",
-            "http://a/readyz",
-            "http://:8080/",
-            "http://a:65536/",
-            "http://a:1/b c",
-            "http://a:1/\r\nx: y",
-        ] {
+    fn an_address_has_a_scheme_and_a_host() {
+        check_address("http://127.0.0.1:8080/readyz", Some("http://127.0.0.1:8080/readyz"));
+        check_address("http://prophet.prophet:81", Some("http://prophet.prophet:81/"));
+        check_address("https://prometheus.example/a", Some("https://prometheus.example/a"));
+        check_address("http://[::1]:8080/a?b=c/d", Some("http://[::1]:8080/a?b=c/d"));
+        for wrong in
+            ["", "127.0.0.1:8080", "localhost", "ftp://a:1/", "http://:8080/", "http://a:65536/"]
+        {
             check_address(wrong, None);
         }
+        let server: Address = "https://a/b/?c=d".parse().expect("an address");
+        let asked = server.query("api/v1/query_range", &[("query", "a{b=\"c\"}"), ("start", "1")]);
+        assert_eq!(
+            asked.to_string(),
+            "https://a/b/api/v1/query_range?query=a%7Bb%3D%22c%22%7D&start=1"
+        );
     }
 
     /// Requests an address whose server sends `sent` and closes the connection.
@@ -176,9 +176,12 @@ mod tests {
             let _ = stream.write_all(&sent);
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
-        let result = get(&Address { secure: false, host, path: "/readyz".into() }, LIMITS);
+        let access = Access::Verified { token: Some("secret".into()) };
+        let client = HttpClient::new(access, LIMITS).expect("a client");
+        let result = client.get(&format!("http://{host}/readyz").parse().expect("an address"));
         let request = server.join().expect("the server");
-        assert!(request.starts_with("GET /readyz HTTP/1.0\r\nhost: 127.0.0.1:"), "{request}");
+        assert!(request.starts_with("GET /readyz HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("authorization: Bearer secret\r\n"), "{request}");
         result.map_err(|error| format!("{error:#}"))
     }
 
@@ -193,14 +196,15 @@ mod tests {
             }
         };
         check(b"HTTP/1.1 200 OK\r\na: b\r\n\r\nready", Ok("ready"));
-        check(b"HTTP/1.0 200\r\na: b\r\n\r\nready", Ok("ready"));
+        check(b"HTTP/1.0 200 OK\r\na: b\r\n\r\nready", Ok("ready"));
         check(b"HTTP/1.1 503 Service Unavailable\r\n\r\nno\n", Err("status 503: no"));
-        check(b"HTTP/1.1 2000 x\r\n\r\n", Err("status 2000"));
+        check(b"HTTP/1.1 2000 x\r\n\r\n", Err("not of HTTP"));
         check(b"HTTP/1.1 200", Err("not of HTTP"));
         check(b"HTTP/1.1 \r\n\r\n", Err("not of HTTP"));
         check(b"SSH-2.0-x\r\n\r\n", Err("not of HTTP"));
         check(b"\xff\xff", Err("not of HTTP"));
         check(b"", Err("not of HTTP"));
-        check(&vec![b'x'; 3 * LIMITS.bytes], Err("more than 64 KiB"));
+        let large = [b"HTTP/1.0 200 OK\r\n\r\n".as_slice(), &vec![b'x'; 3 * LIMITS.bytes]].concat();
+        check(&large, Err("more than 64 KiB"));
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! args.rs      the options of a cluster, which several commands share
 //! if_acted.rs  the simulation that the controller runs for policies in the mode `Observe`
-//! http_get.rs  a GET request; prometheus.rs: queries; unverified.rs: TLS without verification
+//! http_get.rs  HTTP requests; prometheus.rs: queries
 //! ```
 
 mod args;
@@ -19,7 +19,6 @@ pub(super) mod prometheus;
 mod reference;
 mod remove_placeholders;
 mod run;
-mod unverified;
 
 /// The commands of a cluster.
 #[derive(clap::Subcommand)]

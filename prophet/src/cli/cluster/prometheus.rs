@@ -5,15 +5,14 @@
 //! over two, because scrapes are up to a minute apart.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use rightsize::recurring;
 use serde::Deserialize;
 use usage::{ContainerKey, ContainerRequest, RequestOf, UsageRow};
 
-use super::http_get::{Address, GetLimits, get};
+use super::http_get::{Access, Address, GetLimits, HttpClient};
 
 /// The seconds of one query. With 5,000 containers, an hour of minutes has about 10 MB.
 const CHUNK_SECONDS: i64 = 3_600;
@@ -73,18 +72,19 @@ impl Series {
 /// Reads the usage from `from` until `until`, in Unix seconds, and hands each row to `take`, in the
 /// order of time. Returns the number of rows.
 pub(in crate::cli) fn read(
-    server: &Address,
+    (server, access): (&Address, Access),
     from: i64,
     until: i64,
     take: &mut dyn FnMut(UsageRow) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
+    let client = HttpClient::new(access, LIMITS)?;
     let mut rows = 0;
     // A query of less than a minute would end before it starts.
     let until = until.div_euclid(STEP_SECONDS) * STEP_SECONDS;
     let mut start = from.div_euclid(STEP_SECONDS) * STEP_SECONDS;
     while start < until {
         let end = start.saturating_add(CHUNK_SECONDS).min(until);
-        for row in chunk(server, start, end)? {
+        for row in chunk(&client, server, start, end)? {
             take(row)?;
             rows += 1;
         }
@@ -94,8 +94,13 @@ pub(in crate::cli) fn read(
 }
 
 /// The rows of one query of each kind.
-fn chunk(server: &Address, start: i64, end: i64) -> anyhow::Result<Vec<UsageRow>> {
-    let query = |text: &str| query(server, text, start, end);
+fn chunk(
+    client: &HttpClient,
+    server: &Address,
+    start: i64,
+    end: i64,
+) -> anyhow::Result<Vec<UsageRow>> {
+    let query = |text: &str| query(client, server, text, (start, end));
     let mut requests: HashMap<Labels, ContainerRequest> = HashMap::new();
     for series in query(REQUESTS)? {
         let Some((_, value)) = series.amounts().last() else { continue };
@@ -162,42 +167,20 @@ fn whole(value: f64) -> u64 {
 }
 
 /// The series of a query over the minutes after `start` until `end`.
-fn query(server: &Address, text: &str, start: i64, end: i64) -> anyhow::Result<Vec<Series>> {
-    let first = start + STEP_SECONDS;
-    let path = format!(
-        "{}/api/v1/query_range?query={}&start={first}&end={end}&step={STEP_SECONDS}",
-        server.path.trim_end_matches('/'),
-        encoded(text)
-    );
-    let address = Address { path, ..server.clone() };
-    let answer = get(&address, LIMITS).with_context(|| server.to_string())?;
+fn query(
+    client: &HttpClient,
+    server: &Address,
+    text: &str,
+    (start, end): (i64, i64),
+) -> anyhow::Result<Vec<Series>> {
+    let (first, end) = ((start + STEP_SECONDS).to_string(), end.to_string());
+    let step = STEP_SECONDS.to_string();
+    let parameters = [("query", text), ("start", &first), ("end", &end), ("step", &step)];
+    let address = server.query("api/v1/query_range", &parameters);
+    let answer = client.get(&address).with_context(|| server.to_string())?;
     let answer: Answer = serde_json::from_str(&answer)
         .with_context(|| format!("{server}: the response is not of Prometheus' API"))?;
     Ok(answer.data.result)
-}
-
-/// A text as part of a query of an address.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
-/// Checks an address. Usage is read without TLS, so the server is on this machine or forwarded to
-/// it.
-pub(in crate::cli) fn check(server: &Address) -> anyhow::Result<()> {
-    ensure!(
-        !server.secure,
-        "{server}: expected http://: forward a port, for example with kubectl port-forward"
-    );
-    Ok(())
 }
 
 #[cfg(test)]
@@ -207,10 +190,5 @@ mod tests {
     #[test]
     fn a_pod_without_an_owner_has_its_name_without_its_suffix() {
         assert_eq!(["train-7-x2c4z", "single"].map(without_suffix), ["train-7", "single"]);
-    }
-
-    #[test]
-    fn a_query_is_encoded() {
-        assert_eq!(encoded("a{b=~\"c|d\"}"), "a%7Bb%3D%7E%22c%7Cd%22%7D");
     }
 }
