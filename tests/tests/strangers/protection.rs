@@ -28,6 +28,8 @@ async fn a_certificate_that_is_replaced_is_used_without_a_restart() {
     install(folder.path(), "first");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let log = path("log.csv");
+    fs::write(&log, "job,submit,runtime,cpu_millis,memory_bytes\na,0,60,1000,1000000\n").unwrap();
     let arguments = ["--tls-cert", &certificate, "--tls-key", &key];
     let controller = Controller::start_with(folder, &arguments).await;
     let port = controller.port.number();
@@ -38,8 +40,6 @@ async fn a_certificate_that_is_replaced_is_used_without_a_restart() {
     assert_eq!(run(&["health", &address]), (0, "alive\n".into(), String::new()));
 
     // `rightsize` verifies the certificate of a Prometheus. This server is none.
-    let log = path("log.csv");
-    fs::write(&log, "job,submit,runtime,cpu_millis,memory_bytes\na,0,60,1000,1000000\n").unwrap();
     let server = format!("https://127.0.0.1:{port}");
     let asked = |certificates: Option<PathBuf>| {
         let mut command = prophet(&["rightsize", "--prometheus", &server, "--trace", &log]);
