@@ -75,7 +75,7 @@ impl Prophet {
         environment: &[(&str, String)],
     ) -> Result<Self> {
         let all = [&["run", "--namespace", NAMESPACE], arguments].concat();
-        let log = ("PROPHET_LOG", "info,prophet=debug".to_owned());
+        let log = ("PROPHET_LOG", "info,controller=debug".to_owned());
         Self::spawn(plane, "prophet", &all, &[&[log], environment].concat()).await
     }
 

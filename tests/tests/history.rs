@@ -103,7 +103,7 @@ async fn history() -> (TempDir, String) {
 }
 
 #[tokio::test]
-async fn days_older_than_the_retention_are_removed() {
+async fn the_oldest_of_too_many_days_is_removed_and_two_weeks_stay() {
     let (folder, place) = history().await;
     let days = || {
         let path = folder.path().join("history").join(format!("policy={POLICY}"));
@@ -111,14 +111,22 @@ async fn days_older_than_the_retention_are_removed() {
         let names = entries.map(|entry| entry.file_name().into_string().unwrap());
         names.collect::<BTreeSet<String>>()
     };
-    assert_eq!(days().len(), 3);
     let mut journal = Journal::open(Place::open(&place).unwrap(), POLICY).await.unwrap();
-    assert_eq!(journal.expire(time(0).date_naive()).await.unwrap(), 0);
-    assert_eq!(journal.expire(time(30).date_naive()).await.unwrap(), 1);
-    assert_eq!(days(), [24, 48].map(|hours| format!("day={}", time(hours).date_naive())).into());
+    for day in 3..16 {
+        journal.append(&line(24 * day)).await.unwrap();
+    }
+    let all = days();
+    assert_eq!(all.len(), 16);
+    let day = |number: i64| time(24 * number).date_naive();
+    assert_eq!(journal.expire(16).await.unwrap(), None);
+    assert_eq!(journal.expire(15).await.unwrap(), Some(day(0)));
+    assert_eq!(journal.expire(15).await.unwrap(), None);
+    assert_eq!(journal.expire(1).await.unwrap(), Some(day(1)));
+    assert_eq!(journal.expire(1).await.unwrap(), None);
+    assert_eq!(days(), all.into_iter().skip(2).collect());
     // The open day goes on.
-    journal.append(&line(60)).await.unwrap();
-    assert_eq!(days().len(), 2);
+    journal.append(&line(24 * 15 + 1)).await.unwrap();
+    assert_eq!(days().len(), 14);
 }
 
 /// Nine times, three pods need two nodes of m5.xlarge, which the autoscaler alone launches in 90 s,

@@ -178,6 +178,8 @@ pub enum Cause {
     PlaceholdersChanged,
     /// An autoscaler launches no node for placeholders.
     PlaceholderNotTriggering,
+    /// The clock of the machine leapt.
+    ClockLeapt,
     /// A watch of the API server fails.
     WatchFailed,
     /// Groups of nodes could not be read.
@@ -200,13 +202,14 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidPolicy,
         Self::PriorityClass,
         Self::WriteFailed,
         Self::PlaceholdersRefused,
         Self::PlaceholdersChanged,
         Self::PlaceholderNotTriggering,
+        Self::ClockLeapt,
         Self::WatchFailed,
         Self::CatalogFailed,
         Self::NoBuckets,
@@ -227,6 +230,7 @@ impl Cause {
             Self::PlaceholdersRefused => "PlaceholdersRefused",
             Self::PlaceholdersChanged => "PlaceholdersChanged",
             Self::PlaceholderNotTriggering => "PlaceholderNotTriggering",
+            Self::ClockLeapt => "ClockLeapt",
             Self::WatchFailed => "WatchFailed",
             Self::CatalogFailed => "CatalogFailed",
             Self::NoBuckets => "NoBuckets",
@@ -259,6 +263,9 @@ impl Cause {
             }
             Self::PlaceholderNotTriggering => {
                 "Compare the labels, taints and resources that the autoscaler assumes for the group with `prophet catalog`. The next placeholders are smaller by the resources that the message names."
+            }
+            Self::ClockLeapt => {
+                "Check the time synchronisation of the node. Time goes on evenly meanwhile. After ten minutes, the new time is taken over."
             }
             Self::WatchFailed => {
                 "Check that the API server responds, and that the service account may list and watch the kind."

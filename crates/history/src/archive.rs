@@ -26,6 +26,9 @@ pub struct Compaction {
     pub kept: Vec<(NaiveDate, HistoryError)>,
 }
 
+/// The fewest days that a history keeps: two weeks, from which forecasts learn.
+pub const KEPT_MIN: usize = 14;
+
 impl Journal {
     /// Compacts the days before `today` that are still JSON.
     ///
@@ -52,20 +55,24 @@ impl Journal {
 }
 
 impl Journal {
-    /// Removes the days before `first`. Returns their number.
+    /// Removes the oldest day if the history has more than `keep` days. Returns it.
+    ///
+    /// The clock does not count, because a wrong one would remove all days. One call removes one
+    /// day at most, and never one of the newest [`KEPT_MIN`] days, from which forecasts learn.
     ///
     /// # Errors
     /// Returns an error if the days cannot be listed, or a file cannot be removed. A file that no
     /// history has is not touched.
-    pub async fn expire(&mut self, first: NaiveDate) -> Result<usize, HistoryError> {
-        let mut removed = 0;
-        for day in self.place().days(self.policy()).await?.into_iter().filter(|day| *day < first) {
-            let files = self.place().files(self.policy(), day).await?;
-            self.place().remove(&files.segments).await?;
-            self.place().remove(files.parquet.as_slice()).await?;
-            removed += 1;
+    pub async fn expire(&mut self, keep: usize) -> Result<Option<NaiveDate>, HistoryError> {
+        let days = self.place().days(self.policy()).await?;
+        if days.len() <= keep.max(KEPT_MIN) {
+            return Ok(None);
         }
-        Ok(removed)
+        let Some(oldest) = days.into_iter().min() else { return Ok(None) };
+        let files = self.place().files(self.policy(), oldest).await?;
+        self.place().remove(&files.segments).await?;
+        self.place().remove(files.parquet.as_slice()).await?;
+        Ok(Some(oldest))
     }
 }
 

@@ -25,7 +25,7 @@ mod replay;
 mod samples;
 mod shape_key;
 
-pub use archive::{Compaction, Export, export};
+pub use archive::{Compaction, Export, KEPT_MIN, export};
 pub use fault::{HistoryError, HistoryFault, HistoryFaultKind};
 pub use finished::{FinishedPods, Offered, OfferedBucket, OfferedGroup};
 pub use journal::{Appended, Journal};

@@ -76,7 +76,7 @@ pub(super) struct Args {
     #[cfg_attr(not(feature = "kubernetes"), arg(required = true))]
     usage: Option<PathBuf>,
     /// A Prometheus that scrapes the kubelets and, for owners and requests, kube-state-metrics:
-    /// http://HOST:PORT or https://HOST. The certificates of the system verify its certificate; the
+    /// http://HOST:PORT, or `https://HOST`. The certificates of the system verify its certificate; the
     /// variable `SSL_CERT_FILE` names others, and `HTTPS_PROXY` a proxy
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "usage")]

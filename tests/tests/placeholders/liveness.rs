@@ -68,7 +68,7 @@ async fn start(world: &mut World, history: &Path, pipe: &LogPipe) {
     let all = [&["run", "--namespace", NAMESPACE], &arguments[..]].concat();
     let mut command = tests::prophet(&all);
     let kubeconfig = world.plane.kubeconfig_for(NAMESPACE, "prophet").await.unwrap();
-    command.env("KUBECONFIG", kubeconfig).env("PROPHET_LOG", "info,prophet=debug");
+    command.env("KUBECONFIG", kubeconfig).env("PROPHET_LOG", "info,controller=debug");
     command.envs(world.moto.environment().to_vec());
     let prophet = Prophet::of_command(&world.plane, "prophet", pipe.connect(&command)).await;
     world.prophet = Some(prophet.unwrap_or_else(|error| panic!("{error:#}")));

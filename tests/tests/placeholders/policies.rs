@@ -13,8 +13,9 @@ use std::time::Duration;
 use tests::audit::Entry;
 use tests::autoscaler::AutoscalerSettings;
 use tests::control_plane::Options;
-use tests::installed::{NAMESPACE, policy};
+use tests::installed::{self, NAMESPACE, policy};
 use tests::node_group::NodeGroup;
+use tests::stepped_clock::SteppedClock;
 use tests::wait;
 
 use super::world::{Plan, World, job};
@@ -91,6 +92,10 @@ async fn observe_mode_writes_only_status_and_events_and_a_rollout_goes_back_by_i
     tokio::time::sleep(Duration::from_secs(12)).await;
     world.wait_for_placeholders([1, 0, 0]).await;
     assert_eq!(world.launched_after_scans(1).await, launched, "{}", world.details());
+    // The mode is read in spite of the mistake, because it is how people stop a policy.
+    world.patch_policy("batch", json!({"mode": "Observe"})).await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    world.patch_policy("batch", json!({"mode": "Act"})).await;
     world.patch_policy("batch", expression("demand + 2")).await;
     world.wait_for_placeholders([2, 0, 0]).await;
     let ladder = json!({"forecast": {"method": "ladder", "expression": null}});
@@ -302,6 +307,62 @@ async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_hi
     world.wait_for_groups(&[("large", 2), ("small", 2)]).await;
     // The controller ends in spite of the read.
     world.prophet.take().unwrap().stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_leaps_costs_neither_ticks_nor_days_of_the_history() {
+    let (clock, folder) = (SteppedClock::new().unwrap(), tempfile::tempdir().unwrap());
+    let plan = Plan::of([NodeGroup::new("small", "m5.xlarge")]);
+    let mut world = plan.start(&policy("batch", &two("Act"))).await;
+    world.prophet.take().unwrap().stop().await.unwrap();
+    let arguments = vec![format!("--data={}", folder.path().display())];
+    world.start_controller_with(&arguments, &clock.environment()).await;
+    let batch = folder.path().join("policy=prophet.batch");
+    let ticks = || if batch.exists() { recorded(&batch).lines().count() } else { 0 };
+    let wait_for_tick = async || {
+        let before = ticks();
+        wait::until_true("a tick", DEADLINE, async || Ok(ticks() > before)).await.unwrap();
+    };
+    wait_for_tick().await;
+    let has_leapt = |status: &Value| status.to_string().contains("ClockLeapt");
+    clock.step(2 * 86_400).unwrap();
+    world.wait_for_status("batch", "the leap", has_leapt).await;
+    // Time goes on evenly meanwhile.
+    wait_for_tick().await;
+    clock.step(0).unwrap();
+    world.wait_for_status("batch", "the end of the leap", |status| !has_leapt(status)).await;
+    wait_for_tick().await;
+    let names: Vec<_> =
+        fs::read_dir(&batch).unwrap().flatten().map(|day| day.file_name()).collect();
+    let last = recorded(&batch).lines().last().unwrap_or_default().to_owned();
+    let now = today(&batch).into_string().unwrap().replace("day=", "");
+    assert!(names.len() <= 2 && last.contains(&now), "{names:?} {last}");
+    world.wait_for_placeholders([2, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(1).await, 2, "{}", world.details());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_cannot_be_written_is_a_fault_until_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = vec![format!("--data={}", folder.path().display())];
+    let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", &two("Observe"))).await;
+    let batch = folder.path().join("policy=prophet.batch");
+    wait::until_true("the history", DEADLINE, async || Ok(batch.exists())).await.unwrap();
+    let aside = folder.path().join("aside");
+    fs::rename(&batch, &aside).unwrap();
+    fs::write(&batch, "no folder").unwrap();
+    let fails = |status: &Value| status.to_string().contains("HistoryFailed");
+    world.wait_for_status("batch", "the failure", fails).await;
+    // Most of these are between two ticks.
+    for _ in 0..25 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let status = installed::status(&world.plane, "batch").await.unwrap();
+        assert!(fails(&status), "{status:#}");
+    }
+    fs::remove_file(&batch).unwrap();
+    fs::rename(&aside, &batch).unwrap();
+    world.wait_for_status("batch", "the end of the failure", |status| !fails(status)).await;
 }
 
 /// Makes a named pipe.

@@ -108,10 +108,20 @@ impl World {
 
     /// Starts the controller, with these additional arguments.
     pub(crate) async fn start_controller(&mut self, more: &[String]) {
+        self.start_controller_with(more, &[]).await;
+    }
+
+    /// Starts the controller, with these additional arguments and variables.
+    pub(crate) async fn start_controller_with(
+        &mut self,
+        more: &[String],
+        variables: &[(&'static str, String)],
+    ) {
         let label = format!("--placement-group-label={PLACEMENT_GROUP_LABEL}");
         let mut arguments = vec![DISCOVERY, &label];
         arguments.extend(more.iter().map(String::as_str));
         let mut environment = self.moto.environment().to_vec();
+        environment.extend_from_slice(variables);
         if let Some(proxy) = &self.proxy {
             let path = self.plane.kubeconfig_at(&proxy.url(), NAMESPACE, "prophet").await;
             let path = path.unwrap_or_else(|error| panic!("{error:#}"));

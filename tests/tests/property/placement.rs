@@ -112,6 +112,33 @@ async fn the_predicted_nodes_come_and_the_scheduler_binds_all_pods_to_them() {
     println!("{compared} workloads placed in {rounds} rounds");
 }
 
+/// Workloads of which a pod fits on a node of its group, with the number of nodes that each needs.
+async fn fitting(
+    generator: &mut Generator,
+    plane: &ControlPlane,
+    types: &[&str],
+) -> Vec<(Workload, u64)> {
+    let mut workloads: Vec<(Workload, u64)> = Vec::new();
+    while workloads.len() < GROUPS {
+        let at = workloads.len();
+        let workload = placed(generator.workload(), at);
+        if workload.namespace == "selecting" {
+            continue;
+        }
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
+        let pods: Api<DynamicObject> =
+            Api::namespaced_with(plane.client(), &workload.namespace, &resource);
+        let object: DynamicObject = serde_json::from_value(workload.pod()).unwrap();
+        let dry = kube::api::PostParams { dry_run: true, ..Default::default() };
+        let Ok(pod) = pods.create(&dry, &object).await else { continue };
+        let pod: Pod = serde_json::from_value(serde_json::to_value(pod).unwrap()).unwrap();
+        if let Some(nodes) = needed(&pod, workload.pods, types[at]) {
+            workloads.push((workload, nodes));
+        }
+    }
+    workloads
+}
+
 /// One round on a control plane of its own. Returns the number of workloads.
 async fn round(generator: &mut Generator, seed: u64) -> usize {
     let options = Options { adds_to_pods: true, ..Options::default() };
@@ -132,25 +159,7 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
     let settings = AutoscalerSettings { unneeded_time, ..AutoscalerSettings::default() };
     let autoscaler = Autoscaler::start(&plane, &moto, settings).unwrap();
 
-    // Workloads of which a pod fits on a node of its group.
-    let mut workloads: Vec<(Workload, u64)> = Vec::new();
-    while workloads.len() < GROUPS {
-        let at = workloads.len();
-        let workload = placed(generator.workload(), at);
-        if workload.namespace == "selecting" {
-            continue;
-        }
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
-        let pods: Api<DynamicObject> =
-            Api::namespaced_with(plane.client(), &workload.namespace, &resource);
-        let object: DynamicObject = serde_json::from_value(workload.pod()).unwrap();
-        let dry = kube::api::PostParams { dry_run: true, ..Default::default() };
-        let Ok(pod) = pods.create(&dry, &object).await else { continue };
-        let pod: Pod = serde_json::from_value(serde_json::to_value(pod).unwrap()).unwrap();
-        if let Some(nodes) = needed(&pod, workload.pods, types[at]) {
-            workloads.push((workload, nodes));
-        }
-    }
+    let workloads = fitting(generator, &plane, &types).await;
     let expected: BTreeMap<String, u64> =
         workloads.iter().enumerate().map(|(at, (_, nodes))| (group(at), *nodes)).collect();
     for (workload, _) in &workloads {

@@ -1,7 +1,7 @@
 //! Closes the days of the history once a day, in the background: days that are over become Parquet,
-//! and days that are older than the retention are removed.
+//! and the oldest day is removed once the history has more of them than are to be kept.
 
-use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use history::{HistoryError, Journal, Place};
 use tokio::task::JoinHandle;
 
@@ -25,8 +25,9 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Closes the days before that of `now`, unless that is done or in progress. Days that began
-    /// more than `retention_days` earlier are removed. Returns the problems of the last attempt.
+    /// Closes the days before that of `now`, unless that is done or in progress. If the history has
+    /// more than `retention_days` days, the oldest is removed. Returns the problems of the last
+    /// attempt.
     pub(super) async fn close(
         &mut self,
         place: &Place,
@@ -58,11 +59,9 @@ impl Closing {
 
 async fn run(place: Place, policy: String, today: NaiveDate, retention_days: u32) -> Attempt {
     let mut journal = Journal::open(place, &policy).await?;
-    if let Some(first) = today.checked_sub_days(Days::new(retention_days.into())) {
-        let removed = journal.expire(first).await?;
-        if removed > 0 {
-            tracing::info!(policy, removed, "old days of the history removed");
-        }
+    let keep = usize::try_from(retention_days).unwrap_or(usize::MAX);
+    if let Some(day) = journal.expire(keep).await? {
+        tracing::info!(policy, %day, "the oldest day of the history removed");
     }
     let done = journal.compact(today).await?;
     Ok(done.kept.iter().map(|(day, error)| format!("{day} stays JSON: {error}")).collect())
@@ -118,13 +117,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn days_are_closed_once_a_day_and_old_ones_are_removed() {
+    async fn days_are_closed_once_a_day_and_the_oldest_of_too_many_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::open(&folder.path().display().to_string()).unwrap();
         let mut journal = Journal::open(place.clone(), POLICY).await.unwrap();
-        for day in 1..=5 {
+        for day in 1..=16 {
             let line = format!(
-                r#"{{"v": 1, "time": "2026-07-0{day}T12:00:00Z", "policy": "{POLICY}", "buckets": {{}}}}"#
+                r#"{{"v": 1, "time": "2026-07-{day:02}T12:00:00Z", "policy": "{POLICY}", "buckets": {{}}}}"#
             );
             journal.append(&Line::parse(line.as_bytes()).unwrap()).await.unwrap();
         }
@@ -134,24 +133,24 @@ mod tests {
         fs::write(&malformed, format!("not JSON\n{good}")).unwrap();
 
         let mut closing = Closing::default();
-        let faults = closed(&mut closing, &place, at(5, 13)).await;
+        let faults = closed(&mut closing, &place, at(16, 13)).await;
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert!(faults[0].starts_with("2026-07-03 stays JSON: "), "{faults:?}");
-        let expected = [
-            "day=2026-07-03/ticks-00000.jsonl",
-            "day=2026-07-04/ticks.parquet",
-            "day=2026-07-05/ticks-00000.jsonl",
-        ];
+        let parquet = |day: u32| format!("day=2026-07-{day:02}/ticks.parquet");
+        let lines = |day: u32| format!("day=2026-07-{day:02}/ticks-00000.jsonl");
+        let days = |from: u32, until: u32| (from..until).map(parquet).collect::<Vec<_>>();
+        let expected = [vec![parquet(2), lines(3)], days(4, 16), vec![lines(16)]].concat();
         assert_eq!(files(folder.path()), expected);
 
         // The days before this one are closed, so the next attempt is due tomorrow.
         fs::write(&malformed, good).unwrap();
-        assert_eq!(closed(&mut closing, &place, at(5, 20)).await, faults);
+        assert_eq!(closed(&mut closing, &place, at(16, 20)).await, faults);
         assert_eq!(files(folder.path()), expected);
-        assert_eq!(closed(&mut closing, &place, at(6, 0)).await, [""; 0]);
-        assert_eq!(
-            files(folder.path()),
-            ["day=2026-07-04/ticks.parquet", "day=2026-07-05/ticks.parquet"]
-        );
+        assert_eq!(closed(&mut closing, &place, at(17, 0)).await, [""; 0]);
+        assert_eq!(files(folder.path()), days(3, 17));
+        // Two weeks stay, whatever the clock shows and the operator keeps.
+        let wrong = at(17, 0) + TimeDelta::days(182);
+        assert_eq!(closed(&mut closing, &place, wrong).await, [""; 0]);
+        assert_eq!(files(folder.path()), days(3, 17));
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct PolicyHistory {
     rebuild: Option<Rebuild>,
     /// When the history is read again after a failure.
     retry: Retry,
+    /// Why the line of the last tick could not be appended.
+    unappended: Option<String>,
     /// The damaged files of the history, which the last replay skipped.
     damaged: Vec<String>,
     /// Launches that ended and are not in the history yet.
@@ -207,8 +209,14 @@ impl PolicyHistory {
     ) {
         let appended = tokio::time::timeout(APPEND, self.append(key, control, outcome));
         let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
-        if let Err(error) = appended.await.with_context(no_response).flatten() {
-            outcome.fault(Cause::HistoryFailed, format!("{error:#}"));
+        match appended.await.with_context(no_response).flatten() {
+            Ok(false) => {}
+            Ok(true) => self.unappended = None,
+            Err(error) => self.unappended = Some(format!("{error:#}")),
+        }
+        // Between ticks, nothing is appended, and the last failure stays.
+        if let Some(fault) = &self.unappended {
+            outcome.fault(Cause::HistoryFailed, fault.clone());
         }
         // Lines that wait could be written into a day while it is closed.
         let Some(place) = config.data.as_ref().filter(|_| self.unwritten.is_empty()) else {
@@ -220,19 +228,19 @@ impl PolicyHistory {
         }
     }
 
-    /// Appends the tick's line to the history.
+    /// Appends the tick's line to the history. Returns whether there was a tick.
     async fn append(
         &mut self,
         key: &Key,
         control: Option<&Control>,
         outcome: &Outcome,
-    ) -> anyhow::Result<()> {
-        let (Some(control), Some(turn)) = (control, &outcome.turn) else { return Ok(()) };
-        let Some(tick) = &turn.tick else { return Ok(()) };
+    ) -> anyhow::Result<bool> {
+        let (Some(control), Some(turn)) = (control, &outcome.turn) else { return Ok(false) };
+        let Some(tick) = &turn.tick else { return Ok(false) };
         let launches = std::mem::take(&mut self.launches);
         let used = std::mem::take(&mut self.used);
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let Some(offers) = &outcome.offers else { return Ok(()) };
+        let Some(journal) = &mut self.journal else { return Ok(false) };
+        let Some(offers) = &outcome.offers else { return Ok(false) };
         let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
             headroom: bucket.target,
             placeholders: outcome.observed.standing.placeholders(bucket.bucket),
@@ -249,7 +257,7 @@ impl PolicyHistory {
         }
         self.unwritten.push(line);
         self.unwritten.write(journal).await.context("failed to write the history")?;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -272,8 +280,12 @@ async fn first(
     let (mut launches, mut account) = (Vec::new(), Account::default());
     let mut parts = BTreeSet::new();
     let mut replay = journal.replay(Some(now - RECALLED)).await?;
+    let mut later = Later::default();
     while let Some(line) = replay.next().await? {
         anyhow::ensure!(!cancelled.load(Ordering::Relaxed), "no longer needed");
+        if later.is_later(&line, now) {
+            continue;
+        }
         account.recall(&line);
         dashboard.recall(shown, line.time.timestamp(), tick_seconds, &counts(&line));
         parts.extend(line.buckets.keys().flat_map(|name| named_parts(name)));
@@ -313,8 +325,12 @@ async fn replayed(
     let mut control = Control::new(config.forecaster(now), &config.catalog, tick_seconds);
     let (mut recalled, mut last) = (0, None);
     let mut replay = HistoryReplay::open(place, policy, Some(now - RECALLED)).await?;
+    let mut later = Later::default();
     while let Some(line) = replay.next().await? {
         anyhow::ensure!(!cancelled.load(Ordering::Relaxed), "no longer needed");
+        if later.is_later(&line, now) {
+            continue;
+        }
         recall(&mut control, &line, &config.catalog);
         (recalled, last) = (recalled + 1, Some(line.time));
     }
@@ -323,8 +339,36 @@ async fn replayed(
         tracing::warn!(%fault, "part of the history skipped");
     }
     let damaged = faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
-    let damaged = damaged.map(ToString::to_string).collect();
+    let damaged = damaged.map(ToString::to_string).chain(later.fault()).collect();
     Ok(Replayed { control, recalled, last, damaged })
+}
+
+/// The lines of a history that are later than now, because the clock was wrong when they were
+/// recorded. Nothing is learnt from them, because no tick would be due until their time.
+#[derive(Debug, Default)]
+struct Later {
+    lines: u64,
+    last: Option<DateTime<Utc>>,
+}
+
+impl Later {
+    /// Whether a line is later than `now`. Counts those that are.
+    fn is_later(&mut self, line: &Line, now: DateTime<Utc>) -> bool {
+        let is_later = line.time > now;
+        if is_later {
+            self.lines += 1;
+            self.last = self.last.max(Some(line.time));
+        }
+        is_later
+    }
+
+    fn fault(&self) -> Option<String> {
+        let last = self.last?.format("%Y-%m-%d %H:%M");
+        Some(format!(
+            "{} lines of the history are later than now, up to {last}, and are passed over: move the days away that have them",
+            self.lines
+        ))
+    }
 }
 
 /// Learns from a line of the history.

@@ -31,6 +31,7 @@
 //! finished.rs      pods that ended and are not in the history yet
 //! acting.rs        what the program simulates for if_acted.rs
 //! if_acted.rs      what would have happened if a policy that observes had acted
+//! trusted_clock.rs a wall clock that leaps is not followed at once
 //! unlearnt.rs      pods and gangs that no control could learn yet
 //! unwritten.rs     lines of the history that could not be written yet
 //! remote_model.rs  an ONNX model in an object store
@@ -68,6 +69,7 @@ mod stale;
 mod standing;
 mod surroundings;
 mod templates;
+mod trusted_clock;
 mod unlearnt;
 mod unwritten;
 mod yielding;
@@ -101,11 +103,12 @@ pub use self::sources::{GroupSource, Groups};
 use self::stale::Stale;
 use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
+use self::trusted_clock::{Now, TrustedClock};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
 use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
-use crate::outcome::{Cause, Outcome};
+use crate::outcome::Outcome;
 use crate::writes::Writes;
 
 /// The result of one turn of one policy.
@@ -146,6 +149,9 @@ pub struct Controller {
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,
     stale: Stale,
+    /// Runs since the controller was created.
+    started: clock::Stopwatch,
+    clock: TrustedClock,
     health: Arc<Health>,
     /// How long a turn waits for a replay of the history that begins.
     patience: Duration,
@@ -181,6 +187,8 @@ impl Controller {
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
             stale: Stale::default(),
+            started: clock::Stopwatch::now(),
+            clock: TrustedClock::default(),
             health,
             patience: REPLAY,
             writes,
@@ -279,7 +287,14 @@ impl Controller {
     }
 
     async fn turn(&mut self, writes: bool) -> Vec<Looked> {
-        let now = clock::now();
+        let Now { time: now, fault: clock_fault, went_back } =
+            self.clock.now(clock::now(), self.started.elapsed());
+        if let Some(fault) = &clock_fault {
+            tracing::warn!(fault, "the clock leapt");
+        }
+        if went_back {
+            self.runs.values_mut().for_each(PolicyController::clock_went_back);
+        }
         let groups = self.groups();
         let policies = self.policies();
         self.runs.retain(|key, _| policies.iter().any(|(known, _)| known == key));
@@ -324,14 +339,15 @@ impl Controller {
                 left,
                 yielding: yielding.clone(),
                 occurred: &occurred,
+                clock_fault: clock_fault.as_deref(),
             };
             let span = tracing::info_span!("turn", policy = %key);
             let outcome =
                 run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
-            // The placeholders of an invalid policy stand, also in the mode `Observe`.
-            if policy.spec.mode == Mode::Act || outcome.has(Cause::InvalidPolicy) {
+            // The placeholders of an invalid policy stand, unless its mode is `Observe`.
+            if policy.spec.mode == Mode::Act {
                 taken.extend(outcome.groups());
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);

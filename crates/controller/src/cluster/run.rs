@@ -125,6 +125,12 @@ impl PolicyController {
         self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
     }
 
+    /// Forgets the control, which has learnt from ticks that are now in the future. The next one
+    /// learns from the history.
+    pub(super) fn clock_went_back(&mut self) {
+        self.control = None;
+    }
+
     /// Whether launches of a group failed recently, as the policy's placeholders show.
     pub(super) fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
         self.launches.backs_off(group, now)
@@ -140,9 +146,17 @@ impl PolicyController {
         writes: bool,
     ) -> Outcome {
         let mut outcome = Outcome { account: self.account.clone(), ..Outcome::default() };
+        if let Some(fault) = around.clock_fault {
+            outcome.fault(Cause::ClockLeapt, fault.to_owned());
+        }
         let owner = owner(key, policy);
+        let leadership = Arc::clone(around.leadership);
+        let may_write = Arc::new(move || leadership.leads());
+        let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
+        let sender = Writer { actuator, namespace: &key.namespace, writes: around.writes };
         let stands = || Stands::of(&around.shared.world(), key, &owner.uid);
-        // An invalid policy changes nothing: its standing placeholders stay.
+        // An invalid policy changes nothing: its standing placeholders stay. The mode `Observe`
+        // removes them all the same, because it is how people stop a policy.
         let mut settings = match policy.spec.settings(&around.config.allowed) {
             Ok(settings) => settings,
             Err(faults) => {
@@ -151,6 +165,12 @@ impl PolicyController {
                 }
                 let stands = stands();
                 outcome.stands = stands.replicas();
+                if policy.spec.mode == Mode::Observe {
+                    if writes {
+                        refused(stands.remove(&sender, now).await, &mut outcome);
+                    }
+                    return outcome;
+                }
                 keep_groups(&stands, around, &mut outcome);
                 return outcome;
             }
@@ -158,10 +178,6 @@ impl PolicyController {
         self.settings = Some(settings.clone());
         let rollout_percent = self.rolling.percent(&settings, policy, writes, now);
         outcome.rollout = self.rolling.status();
-        let leadership = Arc::clone(around.leadership);
-        let may_write = Arc::new(move || leadership.leads());
-        let actuator = Actuator::new(around.client.clone(), &key.namespace, may_write);
-        let sender = Writer { actuator, namespace: &key.namespace, writes: around.writes };
         self.refresh_offers(&settings, around, &mut outcome);
         let Some(offers) = self.offers.clone() else {
             let all_taken = outcome.has(Cause::OverlappingBuckets);

@@ -37,4 +37,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) yielding: Yield,
     /// What occurred since the last turn.
     pub(super) occurred: &'a Occurred,
+    /// Why the time of the turn is not that of the wall clock.
+    pub(super) clock_fault: Option<&'a str>,
 }

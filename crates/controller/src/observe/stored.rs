@@ -11,7 +11,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::crd::{OverprovisioningPolicy, OverprovisioningPolicySpec};
+use crate::crd::{Mode, OverprovisioningPolicy, OverprovisioningPolicySpec};
 
 /// A policy that may have fields that cannot be represented.
 #[derive(Clone, Debug)]
@@ -52,7 +52,11 @@ fn read(spec: &Value) -> OverprovisioningPolicySpec {
     if unreadable.is_empty() {
         unreadable.push(format!("spec: {error}"));
     }
-    let mode = serde_json::from_value(spec["mode"].clone()).unwrap_or_default();
+    // A mode that cannot be read changes nothing, as `Act` does with a spec that is invalid.
+    let mode = match &spec["mode"] {
+        Value::Null => Mode::default(),
+        mode => serde_json::from_value(mode.clone()).unwrap_or(Mode::Act),
+    };
     OverprovisioningPolicySpec { mode, unreadable, ..OverprovisioningPolicySpec::default() }
 }
 
@@ -89,7 +93,6 @@ impl Resource for StoredPolicy {
 mod tests {
     use super::*;
     use crate::cluster::Allowed;
-    use crate::crd::Mode;
 
     fn stored(spec: &Value, status: &Value) -> OverprovisioningPolicy {
         let metadata = json!({"name": "batch", "namespace": "team"});

@@ -93,8 +93,8 @@ pub(super) struct ClusterArgs {
     /// no history is recorded]
     #[arg(long, value_name = "PLACE", env = "PROPHET_DATA")]
     data: Option<String>,
-    /// The number of days after which a day of the history is removed, at least 30: forecasts learn
-    /// from the last 14
+    /// The most days that the history keeps, at least 30: forecasts learn from the last 14. Once a
+    /// day, the oldest day beyond them is removed
     #[arg(
         long,
         value_name = "DAYS",
