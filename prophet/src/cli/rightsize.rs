@@ -253,7 +253,8 @@ fn is_standard_input(file: Option<&Path>) -> bool {
 /// Where usage is read from.
 enum Source<'a> {
     File(&'a Path),
-    /// A server, how it is reached, and the times from which and until which it is read, in Unix seconds.
+    /// A server, how it is reached, and the times from which and until which it is read, in Unix
+    /// seconds.
     #[cfg(feature = "kubernetes")]
     Prometheus(&'a Address, Access, i64, i64),
     /// The measured pods of the history that has the jobs, and its place.
