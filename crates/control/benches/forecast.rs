@@ -1,5 +1,5 @@
 //! Measures `forecast` and `decide` at a turn, with 50 instance types after two weeks of ticks, and
-//! a whole tick of the ensemble with a million pods: `cargo bench -p prophet --bench forecast`.
+//! a whole tick of the ensemble with a million pods: `cargo bench -p control --bench forecast`.
 
 use std::hint::black_box;
 

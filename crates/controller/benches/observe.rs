@@ -1,5 +1,5 @@
 //! Measures the index of a large cluster, and a policy's turn over it:
-//! `cargo bench --features kubernetes --bench observe`.
+//! `cargo bench -p controller --bench observe`.
 //!
 //! The cluster has a million pods of 2,000 shapes on 15,000 nodes of 50 groups. The output has the
 //! resident set of the process in MB, which includes memory that the allocator retains, the time of

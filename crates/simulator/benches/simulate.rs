@@ -1,4 +1,4 @@
-//! Measures simulations of growing job logs: `cargo bench -p prophet --bench simulate`.
+//! Measures simulations of growing job logs: `cargo bench -p simulator --bench simulate`.
 //!
 //! Each simulation runs once, because a million jobs take long. The growth from row to row is the
 //! result of interest. If the variable `TRACES` is a folder with the public logs, two weeks of
