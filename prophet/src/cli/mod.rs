@@ -20,6 +20,8 @@ mod model_place;
 mod output;
 mod progress;
 mod rightsize;
+#[cfg(feature = "kubernetes")]
+mod runtime;
 mod simulate;
 mod trace;
 mod wrong_usage;

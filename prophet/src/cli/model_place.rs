@@ -10,6 +10,8 @@ use demand::forecast::onnx::BYTES_MAX;
 use history::Place;
 
 use super::output::StagedFolder;
+#[cfg(feature = "kubernetes")]
+use super::runtime;
 #[cfg(not(feature = "kubernetes"))]
 use super::wrong_usage;
 
@@ -128,7 +130,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(feature = "kubernetes")]
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    runtime::of_this_thread()?.block_on(work)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use history::{BucketLine, HistoryReplay, LaunchEnd, Line, Place, ReplayReport, export};
 
-use crate::cli::{output, wrong_usage};
+use crate::cli::{output, runtime, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,7 +90,7 @@ enum ExportFormat {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime::of_this_thread()?;
     let Args { command, range, per, output } = args;
     if per == Some(Per::Day) && output != ExportFormat::Table {
         return Err(wrong_usage::conflict(

@@ -8,6 +8,8 @@ use anyhow::{Context as _, bail, ensure};
 use reqwest::{Client, Url};
 use tokio::runtime::Runtime;
 
+use crate::cli::runtime;
+
 /// What a response may take.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct GetLimits {
@@ -81,7 +83,7 @@ impl HttpClient {
             Access::Probe => (builder.no_proxy().tls_danger_accept_invalid_certs(true), None),
             Access::Verified { token } => (builder, token),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime::of_this_thread()?;
         Ok(Self { client: builder.build()?, token, limits, runtime })
     }
 

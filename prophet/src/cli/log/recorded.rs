@@ -10,6 +10,8 @@ use simulator::SimulationSettings;
 use traces::{SchedulingDelay, Trace};
 use usage::MeasuredRun;
 
+use crate::cli::runtime;
+
 /// A history, once it is read.
 #[derive(Default)]
 pub(in crate::cli) struct RecordedLog(OnceCell<Recorded>);
@@ -87,7 +89,7 @@ pub(in crate::cli) fn recorded_log(
 
 fn read_recorded(settings: &SimulationSettings, with_usage: bool) -> anyhow::Result<Recorded> {
     let data = settings.data.clone().unwrap_or_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime::of_this_thread()?;
     let place = Place::existing(&data)?;
     let read = async {
         let policies = place.policies().await?;
