@@ -3,7 +3,7 @@
 //! The program: its command line, and what connects the crates.
 //!
 //! ```text
-//! cli/                 one file per command; nothing imports it
+//! cli/                 one file per command; only main.rs imports it
 //! demo/                two simulated policies in fast time, on the dashboard
 //! description_page.rs  the page of a log's statistics
 //! ```

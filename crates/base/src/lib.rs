@@ -1,4 +1,4 @@
-//! What all crates share.
+//! What most crates share.
 //!
 //! ```text
 //! span.rs   spans of time in settings and files, such as 90s or 2h

@@ -16,7 +16,8 @@
 //! serve/      health, readiness, metrics and the dashboard
 //! ```
 //!
-//! Only this crate and the program know Kubernetes. The simulator is injected ([`cluster`]).
+//! Only this crate and the program use a client of Kubernetes. The simulator is injected
+//! ([`cluster`]).
 
 pub mod account;
 pub mod actuate;

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! It reads no clock and has no client. Only the loading of models does I/O. The feature
-//! `kubernetes` adds what only a controller needs: the parser of expressions.
+//! `kubernetes` adds what only a controller needs: the parser of expressions, and schemas.
 //!
-//! A simulation spends nearly all of its time here. Therefore a release build optimises the crate
-//! as one unit, and compiles `prophet` at the same time.
+//! A simulation spends nearly all of its time here, so a release build optimises the crate as one
+//! unit.
 
 pub mod forecast;
 pub mod record;
