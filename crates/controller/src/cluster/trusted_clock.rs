@@ -57,10 +57,12 @@ impl TrustedClock {
         }
         self.leap = Some((leapt_to, at));
         let time = expected(trusted);
+        // The text stays the same during a leap, because each other one would be written into the
+        // status.
         let fault = format!(
-            "the clock shows {}, {} s from the time that has passed since the last turn",
-            wall.format("%Y-%m-%d %H:%M:%S"),
-            (wall - time).num_seconds(),
+            "the clock leapt by about {} s, to {}",
+            (wall - time).num_seconds() / 60 * 60,
+            leapt_to.format("%Y-%m-%d %H:%M:%S"),
         );
         Now { time, fault: Some(fault), went_back: false }
     }

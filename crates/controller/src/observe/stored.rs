@@ -54,7 +54,7 @@ fn read(spec: &Value) -> OverprovisioningPolicySpec {
     }
     // A mode that cannot be read changes nothing, as `Act` does with a spec that is invalid.
     let mode = match &spec["mode"] {
-        Value::Null => Mode::default(),
+        Value::Null if spec.is_object() => Mode::default(),
         mode => serde_json::from_value(mode.clone()).unwrap_or(Mode::Act),
     };
     OverprovisioningPolicySpec { mode, unreadable, ..OverprovisioningPolicySpec::default() }

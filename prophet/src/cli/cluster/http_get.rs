@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use reqwest::{Client, Url};
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Url};
 use tokio::runtime::Runtime;
 
 use crate::cli::runtime;
@@ -64,6 +65,11 @@ impl fmt::Display for Address {
     }
 }
 
+/// What the probes of the kubelet do: no proxy, no redirect, no verification.
+fn probe(builder: ClientBuilder) -> ClientBuilder {
+    builder.no_proxy().redirect(Policy::none()).tls_danger_accept_invalid_certs(true)
+}
+
 /// A client for several requests.
 pub(in crate::cli) struct HttpClient {
     client: Client,
@@ -80,7 +86,7 @@ impl HttpClient {
     pub(in crate::cli) fn new(access: Access, limits: GetLimits) -> anyhow::Result<Self> {
         let builder = Client::builder().timeout(limits.time).connect_timeout(limits.time);
         let (builder, token) = match access {
-            Access::Probe => (builder.no_proxy().tls_danger_accept_invalid_certs(true), None),
+            Access::Probe => (probe(builder), None),
             Access::Verified { token } => (builder, token),
         };
         let runtime = runtime::of_this_thread()?;
