@@ -60,8 +60,10 @@ impl TrustedClock {
         // The text stays the same during a leap, because each other one would be written into the
         // status.
         let fault = format!(
-            "the clock leapt by about {} s, to {}",
-            (wall - time).num_seconds() / 60 * 60,
+            "the clock leapt by {} s, to {}",
+            (leapt_to - time - TimeDelta::from_std(at).unwrap_or_default()
+                + TimeDelta::from_std(elapsed).unwrap_or_default())
+            .num_seconds(),
             leapt_to.format("%Y-%m-%d %H:%M:%S"),
         );
         Now { time, fault: Some(fault), went_back: false }
