@@ -123,7 +123,18 @@ async fn the_oldest_of_too_many_days_is_removed_and_two_weeks_stay() {
     assert_eq!(journal.expire(15).await.unwrap(), None);
     assert_eq!(journal.expire(1).await.unwrap(), Some(day(1)));
     assert_eq!(journal.expire(1).await.unwrap(), None);
-    assert_eq!(days(), all.into_iter().skip(2).collect());
+    assert_eq!(days(), all.iter().skip(2).cloned().collect());
+    // The file of an interrupted compaction is removed with its day. A day that has only files of
+    // others is no day of the history.
+    let path = folder.path().join("history").join(format!("policy={POLICY}"));
+    for (day, file) in [(1, "notes.txt"), (2, "ticks.parquet.part")] {
+        let folder = path.join(format!("day=2025-01-0{day}"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(file), "x").unwrap();
+    }
+    assert_eq!(journal.expire(1).await.unwrap(), Some("2025-01-02".parse().unwrap()));
+    assert_eq!(journal.expire(1).await.unwrap(), None);
+    fs::remove_dir_all(path.join("day=2025-01-01")).unwrap();
     // The open day goes on.
     journal.append(&line(24 * 15 + 1)).await.unwrap();
     assert_eq!(days().len(), 14);

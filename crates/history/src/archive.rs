@@ -62,17 +62,21 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the days cannot be listed, or a file cannot be removed. A file that no
-    /// history has is not touched.
+    /// history has is not touched, and a day with such files alone is passed over.
     pub async fn expire(&mut self, keep: usize) -> Result<Option<NaiveDate>, HistoryError> {
         let days = self.place().days(self.policy()).await?;
-        if days.len() <= keep.max(KEPT_MIN) {
-            return Ok(None);
+        let oldest = days.len().saturating_sub(keep.max(KEPT_MIN));
+        for day in days.into_iter().take(oldest) {
+            let files = self.place().files(self.policy(), day).await?;
+            if files.is_empty() {
+                continue;
+            }
+            self.place().remove(&files.segments).await?;
+            self.place().remove(files.parquet.as_slice()).await?;
+            self.place().remove(files.part.as_slice()).await?;
+            return Ok(Some(day));
         }
-        let Some(oldest) = days.into_iter().min() else { return Ok(None) };
-        let files = self.place().files(self.policy(), oldest).await?;
-        self.place().remove(&files.segments).await?;
-        self.place().remove(files.parquet.as_slice()).await?;
-        Ok(Some(oldest))
+        Ok(None)
     }
 }
 

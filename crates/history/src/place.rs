@@ -46,12 +46,24 @@ pub(crate) struct DayFiles {
     pub(crate) day: NaiveDate,
     /// The Parquet file of a closed day.
     pub(crate) parquet: Option<Path>,
+    /// The Parquet file that was not read back, which an interrupted compaction leaves.
+    pub(crate) part: Option<Path>,
     /// The segments of JSON lines, by ascending number.
     pub(crate) segments: Vec<Path>,
 }
 
+impl DayFiles {
+    /// Whether the day has no file of a history.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parquet.is_none() && self.part.is_none() && self.segments.is_empty()
+    }
+}
+
 /// The name of the Parquet file of a closed day.
 const PARQUET: &str = "ticks.parquet";
+
+/// The name of this file before it was read back.
+const PARQUET_PART: &str = "ticks.parquet.part";
 
 impl Place {
     /// Opens the place at an address for writing.
@@ -206,7 +218,7 @@ impl Place {
 
     /// The Parquet file before it was read back. Readers ignore this name.
     pub(crate) fn parquet_part(&self, policy: &str, day: NaiveDate) -> Path {
-        self.day(policy, day).join(format!("{PARQUET}.part"))
+        self.day(policy, day).join(PARQUET_PART)
     }
 
     /// A segment of a day.
@@ -231,10 +243,12 @@ impl Place {
         day: NaiveDate,
     ) -> Result<DayFiles, HistoryError> {
         let found = self.list(&self.day(policy, day)).await?.objects;
-        let mut files = DayFiles { day, parquet: None, segments: Vec::new() };
+        let mut files = DayFiles { day, parquet: None, part: None, segments: Vec::new() };
         for path in found.into_iter().map(|object| object.location) {
             if path.filename() == Some(PARQUET) {
                 files.parquet = Some(path);
+            } else if path.filename() == Some(PARQUET_PART) {
+                files.part = Some(path);
             } else if segment_number(&path).is_some() {
                 files.segments.push(path);
             }

@@ -81,7 +81,8 @@ pub(super) struct Args {
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "usage")]
     prometheus: Option<Address>,
-    /// A file with the bearer token that this Prometheus needs
+    /// A file with the bearer token that this Prometheus needs. It is sent over HTTPS, and over HTTP
+    /// to this machine only
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "FILE", requires = "prometheus", conflicts_with = "usage")]
     prometheus_token_file: Option<PathBuf>,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::api::{Patch, PatchParams};
@@ -224,12 +224,38 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
         Ok(bound.count() as u64 == pods_of_all)
     });
     if let Err(error) = waited.await {
-        let pods = all.list(&ours).await.unwrap().items;
-        let waiting = pods
+        let pods = all.list(&ListParams::default()).await.unwrap().items;
+        let (bound, waiting): (Vec<&Pod>, Vec<&Pod>) = pods
             .iter()
-            .filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()));
-        let waiting: Vec<String> = waiting.map(ResourceExt::name_any).collect();
-        panic!("SEED={seed} {error:#}: {waiting:?} wait\n{}", details(&workloads));
+            .partition(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()));
+        let status = |pods: &[&Pod]| {
+            let line = |pod: &&Pod| {
+                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+                let status = serde_json::to_string(&pod.status).unwrap();
+                format!("{} on {node:?}: {status}", pod.name_any())
+            };
+            pods.iter().map(line).collect::<Vec<_>>().join("\n")
+        };
+        let events: Api<Event> = Api::all(plane.client());
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let events = events.into_iter().map(|event| {
+            let name = event.involved_object.name.unwrap_or_default();
+            let (reason, message) = (event.reason, event.message);
+            let time = event.event_time.map(|time| time.0.to_string());
+            format!(
+                "{time:?} {name}: {} {}",
+                reason.unwrap_or_default(),
+                message.unwrap_or_default()
+            )
+        });
+        panic!(
+            "SEED={seed} {error:#}; waiting:\n{}\nbound:\n{}\nEvents:\n{}\n{}\n{}",
+            status(&waiting),
+            status(&bound),
+            events.collect::<Vec<_>>().join("\n"),
+            details(&workloads),
+            prophet.log().unwrap_or_default()
+        );
     }
     // No fewer nodes hold the pods. There can be more: a scan between the preemption of a
     // placeholder and the binding of the pods beside the first one finds them without a node.

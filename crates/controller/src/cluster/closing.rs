@@ -1,15 +1,25 @@
 //! Closes the days of the history once a day, in the background: days that are over become Parquet,
-//! and the oldest day is removed once the history has more of them than are to be kept.
+//! and the oldest day is removed if the history has more of them than are to be kept. While it has,
+//! the next attempt follows after an hour.
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use history::{HistoryError, Journal, Place};
 use tokio::task::JoinHandle;
 
-/// The problems of single days, or why no day was closed.
-type Attempt = Result<Vec<String>, HistoryError>;
+/// What an attempt did, or why no day was closed.
+type Attempt = Result<Closed, HistoryError>;
 
-/// The pause after a failed attempt.
-const RETRY: TimeDelta = TimeDelta::hours(1);
+/// What an attempt did.
+#[derive(Debug)]
+struct Closed {
+    /// Whether the oldest day was removed, so that another one may have to be.
+    removed: bool,
+    /// The problems of single days, one message each.
+    faults: Vec<String>,
+}
+
+/// The pause after an attempt that failed, or that removed a day.
+const PAUSE: TimeDelta = TimeDelta::hours(1);
 
 /// The closing of the days of one policy's history.
 #[derive(Debug, Default)]
@@ -38,9 +48,11 @@ impl Closing {
         let today = now.date_naive();
         if let Some((day, task)) = self.task.take_if(|(_, task)| task.is_finished()) {
             self.faults = match task.await {
-                Ok(Ok(faults)) => {
-                    self.closed = Some(day);
-                    self.next = None;
+                Ok(Ok(Closed { removed, faults })) => {
+                    if !removed {
+                        self.closed = Some(day);
+                        self.next = None;
+                    }
                     faults
                 }
                 Ok(Err(error)) => vec![format!("failed to close the history's days: {error}")],
@@ -50,7 +62,7 @@ impl Closing {
         let due = self.closed != Some(today) && self.next.is_none_or(|next| next <= now);
         if self.task.is_none() && due {
             let (place, policy) = (place.clone(), policy.to_owned());
-            self.next = Some(now + RETRY);
+            self.next = Some(now + PAUSE);
             self.task = Some((today, tokio::spawn(run(place, policy, today, retention_days))));
         }
         &self.faults
@@ -60,11 +72,13 @@ impl Closing {
 async fn run(place: Place, policy: String, today: NaiveDate, retention_days: u32) -> Attempt {
     let mut journal = Journal::open(place, &policy).await?;
     let keep = usize::try_from(retention_days).unwrap_or(usize::MAX);
-    if let Some(day) = journal.expire(keep).await? {
+    let removed = journal.expire(keep).await?;
+    if let Some(day) = removed {
         tracing::info!(policy, %day, "the oldest day of the history removed");
     }
     let done = journal.compact(today).await?;
-    Ok(done.kept.iter().map(|(day, error)| format!("{day} stays JSON: {error}")).collect())
+    let faults = done.kept.iter().map(|(day, error)| format!("{day} stays JSON: {error}"));
+    Ok(Closed { removed: removed.is_some(), faults: faults.collect() })
 }
 
 #[cfg(test)]
@@ -142,7 +156,14 @@ mod tests {
         let expected = [vec![parquet(2), lines(3)], days(4, 16), vec![lines(16)]].concat();
         assert_eq!(files(folder.path()), expected);
 
-        // The days before this one are closed, so the next attempt is due tomorrow.
+        // One day at a time is removed, and the next attempt follows after an hour. Once it removes
+        // none, the days before this one are closed, and the next attempt is due tomorrow.
+        assert_eq!(closed(&mut closing, &place, at(16, 13)).await, faults);
+        assert_eq!(files(folder.path()), expected);
+        assert_eq!(closed(&mut closing, &place, at(16, 14)).await, faults);
+        let expected = [vec![lines(3)], days(4, 16), vec![lines(16)]].concat();
+        assert_eq!(files(folder.path()), expected);
+        assert_eq!(closed(&mut closing, &place, at(16, 15)).await, faults);
         fs::write(&malformed, good).unwrap();
         assert_eq!(closed(&mut closing, &place, at(16, 20)).await, faults);
         assert_eq!(files(folder.path()), expected);

@@ -44,6 +44,8 @@ pub(super) struct PolicyHistory {
     unappended: Option<String>,
     /// The damaged files of the history, which the last replay skipped.
     damaged: Vec<String>,
+    /// The lines that the last replay passed over.
+    later: Later,
     /// Launches that ended and are not in the history yet.
     launches: Vec<EndedLaunch>,
     /// Launches that were used and are not in the history yet.
@@ -57,6 +59,10 @@ pub(super) struct PolicyHistory {
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
 pub(super) const RECALLED: TimeDelta = TimeDelta::days(14);
+
+/// By how much the clocks of two replicas may differ. A line that is later by less was written
+/// before a change of leader.
+const SKEW: TimeDelta = TimeDelta::seconds(30);
 
 /// The time limit for writing to the history. A line that is not written is tried again.
 const APPEND: Duration = Duration::from_secs(20);
@@ -137,7 +143,7 @@ impl PolicyHistory {
     /// The faults of the last attempts to read the history.
     pub(super) fn faults(&self, now: DateTime<Utc>) -> impl Iterator<Item = String> {
         let failed = self.retry.error(now).map(str::to_owned);
-        failed.into_iter().chain(self.damaged.iter().cloned())
+        failed.into_iter().chain(self.damaged.iter().cloned()).chain(self.later.fault(now))
     }
 
     /// A control of this configuration that has learnt from the history. The first call starts its
@@ -175,12 +181,12 @@ impl PolicyHistory {
         let Some(ended) = rebuild.reading.ended(limit).await else { return Ok(None) };
         let meanwhile = std::mem::take(&mut rebuild.meanwhile);
         self.rebuild = None;
-        let Replayed { mut control, mut recalled, last, damaged } = ended?;
+        let Replayed { mut control, mut recalled, last, damaged, later } = ended?;
         for line in meanwhile.iter().filter(|line| last.is_none_or(|last| line.time > last)) {
             recall(&mut control, line, &config.catalog);
             recalled += 1;
         }
-        self.damaged = damaged;
+        (self.damaged, self.later) = (damaged, later);
         tracing::info!(recalled, "history recalled");
         Ok(Some(control))
     }
@@ -256,7 +262,11 @@ impl PolicyHistory {
             rebuild.meanwhile.push(line.clone());
         }
         self.unwritten.push(line);
-        self.unwritten.write(journal).await.context("failed to write the history")?;
+        let dropped = self.unwritten.write(journal).await.context("failed to write the history")?;
+        if let Some(last) = dropped {
+            let last = last.format("%Y-%m-%d %H:%M:%S");
+            anyhow::bail!("the tick is not written: the history has a later line, of {last}");
+        }
         Ok(true)
     }
 }
@@ -312,6 +322,7 @@ struct Replayed {
     last: Option<DateTime<Utc>>,
     /// The damaged files, which were skipped.
     damaged: Vec<String>,
+    later: Later,
 }
 
 async fn replayed(
@@ -339,8 +350,8 @@ async fn replayed(
         tracing::warn!(%fault, "part of the history skipped");
     }
     let damaged = faults.iter().filter(|fault| matches!(fault.kind, HistoryFaultKind::Damaged(_)));
-    let damaged = damaged.map(ToString::to_string).chain(later.fault()).collect();
-    Ok(Replayed { control, recalled, last, damaged })
+    let damaged = damaged.map(ToString::to_string).collect();
+    Ok(Replayed { control, recalled, last, damaged, later })
 }
 
 /// The lines of a history that are later than now, because the clock was wrong when they were
@@ -352,9 +363,10 @@ struct Later {
 }
 
 impl Later {
-    /// Whether a line is later than `now`. Counts those that are.
+    /// Whether a line is later than `now`, by more than clocks of replicas differ. Counts those that
+    /// are.
     fn is_later(&mut self, line: &Line, now: DateTime<Utc>) -> bool {
-        let is_later = line.time > now;
+        let is_later = line.time > now + SKEW;
         if is_later {
             self.lines += 1;
             self.last = self.last.max(Some(line.time));
@@ -362,8 +374,9 @@ impl Later {
         is_later
     }
 
-    fn fault(&self) -> Option<String> {
-        let last = self.last?.format("%Y-%m-%d %H:%M");
+    /// A message, until the time of the last such line has come.
+    fn fault(&self, now: DateTime<Utc>) -> Option<String> {
+        let last = self.last.filter(|last| now < *last)?.format("%Y-%m-%d %H:%M");
         Some(format!(
             "{} lines of the history are later than now, up to {last}, and are passed over: move the days away that have them",
             self.lines

@@ -55,6 +55,7 @@ mod history;
 mod if_acted;
 mod launches;
 mod launching;
+mod preempting;
 mod preemptions;
 mod reading;
 mod remote_model;
@@ -281,9 +282,12 @@ impl Controller {
     }
 
     fn until_tick(&self) -> Duration {
-        let now = clock::now();
+        let now = self.clock.between_turns(clock::now(), self.started.elapsed());
         let ticks = self.runs.values().filter_map(PolicyController::tick_seconds);
-        clock::until_next(now, ticks.min().unwrap_or(EVERY_SECONDS).min(EVERY_SECONDS))
+        let tick = clock::until_next(now, ticks.min().unwrap_or(EVERY_SECONDS).min(EVERY_SECONDS));
+        let removals = self.runs.values().filter_map(|run| run.removal_due(now));
+        let removal = removals.min().and_then(|due| (due - now).to_std().ok());
+        removal.map_or(tick, |removal| removal.min(tick))
     }
 
     async fn turn(&mut self, writes: bool) -> Vec<Looked> {
@@ -293,7 +297,13 @@ impl Controller {
             tracing::warn!(fault, "the clock leapt");
         }
         if went_back {
-            self.runs.values_mut().for_each(PolicyController::clock_went_back);
+            // Ticks, pauses and attempts of all kinds have times that are now in the future. So
+            // the controller goes on as after a restart, and learns from the history.
+            tracing::warn!(
+                "the clock went back, so the policies are learnt from the history again"
+            );
+            self.runs.clear();
+            (self.yielding, self.stale) = (Yielding::default(), Stale::default());
         }
         let groups = self.groups();
         let policies = self.policies();

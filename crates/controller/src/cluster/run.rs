@@ -26,6 +26,7 @@ use super::history::PolicyHistory;
 use super::if_acted::IfActedText;
 use super::launches::Launches;
 use super::launching::Launching;
+use super::preempting::Preempting;
 use super::preemptions::{Preemptions, Taken};
 use super::rolling::Rolling;
 use super::settings::PolicySettings;
@@ -58,6 +59,7 @@ pub struct PolicyController {
     launching: Launching,
     launches: Launches,
     preemptions: Preemptions,
+    preempting: Preempting,
     unlearnt: Unlearnt,
     blindness: Blindness,
     rolling: Rolling,
@@ -125,10 +127,9 @@ impl PolicyController {
         self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
     }
 
-    /// Forgets the control, which has learnt from ticks that are now in the future. The next one
-    /// learns from the history.
-    pub(super) fn clock_went_back(&mut self) {
-        self.control = None;
+    /// When the placeholders of a bucket may be removed again.
+    pub(super) fn removal_due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.preempting.ends(now)
     }
 
     /// Whether launches of a group failed recently, as the policy's placeholders show.
@@ -138,6 +139,20 @@ impl PolicyController {
 
     /// Runs one turn. Without `writes` it writes nothing anywhere (a dry run).
     pub(super) async fn turn(
+        &mut self,
+        key: &Key,
+        policy: &OverprovisioningPolicy,
+        around: &Surroundings<'_>,
+        now: DateTime<Utc>,
+        writes: bool,
+    ) -> Outcome {
+        let mut outcome = self.steps(key, policy, around, now, writes).await;
+        outcome.faults.sort_by_key(|fault| fault.cause);
+        outcome
+    }
+
+    /// The steps of a turn. The faults are in the order of the steps.
+    async fn steps(
         &mut self,
         key: &Key,
         policy: &OverprovisioningPolicy,
@@ -223,7 +238,11 @@ impl PolicyController {
         outcome.rollout = self.rolling.status();
         if writes {
             let made = templates(&owner, &offers, &settings.placeholders, &self.shrinking);
-            actuate(&stands, &sender, &settings, &made, now, &mut outcome).await;
+            let demand = outcome.turn.as_ref().map(|turn| &turn.demand);
+            let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
+            let preempting = demand.map(|demand| self.preempting.note(names, demand, now));
+            let preempting = preempting.unwrap_or_default();
+            actuate(&stands, &sender, &settings, (&made, &preempting), now, &mut outcome).await;
             let Surroundings { config, shared, .. } = around;
             outcome.if_acted = self.if_acted.text(key, &settings, config, shared, now).await;
         }
@@ -245,7 +264,6 @@ impl PolicyController {
         let ready = outcome.ready.iter().map(|groups| groups.iter().sum());
         self.account.add(now, names.zip(ready), &outcome.launches, &outcome.used);
         outcome.account = self.account.clone();
-        outcome.faults.sort_by_key(|fault| fault.cause);
         outcome
     }
 
@@ -658,7 +676,7 @@ async fn actuate(
     stands: &Stands,
     sender: &Writer<'_>,
     settings: &PolicySettings,
-    templates: &[Vec<Template>],
+    (templates, preempting): (&[Vec<Template>], &[bool]),
     now: DateTime<Utc>,
     outcome: &mut Outcome,
 ) {
@@ -674,7 +692,8 @@ async fn actuate(
         .iter()
         .any(|fault| matches!(fault.cause, Cause::PriorityClass | Cause::NoCapacityBuffers));
     let Some(turn) = outcome.turn.as_ref().filter(|_| !unfit) else { return };
-    let failed = stands.lead(sender, &turn.plan, templates, kind, outcome.blind, now).await;
+    let state = (outcome.blind, preempting);
+    let failed = stands.lead(sender, &turn.plan, templates, kind, state, now).await;
     refused(failed, outcome);
 }
 

@@ -83,16 +83,20 @@ impl Shrinking {
         if self.policy != policy {
             *self = Self { policy: policy.to_owned(), ..Self::default() };
         }
-        for set in sets {
-            let Some(text) = &set.shrunk else { continue };
-            if self.missing.contains_key(&set.group) || self.missing.len() >= GROUPS_MAX {
+        let mut newest: BTreeMap<&String, Missing> = BTreeMap::new();
+        for set in sets.filter(|set| !self.missing.contains_key(&set.group)) {
+            let parsed = set.shrunk.as_ref().and_then(|text| serde_json::from_str(text).ok());
+            let Some(missing) = parsed.and_then(|missing: Missing| missing.bounded(now)) else {
                 continue;
-            }
-            let parsed = serde_json::from_str(text).ok();
-            if let Some(missing) = parsed.and_then(|missing: Missing| missing.bounded(now)) {
-                self.missing.insert(set.group.clone(), missing);
+            };
+            let known = newest.entry(&set.group).or_default();
+            if known.last <= missing.last {
+                *known = missing;
             }
         }
+        let left = GROUPS_MAX.saturating_sub(self.missing.len());
+        let newest = newest.into_iter().take(left);
+        self.missing.extend(newest.map(|(group, missing)| (group.clone(), missing)));
     }
 
     /// What the annotation of a ReplicaSet of a group has. `None` if nothing is missing.
@@ -494,6 +498,16 @@ mod tests {
         // Too old, of the future, and damaged.
         for (text, hours) in [(text, 24), (text, -1), (&Some("{".into()), 0), (&None, 0)] {
             assert_eq!(recalled(text, hours), BTreeMap::new(), "{text:?} after {hours} h");
+        }
+        // Of several ReplicaSets of a group, the last one counts.
+        let newer = text
+            .as_ref()
+            .map(|text| text.replace("[1,0]", "[2,0]").replace("1970-01-01T00", "1970-01-01T01"));
+        for order in [[text, &newer], [&newer, text]] {
+            let sets = order.map(|text| set(text.clone()));
+            let mut after = Shrinking::default();
+            after.recall("uid", sets.iter(), now + TimeDelta::hours(2));
+            assert_eq!(after.missing["a"].steps, (2, 0));
         }
         let large = text.as_ref().map(|text| text.replace("[1,0]", "[4000000000,0]"));
         assert_eq!(recalled(&large, 0), BTreeMap::new());

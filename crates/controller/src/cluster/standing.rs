@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use placeholders::{Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
 
 use super::gather::Places;
+use super::preempting::is_limited;
 use super::sources::chain;
 use crate::actuate::{ActuateError, Actuator};
 use crate::catalog::Offers;
@@ -108,25 +109,31 @@ impl Stands {
     /// Writes the changes that lead to a plan. Returns a message for each write that failed.
     ///
     /// Placeholders whose group is no longer on offer are deleted unless `outdated` is set, because
-    /// in an outdated state the group may only seem to be gone.
+    /// in an outdated state the group may only seem to be gone. `preempting` has, by bucket, whether
+    /// pods may be preempting placeholders. If so, placeholders on nodes stay, unless a limit
+    /// lowered the target.
     pub(super) async fn lead(
         &self,
         sender: &Writer<'_>,
         plan: &Plan,
         templates: &[Vec<Template>],
         kind: PlaceholderKind,
-        outdated: bool,
+        (outdated, preempting): (bool, &[bool]),
         now: DateTime<Utc>,
     ) -> Vec<String> {
         let mut writes = Vec::new();
         let mut known = BTreeSet::new();
         for (bucket, templates) in plan.buckets.iter().zip(templates) {
             let why = bucket.why.last().map_or("", |step| step.reason.label());
+            let preempting = preempting.get(bucket.bucket).is_some_and(|&preempting| preempting);
+            let stay = preempting && !is_limited(bucket);
             for (group, template) in bucket.groups.iter().zip(templates) {
                 known.insert((template.bucket.as_str(), template.group.as_str()));
                 match kind {
                     PlaceholderKind::ReplicaSet => {
-                        let changes = changes(template, group.want, &self.of_group(template));
+                        let sets = self.of_group(template);
+                        let stay = if stay { bound(&sets) } else { 0 };
+                        let changes = changes(template, group.want.max(stay), &sets);
                         writes.extend(changes.into_iter().map(|change| Write::Change(change, why)));
                     }
                     PlaceholderKind::CapacityBuffer => {
@@ -299,6 +306,12 @@ fn standing_set(name: &str, object: &OwnedObject) -> StandingSet {
         replicas: object.replicas,
         pods: Vec::new(),
     }
+}
+
+/// The number of placeholders that provide headroom on nodes.
+fn bound(sets: &[StandingSet]) -> u64 {
+    let pods = sets.iter().flat_map(|set| &set.pods);
+    pods.filter(|pod| pod.binding == Binding::Bound && !pod.deleting).count() as u64
 }
 
 fn delete(set: &StandingSet) -> Change {

@@ -2,6 +2,9 @@
 //!
 //! One wrong reading would record a tick at a wrong time, and no tick would be due until then. It
 //! would also end launches that are in progress, and limits that last for minutes.
+//!
+//! A step back in the first minutes of the controller is followed, because a machine can start with
+//! a clock that is ahead until NTP corrects it.
 
 use std::time::Duration;
 
@@ -12,8 +15,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// host.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(30);
 
-/// How long a wall clock that leapt must go on evenly before its time is taken over. A leap can be
-/// right: after the machine was suspended, or after its clock was corrected.
+/// How long a wall clock must go on evenly before its time counts more than another one. A leap can
+/// be right: after the machine was suspended, or after its clock was corrected.
 const TRUSTED_AFTER: Duration = Duration::from_mins(10);
 
 /// The time of a turn.
@@ -27,36 +30,60 @@ pub(super) struct Now {
     pub(super) went_back: bool,
 }
 
+/// A time, and the monotonic clock then.
+type Reading = (DateTime<Utc>, Duration);
+
 /// What is known of both clocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrustedClock {
-    /// The last trusted time, and the monotonic clock then.
-    trusted: Option<(DateTime<Utc>, Duration)>,
-    /// The leap: the time of the wall clock right after it, and the monotonic clock then.
-    leap: Option<(DateTime<Utc>, Duration)>,
+    /// The last trusted time.
+    trusted: Option<Reading>,
+    /// The monotonic clock since when the trusted time has gone on evenly.
+    since: Duration,
+    /// The trusted time before a step back that was followed.
+    before: Option<Reading>,
+    /// The time of the wall clock right after a leap that is not followed yet.
+    leap: Option<Reading>,
+}
+
+/// The time at `elapsed` of the monotonic clock, by an earlier reading.
+fn expected((time, at): Reading, elapsed: Duration) -> DateTime<Utc> {
+    let since = TimeDelta::from_std(elapsed.saturating_sub(at)).unwrap_or(TimeDelta::MAX);
+    time.checked_add_signed(since).unwrap_or(time)
 }
 
 impl TrustedClock {
     /// The time of a turn at which the wall clock shows `wall`, and `elapsed` has passed since the
     /// controller started.
     pub(super) fn now(&mut self, wall: DateTime<Utc>, elapsed: Duration) -> Now {
-        let expected = |(time, at): (DateTime<Utc>, Duration)| {
-            let since = TimeDelta::from_std(elapsed.saturating_sub(at)).unwrap_or(TimeDelta::MAX);
-            time.checked_add_signed(since).unwrap_or(time)
+        let is_even = |reading| (wall - expected(reading, elapsed)).abs() <= TOLERANCE;
+        let reading = Some((wall, elapsed));
+        let followed = |went_back| Now { time: wall, fault: None, went_back };
+        let Some(trusted) = self.trusted else {
+            *self = Self { trusted: reading, since: elapsed, before: None, leap: None };
+            return followed(false);
         };
-        let is_even = |since| (wall - expected(since)).abs() <= TOLERANCE;
-        let Some(trusted) = self.trusted.filter(|trusted| !is_even(*trusted)) else {
-            *self = Self { trusted: Some((wall, elapsed)), leap: None };
-            return Now { time: wall, fault: None, went_back: false };
-        };
+        if is_even(trusted) {
+            (self.trusted, self.leap) = (reading, None);
+            return followed(false);
+        }
+        let time = expected(trusted, elapsed);
+        if wall < time && elapsed.saturating_sub(self.since) < TRUSTED_AFTER {
+            *self = Self { trusted: reading, since: elapsed, before: Some(trusted), leap: None };
+            return followed(true);
+        }
+        if self.before.take_if(|before| is_even(*before)).is_some() {
+            // The step back was the wrong reading.
+            *self = Self { trusted: reading, since: self.since, before: None, leap: None };
+            return followed(false);
+        }
         let (leapt_to, at) =
             *self.leap.take_if(|leap| is_even(*leap)).get_or_insert((wall, elapsed));
         if elapsed.saturating_sub(at) >= TRUSTED_AFTER {
-            *self = Self { trusted: Some((wall, elapsed)), leap: None };
-            return Now { time: wall, fault: None, went_back: wall < expected(trusted) };
+            *self = Self { trusted: reading, since: at, before: None, leap: None };
+            return followed(wall < time);
         }
         self.leap = Some((leapt_to, at));
-        let time = expected(trusted);
         // The text stays the same during a leap, because each other one would be written into the
         // status.
         let fault = format!(
@@ -67,6 +94,11 @@ impl TrustedClock {
             leapt_to.format("%Y-%m-%d %H:%M:%S"),
         );
         Now { time, fault: Some(fault), went_back: false }
+    }
+
+    /// The time at which the wall clock shows `wall`, without a turn: a leap is not followed.
+    pub(super) fn between_turns(&self, wall: DateTime<Utc>, elapsed: Duration) -> DateTime<Utc> {
+        self.trusted.map_or(wall, |trusted| expected(trusted, elapsed))
     }
 }
 
@@ -108,8 +140,22 @@ mod tests {
         );
         // Back, and a leap within a leap, which begins anew.
         assert_eq!(
-            turns(&[(0, 0), (60, -3_600), (600, -7_200), (661, -7_200), (1_200, -7_200)]),
+            turns(&[(0, 0), (660, -3_600), (1_200, -7_200), (1_261, -7_200), (1_800, -7_200)]),
             [(0, false, false), held, held, held, (-7_200, false, true)]
+        );
+    }
+
+    #[test]
+    fn a_step_back_in_the_first_ten_minutes_is_followed_at_once() {
+        let even = (0, false, false);
+        assert_eq!(
+            turns(&[(0, 7_200), (60, 7_200), (90, 0), (100, 0)]),
+            [(7_200, false, false), (7_200, false, false), (0, false, true), even]
+        );
+        // The wrong reading was the one that was behind.
+        assert_eq!(
+            turns(&[(0, 0), (60, -3_600), (72, -3_600), (73, 0)]),
+            [even, (-3_600, false, true), (-3_600, false, false), even]
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use chrono::{DateTime, Utc};
 use history::{Appended, HistoryError, Journal, Line};
 
 /// The most lines that wait for the storage: an hour of one-minute ticks. More lines would take
@@ -28,13 +29,19 @@ impl Unwritten {
         self.0.is_empty()
     }
 
-    /// Writes the lines, oldest first.
+    /// Writes the lines, oldest first. Returns the time of the history's last line if it is later
+    /// than one of them, which is dropped then. A line of the same time is a repetition.
     ///
     /// # Errors
     /// The storage fails, and the remaining lines are kept for the next attempt. Or a line can
     /// never be written, and it is dropped.
-    pub(super) async fn write(&mut self, journal: &mut Journal) -> Result<(), HistoryError> {
+    pub(super) async fn write(
+        &mut self,
+        journal: &mut Journal,
+    ) -> Result<Option<DateTime<Utc>>, HistoryError> {
+        let mut later = None;
         while let Some(line) = self.0.front() {
+            let time = line.time;
             let appended = journal.append(line).await;
             if appended.as_ref().err().is_none_or(HistoryError::is_of_the_line) {
                 self.0.pop_front();
@@ -45,11 +52,12 @@ impl Unwritten {
                 }
                 Appended::NotLater { last } => {
                     tracing::warn!(%last, "tick dropped: the history has a line of the same time or later");
+                    later = later.max(Some(last).filter(|last| time < *last));
                 }
                 Appended::Written { cut: None } => {}
             }
         }
-        Ok(())
+        Ok(later)
     }
 }
 
@@ -57,7 +65,7 @@ impl Unwritten {
 mod tests {
     use std::fs;
 
-    use chrono::{DateTime, TimeDelta};
+    use chrono::TimeDelta;
     use history::Place;
 
     use super::*;
@@ -102,6 +110,12 @@ mod tests {
         unwritten.write(&mut journal).await.unwrap();
         assert_eq!(times(&journal).await, [1, 2, 3, 4]);
         assert_eq!(unwritten.0.len(), 0);
+        // Another replica wrote the same tick before a change of leader, or a later one.
+        unwritten.push(line(4));
+        assert_eq!(unwritten.write(&mut journal).await.unwrap(), None);
+        unwritten.push(line(3));
+        assert_eq!(unwritten.write(&mut journal).await.unwrap(), Some(line(4).time));
+        assert_eq!(times(&journal).await, [1, 2, 3, 4]);
     }
 
     #[test]

@@ -130,8 +130,17 @@ mod tests {
         });
         let fields = ["spec.behavior", "spec.forecast", "spec.limits"];
         assert_eq!(check(&absurd, &fields), Mode::Act);
-        check(&json!({"mode": "Perhaps", "tick": "1m"}), &["spec.mode"]);
-        check(&json!("text"), &["spec"]);
-        check(&json!(null), &["spec"]);
+        // The mode is read alone, because `Observe` removes the placeholders of an invalid policy. A
+        // mode that cannot be read leaves them.
+        let invalid = |mode: &Value| json!({"mode": mode, "limits": {"placeholders": -5}});
+        assert_eq!(check(&invalid(&json!("Observe")), &["spec.limits"]), Mode::Observe);
+        assert_eq!(check(&invalid(&json!(null)), &["spec.limits", "spec.mode"]), Mode::Observe);
+        assert_eq!(
+            check(&json!({"limits": {"placeholders": -5}}), &["spec.limits"]),
+            Mode::Observe
+        );
+        assert_eq!(check(&json!({"mode": "Perhaps", "tick": "1m"}), &["spec.mode"]), Mode::Act);
+        assert_eq!(check(&json!("text"), &["spec"]), Mode::Act);
+        assert_eq!(check(&json!(null), &["spec"]), Mode::Act);
     }
 }

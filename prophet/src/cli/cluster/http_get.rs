@@ -1,10 +1,11 @@
 //! HTTP requests and their responses, of bounded time and size.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
 use tokio::runtime::Runtime;
@@ -21,7 +22,7 @@ pub(in crate::cli) struct GetLimits {
 }
 
 /// How a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Access {
     /// Directly, and without verification of its certificate, as by the probes of the kubelet.
     /// Nothing secret may be sent.
@@ -46,6 +47,15 @@ impl Address {
         url.query_pairs_mut().clear().extend_pairs(parameters);
         Self(url)
     }
+
+    /// Whether what is sent to the server can be read on the way: without TLS, and beyond this
+    /// machine.
+    fn is_plain(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let loopback = host.parse::<IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
+        self.0.scheme() == "http" && !loopback
+    }
 }
 
 impl FromStr for Address {
@@ -59,9 +69,15 @@ impl FromStr for Address {
     }
 }
 
+/// The address without its password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let mut url = self.0.clone();
+        if url.password().is_some() {
+            // Every address with a host can have a password.
+            let _ = url.set_password(Some("***"));
+        }
+        url.fmt(f)
     }
 }
 
@@ -101,14 +117,18 @@ impl HttpClient {
         self.runtime.block_on(self.response(address)).map_err(|error| self.explained(error))
     }
 
-    async fn response(&self, Address(url): &Address) -> anyhow::Result<String> {
-        let mut request = self.client.get(url.clone());
+    async fn response(&self, address: &Address) -> anyhow::Result<String> {
+        let mut request = self.client.get(address.0.clone());
         if let Some(token) = &self.token {
+            ensure!(
+                !address.is_plain(),
+                "the bearer token is not sent, because anyone on the way could read it: use https://"
+            );
             request = request.bearer_auth(token);
         }
         let mut response = request.send().await?;
         let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.context("failed to read the response")? {
+        while let Some(part) = response.chunk().await? {
             body.extend_from_slice(&part);
             if body.len() > self.limits.bytes {
                 bail!("the response has more than {} KiB", self.limits.bytes >> 10);
@@ -126,6 +146,10 @@ impl HttpClient {
             format!("no complete response within {} s", self.limits.time.as_secs())
         } else if failed.is_connect() {
             "failed to connect".into()
+        } else if failed.is_redirect() {
+            "the server redirects too often".into()
+        } else if failed.is_body() || failed.is_decode() {
+            "failed to read the response".into()
         } else {
             "the response is not of HTTP".into()
         };
@@ -171,6 +195,26 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_password_is_not_shown_and_a_token_is_not_sent_in_plain_text() {
+        check_address("https://me:secret@a/b", Some("https://me:***@a/b"));
+        let is_plain = |text: &str| text.parse::<Address>().map(|address| address.is_plain());
+        for (text, expected) in [
+            ("http://prometheus.monitoring:9090", true),
+            ("http://10.0.0.1", true),
+            ("https://prometheus.example", false),
+            ("http://127.0.0.1:9090", false),
+            ("http://[::1]:9090", false),
+            ("http://localhost:9090", false),
+        ] {
+            assert_eq!(is_plain(text), Ok(expected), "{text}");
+        }
+        let access = Access::Verified { token: Some("secret".into()) };
+        let client = HttpClient::new(access, LIMITS).expect("a client");
+        let error = client.get(&"http://prometheus.invalid/".parse().expect("an address"));
+        assert!(error.is_err_and(|error| error.to_string().contains("use https://")));
+    }
+
     /// Requests an address whose server sends `sent` and closes the connection.
     fn requested(sent: &[u8]) -> Result<String, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -205,6 +249,10 @@ mod tests {
         };
         check(b"HTTP/1.1 200 OK\r\na: b\r\n\r\nready", Ok("ready"));
         check(b"HTTP/1.0 200 OK\r\na: b\r\n\r\nready", Ok("ready"));
+        check(
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nrea",
+            Err("failed to read the response"),
+        );
         check(b"HTTP/1.1 503 Service Unavailable\r\n\r\nno\n", Err("status 503: no"));
         check(b"HTTP/1.1 2000 x\r\n\r\n", Err("not of HTTP"));
         check(b"HTTP/1.1 200", Err("not of HTTP"));
