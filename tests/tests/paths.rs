@@ -15,8 +15,8 @@ use controller::catalog::{INSTANCE_TYPE_LABEL, LaunchedBy, Offer, Offers};
 use controller::cluster::{Places, Seen, View};
 use controller::observe::{Index, Key, Workloads};
 use demand::forecast::Method;
-use demand::record::ShapeId;
-use embedder::{Catalog, Resource, Resources};
+use demand::record::{ShapeId, Shapes};
+use embedder::{Catalog, Resource, Resources, Shape};
 use history::{BucketExtras, Line};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ struct Mirror {
 }
 
 impl Mirror {
-    fn new(control: Control, workload: &Workload, catalog: &Catalog) -> Self {
+    fn new(control: Control, catalog: &Catalog) -> Self {
         let offers = offers(catalog);
         let place = |bucket, group| (set(bucket, group), (bucket, group));
         let places =
@@ -119,10 +119,6 @@ impl Mirror {
         let places = places.collect();
         let (index, view) = (Index::default(), View::default());
         let mut mirror = Self { index, view, offers, places, control, turns: 0 };
-        // Numbers of shapes break ties: both controls number them in the order of the workload.
-        for shape in &workload.shapes {
-            mirror.control.intern(shape);
-        }
         mirror.index.begin_pods();
         mirror.index.end_pods();
         mirror
@@ -220,10 +216,13 @@ impl Mirror {
         let (mut arrivals, mut tiers) = (Vec::new(), Vec::new());
         for (class, count) in &arrived {
             let shape = self.view.shape(class, &self.offers, &workloads);
-            let Some(id) = self.control.intern(&shape) else { continue };
-            arrivals.push((id, *count));
-            tiers.extend(workloads.tier(class).map(|tier| (tier.to_owned(), id, *count)));
+            let tier = workloads.tier(class);
+            tiers.extend(tier.map(|tier| (tier.to_owned(), shape.clone(), *count)));
+            arrivals.push((shape, *count));
         }
+        // A control numbers shapes in the order of their arrival, and the numbers break ties.
+        let place = |shape: &Shape| theirs.arrivals.iter().position(|(their, _)| their == shape);
+        arrivals.sort_by_key(|(shape, _)| place(shape));
         Observed {
             time: theirs.time,
             arrivals,
@@ -341,7 +340,7 @@ proptest! {
         let mut mirror: Option<Mirror> = None;
         run(&jobs, &settings, policy, |run, input, observed, turn| {
             let mirror = mirror.get_or_insert_with(|| {
-                Mirror::new(control(input, policy), input.workload, input.catalog)
+                Mirror::new(control(input, policy), input.catalog)
             });
             let ours = mirror.observe(run, input, observed);
             let again = mirror.control.turn(&ours, &policy.policy(&settings.policy));
@@ -365,24 +364,15 @@ proptest! {
         settings.policy.behavior = placeholders::Behavior::default();
         let mut lines: Vec<Line> = Vec::new();
         let mut successor: Option<Control> = None;
+        let mut shapes = Shapes::default();
         run(&jobs, &settings, policy, |_, input, observed, turn| {
             if let Some(successor) = &mut successor {
-                let mut renumbered =
-                    |shape: ShapeId| successor.intern(&input.workload.shapes[shape as usize]);
-                let arrivals = observed.arrivals.iter();
-                let arrivals = arrivals
-                    .filter_map(|(shape, count)| Some((renumbered(*shape)?, *count)))
-                    .collect();
-                let tiers = observed.tiers.iter();
-                let tiers = tiers
-                    .filter_map(|(tier, shape, count)| {
-                        Some((tier.clone(), renumbered(*shape)?, *count))
-                    })
-                    .collect();
-                let observed = Observed { arrivals, tiers, ..observed.clone() };
-                let again = successor.turn(&observed, &policy.policy(&settings.policy));
+                let again = successor.turn(observed, &policy.policy(&settings.policy));
                 let outlooks = [&again.outlook, &turn.outlook];
                 assert_eq!(&again.plan, &turn.plan, "at {}: {outlooks:?}", observed.time);
+            }
+            for (shape, _) in &observed.arrivals {
+                let _: Option<(ShapeId, bool)> = shapes.intern(shape);
             }
             let Some(tick) = &turn.tick else { return };
             let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
@@ -390,8 +380,7 @@ proptest! {
                 placeholders: observed.standing.placeholders(bucket.bucket),
             });
             let extras: Vec<BucketExtras> = extras.collect();
-            let shapes = shapes(input);
-            lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, shapes.shapes()));
+            lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, &shapes));
             if lines.len() == restart && observed.starts.is_empty() {
                 let mut control = control(input, policy);
                 for line in &lines {
@@ -402,13 +391,4 @@ proptest! {
             }
         });
     }
-}
-
-/// The shapes of a workload, numbered as a control numbers them.
-fn shapes(input: &SimulationInput<'_>) -> demand::record::Recorder {
-    let mut recorder = demand::record::Recorder::new(input.catalog, 60);
-    for shape in &input.workload.shapes {
-        let _: Option<ShapeId> = recorder.intern(shape);
-    }
-    recorder
 }

@@ -144,8 +144,9 @@ fn tick_of_a_million_pods(c: &mut Criterion) {
     let config = config(&catalog, Method::Ensemble);
     let mut control =
         Control::new(config.forecaster(DateTime::UNIX_EPOCH), &catalog, LEAD.tick_seconds);
+    // The ticks name shapes by their numbers.
     for n in 0..BUCKETS {
-        let _ = control.intern(&shape(n));
+        let _ = control.shapes_mut().intern(&shape(n));
     }
     (0..2_880).for_each(|minute| control.recall(tick(minute), &[]));
     let pending = |n: u64| {
@@ -174,7 +175,8 @@ fn tick_of_a_million_pods(c: &mut Criterion) {
     c.bench_function("a tick of 1 M pods/ensemble", |b| {
         b.iter(|| {
             observed.time = time(minute);
-            observed.arrivals = tick(minute).arrivals;
+            let arrived = tick(minute).arrivals.into_iter();
+            observed.arrivals = arrived.map(|(id, count)| (shape(u64::from(id)), count)).collect();
             minute += 1;
             black_box(control.turn(&observed, &policy))
         });

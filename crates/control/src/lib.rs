@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use demand::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
-use demand::record::{BucketState, History, PodStarts, Recorder, ShapeId, Shapes, Tick};
+use demand::record::{BucketState, History, PodStarts, Recorder, Shapes, Tick};
 use embedder::{
     BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
@@ -49,8 +49,8 @@ pub struct Observed {
     pub standing: Standing,
     /// By bucket: placeholders on nodes.
     pub ready: Vec<u64>,
-    /// Pods submitted since the last observation, by shape: [`Control::intern`] numbers shapes.
-    pub arrivals: Vec<(ShapeId, u64)>,
+    /// Pods submitted since the last observation, by shape.
+    pub arrivals: Vec<(Shape, u64)>,
     /// Of these pods, those that belong to a tier, by the name of the tier.
     pub tiers: Vec<TierArrival>,
     /// Gangs submitted since the last observation that are larger than an instance.
@@ -60,7 +60,7 @@ pub struct Observed {
 }
 
 /// Pods that arrived of a tier: its name, their shape, and their number.
-pub type TierArrival = (String, ShapeId, u64);
+pub type TierArrival = (String, Shape, u64);
 
 /// What a turn came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,11 +109,6 @@ impl Control {
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
     }
 
-    /// The number of a shape; `None` when the shape is new and there is no room for another.
-    pub fn intern(&mut self, shape: &Shape) -> Option<ShapeId> {
-        self.recorder.intern(shape)
-    }
-
     /// The shapes by number.
     pub fn shapes(&self) -> &Shapes {
         self.recorder.shapes()
@@ -149,9 +144,12 @@ impl Control {
         self.learners.learn(tick);
     }
 
-    /// Counts submitted pods of a shape, without an observation.
-    pub fn arrived(&mut self, shape: ShapeId, count: u64) {
-        self.recorder.arrived(shape, count);
+    /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not counted
+    /// if there is no room for another shape.
+    pub fn arrived(&mut self, shape: &Shape, count: u64) {
+        if let Some(id) = self.recorder.intern(shape) {
+            self.recorder.arrived(id, count);
+        }
     }
 
     /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
@@ -203,10 +201,12 @@ impl Control {
     ) -> Option<Tick> {
         let Observed { time, ready, arrivals, tiers, gangs, starts, .. } = observed;
         for (shape, count) in arrivals {
-            self.recorder.arrived(*shape, *count);
+            self.arrived(shape, *count);
         }
         for (tier, shape, count) in tiers {
-            self.recorder.tier_arrived(tier, *shape, *count);
+            if let Some(id) = self.recorder.intern(shape) {
+                self.recorder.tier_arrived(tier, id, *count);
+            }
         }
         for gang in gangs {
             self.recorder.gang_arrived(*gang);

@@ -1,6 +1,7 @@
 //! The outcome of a policy's turn, with the problems of the policy and of the cluster.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
@@ -18,12 +19,37 @@ use crate::observe::{Device, HeldBack};
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The problems, worst first.
-    pub faults: Vec<PolicyFault>,
+    pub faults: Faults,
     /// The buckets on offer to the policy.
     pub offers: Option<Arc<Offers>>,
     /// What is known of the nodes of groups.
     pub known: Sizes,
-    /// The observed cluster.
+    /// The policy's view of the cluster. Empty where no bucket is on offer.
+    pub observation: Observation,
+    /// The objective of the policy.
+    pub objective: Objective,
+    /// The decision. `None` if none was possible.
+    pub decision: Option<Decision>,
+    /// The number of placeholders of the policy's objects, also where no decision was possible.
+    pub stands: u64,
+    /// The placeholders that no decision can change, because the policy is invalid.
+    pub kept: KeptPlaceholders,
+    /// What the placeholders achieved and cost since a date.
+    pub account: Account,
+    /// The present step of the policy's rollout.
+    pub rollout: Option<RolloutStatus>,
+    /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
+    /// and once it is known.
+    pub if_acted: Option<String>,
+}
+
+/// A policy's view of the cluster in a turn, and what happened since the last one.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// Whether a watch that decisions depend on fails, so that the observed cluster is out of date.
+    /// The standing placeholders then stay for a lead time, and their number shrinks afterwards.
+    pub blind: bool,
+    /// What the control reads.
     pub observed: Observed,
     /// The number of placeholders on nodes, by bucket and then by group.
     pub ready: Vec<Vec<u64>>,
@@ -33,26 +59,10 @@ pub struct Outcome {
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
     pub unfit: Vec<(Shape, u64, NoBucket)>,
-    /// Whether a watch that decisions depend on fails, so that the observed cluster is out of date.
-    /// The standing placeholders then stay for a lead time, and their number shrinks afterwards.
-    pub blind: bool,
-    /// The objective of the decision.
-    pub objective: Objective,
-    /// The number of placeholders of the policy's objects, also where no decision was possible.
-    pub stands: u64,
-    /// The groups in which placeholders stand that no decision can change, because the policy is
-    /// invalid.
-    pub kept_groups: Vec<String>,
-    /// The cost of these placeholders per hour.
-    pub kept_hourly: MicroDollars,
-    /// The decision. `None` if none was possible.
-    pub turn: Option<Turn>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
     /// The nodes launched for placeholders to which the first batch pod came since the last turn.
     pub used: Vec<UsedLaunch>,
-    /// The lead time of the forecast in seconds, by bucket.
-    pub lead_seconds: Vec<i64>,
     /// The assumed launch latency in seconds, by bucket and then by group.
     pub launch_seconds: Vec<Vec<i64>>,
     /// The time of placeholders whose nodes batch pods took since the last turn.
@@ -60,15 +70,70 @@ pub struct Outcome {
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
-    /// What the placeholders achieved and cost since a date.
-    pub account: Account,
-    /// The present step of the policy's rollout.
-    pub rollout: Option<RolloutStatus>,
-    /// The weights of the ensemble's experts by bucket, the largest first.
+}
+
+/// The decision of a turn.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// What was forecast and planned.
+    pub turn: Turn,
+    /// The lead time of the forecast in seconds, by bucket.
+    pub lead_seconds: Vec<i64>,
+    /// The weights of the ensemble's experts by bucket, the largest first. Empty for a decision
+    /// from an observation that is out of date.
     pub weights: Vec<Vec<(String, f64)>>,
-    /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
-    /// and once it is known.
-    pub if_acted: Option<String>,
+}
+
+/// The placeholders that an invalid policy keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptPlaceholders {
+    /// The names of their groups.
+    pub groups: Vec<String>,
+    /// Their cost per hour.
+    pub hourly: MicroDollars,
+}
+
+/// The problems that a stage of a turn found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults(Vec<PolicyFault>);
+
+impl Faults {
+    /// Adds a problem.
+    pub(crate) fn add(&mut self, cause: Cause, message: impl Into<String>) {
+        self.0.push(PolicyFault { cause, message: message.into() });
+    }
+
+    /// Adds a problem of the same cause for each message.
+    pub(crate) fn add_all<M: Into<String>>(
+        &mut self,
+        cause: Cause,
+        messages: impl IntoIterator<Item = M>,
+    ) {
+        messages.into_iter().for_each(|message| self.add(cause, message));
+    }
+
+    /// Adds the problems of another stage.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Puts the worst problem first. Those of one cause keep their order.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by_key(|fault| fault.cause);
+    }
+
+    /// Whether there is a problem of this kind.
+    pub(crate) fn has(&self, cause: Cause) -> bool {
+        self.0.iter().any(|fault| fault.cause == cause)
+    }
+}
+
+impl Deref for Faults {
+    type Target = [PolicyFault];
+
+    fn deref(&self) -> &[PolicyFault] {
+        &self.0
+    }
 }
 
 /// The time for which a placeholder held a node, until a batch pod preempted it.
@@ -83,11 +148,16 @@ pub struct Charge {
 }
 
 impl Outcome {
+    /// What was forecast and planned. `None` if no decision was possible.
+    pub fn turn(&self) -> Option<&Turn> {
+        self.decision.as_ref().map(|decision| &decision.turn)
+    }
+
     /// The names of the groups that the policy uses: those on offer to it, or those that it keeps.
     pub fn groups(&self) -> impl Iterator<Item = String> + '_ {
         let groups = self.offers.iter().flat_map(|offers| offers.groups.iter().flatten());
         let offered = groups.flat_map(|offer| offer.members.iter());
-        offered.chain(&self.kept_groups).cloned()
+        offered.chain(&self.kept.groups).cloned()
     }
 
     /// The number and the hourly cost of the placeholders that the policy holds: in each bucket
@@ -95,11 +165,11 @@ impl Outcome {
     /// has only those of groups that still exist.
     pub fn holds(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
-        let (mut placeholders, mut hourly) = (0_u64, self.kept_hourly.0);
+        let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
         for (id, bucket) in buckets {
-            let planned = self.turn.as_ref().and_then(|turn| turn.plan.buckets.get(id));
+            let planned = self.turn().and_then(|turn| turn.plan.buckets.get(id));
             let planned = planned.map_or(0, |bucket| bucket.target);
-            let stands = self.observed.standing.buckets.get(id);
+            let stands = self.observation.observed.standing.buckets.get(id);
             let stands =
                 stands.map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum());
             let most = planned.max(stands);
@@ -107,15 +177,6 @@ impl Outcome {
             hourly = hourly.saturating_add(bucket.hourly.times(most).0);
         }
         (placeholders.max(self.stands), MicroDollars(hourly))
-    }
-
-    /// Whether there is a problem of this kind.
-    pub(crate) fn has(&self, cause: Cause) -> bool {
-        self.faults.iter().any(|fault| fault.cause == cause)
-    }
-
-    pub(crate) fn fault(&mut self, cause: Cause, message: impl Into<String>) {
-        self.faults.push(PolicyFault { cause, message: message.into() });
     }
 }
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use control::{Control, Observed, TierArrival, Turn};
 use demand::record::{PodStarts, ShapeId};
-use embedder::{BucketId, Cluster, Room, VirtualInstance};
+use embedder::{BucketId, Cluster, Room, Shape, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
 use super::forecasters::forecaster;
@@ -30,10 +30,10 @@ pub(crate) struct PolicyRun<'a> {
     decides_from: i64,
     /// Whether the policy observes the warm-up before it.
     pub(super) learns: bool,
-    /// By shape of the workload, the id of the shape in the control.
-    shapes: Vec<Option<ShapeId>>,
+    /// The shapes of the workload, by number.
+    shapes: &'a [Shape],
     /// The pods that arrived since the last turn.
-    arrivals: Vec<(ShapeId, u64)>,
+    arrivals: Vec<(Shape, u64)>,
     /// Of these pods, those that belong to a tier.
     tiers: Vec<TierArrival>,
     /// The gangs larger than an instance that arrived since the last turn.
@@ -52,10 +52,8 @@ impl<'a> PolicyRun<'a> {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
         let tick_seconds = settings.tick.as_seconds();
         let (foreseen, counts) = (Foreseen::default(), Counts::default());
-        let mut control = forecaster(named_policy, world, &foreseen, &counts)
+        let control = forecaster(named_policy, world, &foreseen, &counts)
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
-        let mut number = |shape| control.as_mut().and_then(|control| control.intern(shape));
-        let shapes = workload.shapes.iter().map(&mut number).collect();
         let policy = named_policy.policy(&settings.policy);
         Self {
             control,
@@ -72,7 +70,7 @@ impl<'a> PolicyRun<'a> {
             policy,
             decides_from: first_decision(window),
             learns: named_policy.learns(),
-            shapes,
+            shapes: &workload.shapes,
             arrivals: Vec::new(),
             tiers: Vec::new(),
             gangs: Vec::new(),
@@ -100,7 +98,6 @@ impl<'a> PolicyRun<'a> {
             allocated: None,
             policy: self.policy.clone(),
             prices: self.prices.clone(),
-            shapes: self.shapes.clone(),
             arrivals: self.arrivals.clone(),
             tiers: self.tiers.clone(),
             gangs: self.gangs.clone(),
@@ -145,9 +142,12 @@ impl<'a> PolicyRun<'a> {
 
     /// Records that pods arrived. `tier` is the name of their tier.
     pub(crate) fn arrived(&mut self, shape: ShapeId, count: u64, tier: Option<&str>) {
-        let Some(shape) = self.shapes[shape as usize] else { return };
-        self.arrivals.push((shape, count));
-        self.tiers.extend(tier.map(|tier| (tier.to_owned(), shape, count)));
+        if !self.has_control() {
+            return;
+        }
+        let shape = &self.shapes[shape as usize];
+        self.arrivals.push((shape.clone(), count));
+        self.tiers.extend(tier.map(|tier| (tier.to_owned(), shape.clone(), count)));
     }
 
     pub(crate) fn gang_arrived(&mut self, gang: VirtualInstance) {
@@ -169,7 +169,7 @@ impl<'a> PolicyRun<'a> {
         let arrivals = std::mem::take(&mut self.arrivals);
         if let Some(control) = &mut self.control {
             for (shape, count) in arrivals {
-                control.arrived(shape, count);
+                control.arrived(&shape, count);
             }
         }
         self.tiers.clear();

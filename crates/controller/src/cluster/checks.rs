@@ -1,12 +1,12 @@
 //! Checks a policy's prerequisites in the cluster.
 
 use super::settings::PolicySettings;
-use super::surroundings::Surroundings;
 use super::templates::{PRIORITIES, priority_class};
+use super::turn::TurnContext;
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, Priority, World};
-use crate::outcome::{Cause, Outcome};
+use crate::outcome::{Cause, Faults};
 
 /// The effect of a watch that fails on a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ fn effect(watch: &str, namespace: &str, kind: PlaceholderKind, karpenter: bool) 
     if is_used { Effect::Stops } else { Effect::None }
 }
 
-/// Adds a fault for each watch that fails and that the policy uses. Returns whether the policy's
-/// decisions need one of them, so that the observed cluster is out of date.
+/// The watches that fail and that the policy uses. Returns also whether the policy's decisions need
+/// one of them, so that the observed cluster is out of date.
 ///
 /// `karpenter` is whether the groups of nodes come from Karpenter's pools.
 pub(super) fn check_watches(
@@ -43,8 +43,8 @@ pub(super) fn check_watches(
     key: &Key,
     settings: &PolicySettings,
     karpenter: bool,
-    outcome: &mut Outcome,
-) -> bool {
+) -> (bool, Faults) {
+    let mut faults = Faults::default();
     let effect = |name: &str| effect(name, &key.namespace, settings.placeholders.kind, karpenter);
     let mut stops = false;
     for (name, error) in &world.failing {
@@ -53,53 +53,53 @@ pub(super) fn check_watches(
         if effect != Effect::None {
             let stale = world.index.is_stale(name);
             let note = if stale { "; the pods that they announce no longer count" } else { "" };
-            outcome.fault(Cause::WatchFailed, format!("{name}: {error}{note}"));
+            faults.add(Cause::WatchFailed, format!("{name}: {error}{note}"));
         }
     }
     for name in world.unlisted().filter(|name| effect(name) == Effect::Stops) {
         stops = true;
         if !world.failing.contains_key(name) {
-            outcome.fault(Cause::WatchFailed, format!("{name}: not listed yet"));
+            faults.add(Cause::WatchFailed, format!("{name}: not listed yet"));
         }
     }
-    stops
+    (stops, faults)
 }
 
-/// Adds a fault for each prerequisite of the policy that the cluster does not meet.
-pub(super) fn check_surroundings(
+/// The prerequisites of the policy that the cluster does not meet.
+pub(super) fn check_prerequisites(
     settings: &PolicySettings,
     offers: &Offers,
-    around: &Surroundings<'_>,
-    outcome: &mut Outcome,
-) {
-    let world = around.shared.world();
-    let cutoff = around.config.priority_cutoff;
+    context: &TurnContext<'_>,
+) -> Faults {
+    let mut faults = Faults::default();
+    let world = context.shared.world();
+    let cutoff = context.config.priority_cutoff;
     let classes: Vec<String> = match &settings.placeholders.priority_class_name {
         Some(name) => vec![name.clone()],
         None => (PRIORITIES.0..=PRIORITIES.1).map(priority_class).collect(),
     };
     for name in classes {
-        let allowed = &around.config.allowed;
+        let allowed = &context.config.allowed;
         match world.priority(&name) {
-            Some(Priority { may_preempt: true, .. }) => outcome.fault(
+            Some(Priority { may_preempt: true, .. }) => faults.add(
                 Cause::PriorityClass,
                 format!("PriorityClass {name}: its preemptionPolicy must be Never, because placeholders must not preempt pods"),
             ),
-            Some(Priority { value, .. }) if value > allowed.placeholder_priority_max => outcome.fault(
+            Some(Priority { value, .. }) if value > allowed.placeholder_priority_max => faults.add(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}, but the operator allows placeholders at most {}",
                     allowed.placeholder_priority_max
                 ),
             ),
-            None => outcome.fault(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
-            Some(Priority { value, .. }) if value < cutoff => outcome.fault(
+            None => faults.add(Cause::PriorityClass, format!("there is no PriorityClass {name}")),
+            Some(Priority { value, .. }) if value < cutoff => faults.add(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}, but cluster-autoscaler ignores pods below {cutoff}"
                 ),
             ),
-            Some(Priority { value, .. }) if value >= settings.workloads.priority_min => outcome.fault(
+            Some(Priority { value, .. }) if value >= settings.workloads.priority_min => faults.add(
                 Cause::PriorityClass,
                 format!(
                     "PriorityClass {name} has value {value}, so workloads of priority {} cannot preempt its pods",
@@ -110,17 +110,16 @@ pub(super) fn check_surroundings(
         }
     }
     if settings.placeholders.kind == PlaceholderKind::CapacityBuffer && world.buffers.is_none() {
-        outcome.fault(
+        faults.add(
             Cause::NoCapacityBuffers,
             "the cluster does not serve CapacityBuffers of autoscaling.x-k8s.io/v1beta1",
         );
     }
-    if let Some(error) = &around.groups.failing {
-        outcome.fault(Cause::CatalogFailed, error.clone());
+    if let Some(error) = &context.groups.failing {
+        faults.add(Cause::CatalogFailed, error.clone());
     }
-    for problem in around.groups.problems.iter().chain(&offers.problems) {
-        outcome.fault(Cause::Groups, problem.clone());
-    }
+    faults.add_all(Cause::Groups, context.groups.problems.iter().chain(&offers.problems));
+    faults
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use placeholders::Objective;
 use serde_json::Map;
 
 use super::gather::{View, by_type, place};
-use super::surroundings::Surroundings;
+use super::turn::TurnContext;
 use crate::catalog::Offers;
 use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
 
@@ -44,7 +44,7 @@ impl Finished {
     /// are left out.
     pub(super) fn note(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &TurnContext<'_>,
         (index, offers, workloads): (&Index, &Arc<Offers>, &Workloads),
         view: &mut View,
         now: DateTime<Utc>,
@@ -52,7 +52,7 @@ impl Finished {
         let by_type = by_type(offers);
         let before = self.pods.len();
         let mut without_usage = 0;
-        for pod in around.occurred.finished.iter().filter(|pod| workloads.select(&pod.class)) {
+        for pod in context.occurred.finished.iter().filter(|pod| workloads.select(&pod.class)) {
             let facts = index.nodes().by_name(&pod.node).and_then(|slot| slot.facts.as_ref());
             let bucket = facts.and_then(|facts| place(facts, offers, &by_type));
             if facts.is_some() && bucket.is_none() {
@@ -60,7 +60,7 @@ impl Finished {
             }
             let bucket = bucket.map(|(bucket, _)| offers.catalog.buckets()[bucket].name.clone());
             let shape = shape_key(&view.shape(&pod.class, offers, workloads), &offers.catalog);
-            let with_name = around.config.record_names;
+            let with_name = context.config.record_names;
             let record = record(pod, shape, bucket, with_name, now);
             let has_room = self.pods.len() < WITH_USAGE_MAX;
             without_usage += usize::from(record.usage.is_some() && !has_room);

@@ -8,24 +8,26 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
-use control::Control;
+use control::{Control, Turn};
 use dashboard::Dashboard;
 use demand::forecast::ForecasterConfig;
 use embedder::Catalog;
 use history::{
     BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
 };
+use placeholders::{Objective, Standing};
 
 use super::closing::Closing;
 use super::config::Config;
 use super::finished::Finished;
 use super::reading::Reading;
 use super::retry::Retry;
+use super::turn::TurnInput;
 use super::unwritten::Unwritten;
 use crate::account::Account;
-use crate::catalog::named_parts;
+use crate::catalog::{Offers, named_parts};
 use crate::observe::{Key, Shared};
-use crate::outcome::{Cause, Outcome};
+use crate::outcome::{Cause, Faults};
 
 /// The history of one policy, and what is not in it yet.
 #[derive(Default)]
@@ -55,6 +57,16 @@ pub(super) struct PolicyHistory {
     /// Lines that could not be written yet.
     unwritten: Unwritten,
     closing: Closing,
+}
+
+/// What a turn decided, for the line of its tick.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) control: &'a Control,
+    pub(super) turn: &'a Turn,
+    pub(super) offers: &'a Offers,
+    pub(super) standing: &'a Standing,
+    pub(super) objective: Objective,
 }
 
 /// The length of the history that is recalled: 14 days, as much as the history keeps in memory.
@@ -204,16 +216,40 @@ impl PolicyHistory {
         self.finished.clear();
     }
 
-    /// Appends the tick's line to the history, and closes the days that are over.
-    pub(super) async fn write(
+    /// Appends the tick's line to the history, and closes the days that are over, if this replica
+    /// leads or has a history of its own. Without a decision, `record` is `None`.
+    pub(super) async fn record(
+        &mut self,
+        TurnInput { key, context, now, writes, .. }: &TurnInput<'_>,
+        record: Option<Record<'_>>,
+    ) -> Faults {
+        let config = context.config;
+        if !(*writes && context.leadership.leads()) && !config.own_history {
+            if !writes {
+                // The replica that leads records them.
+                self.forget();
+            }
+            return Faults::default();
+        }
+        let faults = self.write(key, record, config, *now).await;
+        if !writes {
+            // The status has only the faults of the replica that leads.
+            for fault in faults.iter() {
+                tracing::warn!(fault = fault.message, "the history of this standby fails");
+            }
+        }
+        faults
+    }
+
+    async fn write(
         &mut self,
         key: &Key,
-        control: Option<&Control>,
+        record: Option<Record<'_>>,
         config: &Config,
         now: DateTime<Utc>,
-        outcome: &mut Outcome,
-    ) {
-        let appended = tokio::time::timeout(APPEND, self.append(key, control, outcome));
+    ) -> Faults {
+        let mut faults = Faults::default();
+        let appended = tokio::time::timeout(APPEND, self.append(key, record));
         let no_response = || format!("no response of the history within {}s", APPEND.as_secs());
         match appended.await.with_context(no_response).flatten() {
             Ok(false) => {}
@@ -221,35 +257,28 @@ impl PolicyHistory {
             Err(error) => self.unappended = Some(format!("{error:#}")),
         }
         // Between ticks, nothing is appended, and the last failure stays.
-        if let Some(fault) = &self.unappended {
-            outcome.fault(Cause::HistoryFailed, fault.clone());
-        }
+        faults.add_all(Cause::HistoryFailed, &self.unappended);
         // Lines that wait could be written into a day while it is closed.
         let Some(place) = config.data.as_ref().filter(|_| self.unwritten.is_empty()) else {
-            return;
+            return faults;
         };
         let (name, days) = (history_name(key), config.retention_days);
-        for fault in self.closing.close(place, &name, now, days).await {
-            outcome.fault(Cause::HistoryFailed, fault);
-        }
+        faults.add_all(Cause::HistoryFailed, self.closing.close(place, &name, now, days).await);
+        faults
     }
 
     /// Appends the tick's line to the history. Returns whether there was a tick.
-    async fn append(
-        &mut self,
-        key: &Key,
-        control: Option<&Control>,
-        outcome: &Outcome,
-    ) -> anyhow::Result<bool> {
-        let (Some(control), Some(turn)) = (control, &outcome.turn) else { return Ok(false) };
+    async fn append(&mut self, key: &Key, record: Option<Record<'_>>) -> anyhow::Result<bool> {
+        let Some(Record { control, turn, offers, standing, objective }) = record else {
+            return Ok(false);
+        };
         let Some(tick) = &turn.tick else { return Ok(false) };
         let launches = std::mem::take(&mut self.launches);
         let used = std::mem::take(&mut self.used);
         let Some(journal) = &mut self.journal else { return Ok(false) };
-        let Some(offers) = &outcome.offers else { return Ok(false) };
         let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
             headroom: bucket.target,
-            placeholders: outcome.observed.standing.placeholders(bucket.bucket),
+            placeholders: standing.placeholders(bucket.bucket),
         });
         let extras: Vec<BucketExtras> = extras.collect();
         let catalog = &offers.catalog;
@@ -257,7 +286,7 @@ impl PolicyHistory {
             Line::new(&history_name(key), tick, &extras, launches, catalog, control.shapes());
         line.used = used;
         line.finished = self.finished.take();
-        line.offered = self.finished.offered(tick.time, catalog, outcome.objective);
+        line.offered = self.finished.offered(tick.time, catalog, objective);
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.meanwhile.push(line.clone());
         }

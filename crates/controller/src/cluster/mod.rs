@@ -10,7 +10,7 @@
 //! bounds.rs        the ranges of the numbers of a policy
 //! settings.rs      a policy's settings, checked
 //! election.rs      leader election: of several replicas, one writes
-//! surroundings.rs  the inputs of a turn other than the policy
+//! context.rs  the inputs of a turn other than the policy
 //! health.rs        the health of the controller, for its probes
 //! gather.rs        a policy's view of the cluster
 //! checks.rs        a policy's prerequisites in the cluster
@@ -62,15 +62,14 @@ mod remote_model;
 mod retry;
 mod reviews;
 mod rolling;
-mod run;
 mod settings;
 mod shrinking;
 mod sources;
 mod stale;
 mod standing;
-mod surroundings;
 mod templates;
 mod trusted_clock;
+mod turn;
 mod unlearnt;
 mod unwritten;
 mod yielding;
@@ -97,14 +96,14 @@ pub use self::launches::Launches;
 pub use self::launching::Launching;
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
-pub use self::run::PolicyController;
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
 use self::sources::{EVERY_SECONDS, follow_groups};
 pub use self::sources::{GroupSource, Groups};
 use self::stale::Stale;
-use self::surroundings::Surroundings;
 pub use self::templates::{PRIORITIES, priority_class};
 use self::trusted_clock::{Now, TrustedClock};
+pub use self::turn::PolicyController;
+use self::turn::{TurnContext, TurnInput};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
@@ -335,7 +334,7 @@ impl Controller {
         for (key, policy) in policies {
             self.health.beat();
             let run = self.runs.entry(key.clone()).or_default();
-            let surroundings = Surroundings {
+            let context = TurnContext {
                 client: &self.client,
                 leadership: &self.leadership,
                 config: &self.config,
@@ -352,8 +351,8 @@ impl Controller {
                 clock_fault: clock_fault.as_deref(),
             };
             let span = tracing::info_span!("turn", policy = %key);
-            let outcome =
-                run.turn(&key, &policy, &surroundings, now, writes).instrument(span.clone()).await;
+            let input = TurnInput::new(&key, &policy, &context, now, writes);
+            let outcome = run.turn(&input).instrument(span.clone()).await;
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.

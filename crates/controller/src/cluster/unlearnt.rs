@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::surroundings::Surroundings;
+use super::turn::TurnContext;
 use crate::observe::PodClass;
 
 /// What arrived since a control last learnt.
@@ -39,12 +39,12 @@ impl Unlearnt {
     /// a control can learn now.
     pub(super) fn turn(
         &mut self,
-        around: &Surroundings<'_>,
+        context: &TurnContext<'_>,
         can_learn: bool,
         tick_seconds: i64,
         now: DateTime<Utc>,
     ) -> Lesson {
-        self.add(&around.occurred.arrivals, &around.occurred.gangs, can_learn, tick_seconds, now)
+        self.add(&context.occurred.arrivals, &context.occurred.gangs, can_learn, tick_seconds, now)
     }
 
     fn add(

@@ -112,12 +112,12 @@ pub(super) fn changed(
 
 /// The news of what happened in a turn: launches that failed, and nodes that other workloads took.
 pub(super) fn happened(outcome: &Outcome) -> Vec<News> {
-    let failures = outcome.launches.iter().filter_map(failure).map(|note| News {
+    let failures = outcome.observation.launches.iter().filter_map(failure).map(|note| News {
         type_: EventType::Warning,
         reason: "LaunchFailed".into(),
         note,
     });
-    let taken = outcome.taken_by_other_workload.iter().map(|node| News {
+    let taken = outcome.observation.taken_by_other_workload.iter().map(|node| News {
         type_: EventType::Normal,
         reason: "taken_by_other_workload".into(),
         note: format!("pods outside batch demand took node {node} from a placeholder"),

@@ -349,7 +349,7 @@ impl Metrics {
                 set.insert(Labels::Tier(of));
             }
         }
-        for fault in &outcome.faults {
+        for fault in outcome.faults.iter() {
             let of = OfReason { policy: policy.clone(), reason: fault.cause.label().into() };
             self.degraded.get_or_create(&of).set(1);
             set.insert(Labels::Degraded(of));
@@ -369,9 +369,10 @@ impl Metrics {
     /// Prometheus misses the first event of a series that does not exist before it.
     fn count(&self, policy: &str, outcome: &Outcome) {
         let of = |reason: &str| OfReason { policy: policy.to_owned(), reason: reason.to_owned() };
-        let taken = u64::try_from(outcome.taken_by_other_workload.len()).unwrap_or(u64::MAX);
+        let taken =
+            u64::try_from(outcome.observation.taken_by_other_workload.len()).unwrap_or(u64::MAX);
         self.taken.get_or_create(&OfPolicy { policy: policy.to_owned() }).inc_by(taken);
-        for Charge { namespace, bucket, held } in &outcome.charges {
+        for Charge { namespace, bucket, held } in &outcome.observation.charges {
             let (bucket, namespace) = (bucket.clone(), namespace.clone());
             let of = OfNamespace { policy: policy.to_owned(), bucket, namespace };
             self.charged.get_or_create(&of).inc_by(held.as_seconds_f64());
@@ -379,7 +380,7 @@ impl Metrics {
         for reason in ["ready", "waited_for", "failed"] {
             drop(self.launches.get_or_create(&of(reason)));
         }
-        for launch in &outcome.launches {
+        for launch in &outcome.observation.launches {
             let reason = match launch.end {
                 LaunchEnd::Ready(at) => {
                     self.launch_seconds.observe((at - launch.requested).as_seconds_f64());
@@ -390,7 +391,7 @@ impl Metrics {
             };
             self.launches.get_or_create(&of(reason)).inc();
         }
-        let starts = || outcome.observed.starts.iter().map(|(_, starts)| *starts);
+        let starts = || outcome.observation.observed.starts.iter().map(|(_, starts)| *starts);
         let hidden = starts().map(|starts| starts.hidden).sum();
         let waited = starts().map(|starts| starts.waited).sum();
         for (reason, pods) in [("hidden", hidden), ("waited", waited)] {

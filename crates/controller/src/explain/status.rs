@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use control::Turn;
 use embedder::{Resource, Shape, Unplaced};
 use placeholders::{Prices, Reason};
 
@@ -12,7 +11,7 @@ use crate::crd::{
     BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
     StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
-use crate::outcome::{Cause, Outcome, TierPods};
+use crate::outcome::{Cause, Decision, Outcome, TierPods};
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;
@@ -26,8 +25,8 @@ pub fn status(
 ) -> OverprovisioningPolicyStatus {
     let generation = policy.metadata.generation.unwrap_or(0);
     // Without a decision, the buckets of the previous status stay.
-    let buckets = match &outcome.turn {
-        Some(turn) => buckets(outcome, turn, before, now),
+    let buckets = match &outcome.decision {
+        Some(decision) => buckets(outcome, decision, before, now),
         None => before.buckets.clone(),
     };
     let sum = |of: fn(&BucketStatus) -> u64| buckets.iter().map(of).sum();
@@ -37,13 +36,18 @@ pub fn status(
         demand: sum(|bucket| bucket.demand),
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
-        tiers: outcome.tiers.iter().map(tier).collect(),
+        tiers: outcome.observation.tiers.iter().map(tier).collect(),
         // An invalid policy has no step, and goes on with the one before once it is corrected.
         rollout: outcome.rollout.clone().or_else(|| {
-            let invalid = outcome.has(Cause::InvalidPolicy);
+            let invalid = outcome.faults.has(Cause::InvalidPolicy);
             before.rollout.clone().filter(|_| invalid)
         }),
-        held_back: outcome.held_back.iter().map(|(why, n)| (why.label().to_owned(), *n)).collect(),
+        held_back: outcome
+            .observation
+            .held_back
+            .iter()
+            .map(|(why, n)| (why.label().to_owned(), *n))
+            .collect(),
         unplaced: unplaced(outcome),
         nodes: match &outcome.offers {
             Some(offers) => nodes(&outcome.known, offers),
@@ -60,7 +64,7 @@ fn tier((name, pods): (&String, &TierPods)) -> TierStatus {
 
 fn buckets(
     outcome: &Outcome,
-    turn: &Turn,
+    Decision { turn, lead_seconds, .. }: &Decision,
     before: &OverprovisioningPolicyStatus,
     now: DateTime<Utc>,
 ) -> Vec<BucketStatus> {
@@ -68,7 +72,8 @@ fn buckets(
     let prices = Prices::new(outcome.objective, &offers.catalog);
     let one = |bucket: &placeholders::BucketPlan| {
         let id = bucket.bucket;
-        let (standing, ready) = (&outcome.observed.standing.buckets[id], &outcome.ready[id]);
+        let (standing, ready) =
+            (&outcome.observation.observed.standing.buckets[id], &outcome.observation.ready[id]);
         let outlook = &turn.outlook.buckets[id];
         let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
         let quantiles = quantiles.map(|(name, q)| (name.to_owned(), outlook.new_nodes.quantile(q)));
@@ -80,7 +85,8 @@ fn buckets(
                 placeholders: standing[at].placeholders,
                 ready: ready[at],
                 backoff: standing[at].backoff,
-                launch_seconds: u64::try_from(outcome.launch_seconds[id][at]).unwrap_or(0),
+                launch_seconds: u64::try_from(outcome.observation.launch_seconds[id][at])
+                    .unwrap_or(0),
             });
         let steps = bucket
             .why
@@ -99,8 +105,7 @@ fn buckets(
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
             announced: turn.demand.announced.get(id).copied().unwrap_or(0),
             outlook: quantiles.into_iter().chain([held]).collect(),
-            lead_seconds: outcome
-                .lead_seconds
+            lead_seconds: lead_seconds
                 .get(id)
                 .and_then(|seconds| u64::try_from(*seconds).ok())
                 .unwrap_or(0),
@@ -119,12 +124,12 @@ fn buckets(
 
 fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
     let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for (shape, pods, reason) in &outcome.unfit {
+    for (shape, pods, reason) in &outcome.observation.unfit {
         *all.entry((shape_text(shape), reason.label())).or_default() += pods;
     }
-    let packed = outcome.turn.iter().flat_map(|turn| &turn.demand.unplaced);
+    let packed = outcome.turn().into_iter().flat_map(|turn| &turn.demand.unplaced);
     for Unplaced { request, count, reason } in packed {
-        if let Some(request) = outcome.observed.cluster.pending.get(*request) {
+        if let Some(request) = outcome.observation.observed.cluster.pending.get(*request) {
             let key = (shape_text(&request.shape), reason.label().to_owned());
             *all.entry(key).or_default() += count;
         }
@@ -159,8 +164,8 @@ fn conditions(
     let stops = outcome
         .faults
         .iter()
-        .find(|fault| stops(fault.cause, outcome.blind))
-        .or(worst.filter(|_| outcome.turn.is_none()));
+        .find(|fault| stops(fault.cause, outcome.observation.blind))
+        .or(worst.filter(|_| outcome.turn().is_none()));
     let messages: Vec<&str> = outcome.faults.iter().map(|fault| fault.message.as_str()).collect();
     let ready = match stops {
         None => ("True", "Working", "the policy is applied".to_owned()),

@@ -7,7 +7,7 @@ use placeholders::Prices;
 use crate::account::Account;
 use crate::crd::Mode;
 use crate::observe::Key;
-use crate::outcome::{Outcome, PolicyFault};
+use crate::outcome::{Decision, Outcome, PolicyFault};
 
 /// The texts of the dashboard of the controller.
 pub(super) const CAPTIONS: Captions = Captions {
@@ -33,9 +33,10 @@ pub(super) fn view(
 ) -> PolicyView {
     let buckets = buckets(outcome);
     // Without a turn, as while a policy is invalid, the counts are unknown, not 0.
-    let known = |count: u64| if outcome.turn.is_some() { count as f64 } else { f64::NAN };
+    let known = |count: u64| if outcome.turn().is_some() { count as f64 } else { f64::NAN };
     let sum = |of: fn(&BucketView) -> u64| known(buckets.iter().map(of).sum());
-    let waiting: u64 = outcome.observed.cluster.pending.iter().map(|request| request.count).sum();
+    let waiting: u64 =
+        outcome.observation.observed.cluster.pending.iter().map(|request| request.count).sum();
     let fault = |fault: &PolicyFault| FaultView {
         cause: fault.cause.label(),
         message: fault.message.clone(),
@@ -64,19 +65,23 @@ pub(super) fn view(
 
 /// Returns the buckets; none where no decision was possible.
 fn buckets(outcome: &Outcome) -> Vec<BucketView> {
-    let (Some(offers), Some(turn)) = (&outcome.offers, &outcome.turn) else { return Vec::new() };
+    let (Some(offers), Some(decision)) = (&outcome.offers, &outcome.decision) else {
+        return Vec::new();
+    };
+    let Decision { turn, weights, .. } = decision;
     let prices = Prices::new(outcome.objective, &offers.catalog);
     let bucket = |id: usize| {
-        let occupied = outcome.observed.cluster.occupied.get(id).copied().unwrap_or(0);
-        let on_nodes: u64 = outcome.ready.get(id).map_or(0, |groups| groups.iter().sum());
-        let standing = outcome.observed.standing.placeholders(id);
+        let occupied = outcome.observation.observed.cluster.occupied.get(id).copied().unwrap_or(0);
+        let on_nodes: u64 =
+            outcome.observation.ready.get(id).map_or(0, |groups| groups.iter().sum());
+        let standing = outcome.observation.observed.standing.placeholders(id);
         let missing =
             turn.demand.present.get(id).map_or(0, |demand| demand.saturating_sub(occupied));
         let view = BucketView {
             placeholders: standing,
             ready: occupied + on_nodes,
             launching: missing + standing.saturating_sub(on_nodes),
-            weights: outcome.weights.get(id).cloned().unwrap_or_default(),
+            weights: weights.get(id).cloned().unwrap_or_default(),
             ..BucketView::default()
         };
         view.with_turn(turn, id, &offers.catalog, &prices)

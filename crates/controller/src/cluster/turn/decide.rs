@@ -1,0 +1,166 @@
+//! Runs the control of a policy: embed, record, forecast, plan.
+
+use std::sync::Arc;
+
+use base::GIVE_UP;
+use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
+use embedder::{Bucket, BucketId};
+use placeholders::{Standing, Yielding};
+
+use super::{PolicyController, TurnInput};
+use crate::catalog::Offers;
+use crate::cluster::config::Config;
+use crate::cluster::settings::PolicySettings;
+use crate::cluster::yielding::Yield;
+use crate::observe::SCAN_SECONDS;
+use crate::outcome::{Cause, Decision, Faults, Observation};
+
+impl PolicyController {
+    /// Rebuilds the control from the history if its configuration changed. Until that is done, the
+    /// present control stays.
+    pub(super) async fn prepare(
+        &mut self,
+        settings: &PolicySettings,
+        offers: &Offers,
+        input: &TurnInput<'_>,
+    ) -> Faults {
+        let now = input.now;
+        if !self.history.is_reading() && self.history.is_due(now) {
+            let rebuilt = self.rebuild(settings, offers, input).await;
+            self.history.note(rebuilt, now);
+        }
+        let mut faults = Faults::default();
+        if self.history.is_busy() && !self.has_control_of(offers) {
+            faults.add(Cause::ReadingHistory, "the history is being read");
+        }
+        faults.add_all(Cause::HistoryFailed, self.history.faults(now));
+        faults
+    }
+
+    async fn rebuild(
+        &mut self,
+        settings: &PolicySettings,
+        offers: &Offers,
+        TurnInput { context, now, .. }: &TurnInput<'_>,
+    ) -> anyhow::Result<()> {
+        let config = self.config(settings, offers, context.config);
+        if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
+            return Ok(());
+        }
+        let rebuilt = self
+            .history
+            .rebuilt(&config, settings.tick_seconds, context.shared, context.patience, *now)
+            .await?;
+        let Some(mut control) = rebuilt else { return Ok(()) };
+        if let Some((_, predecessor)) = &self.control {
+            control.succeed(predecessor);
+        }
+        self.control = Some((config, control));
+        Ok(())
+    }
+
+    fn config(
+        &self,
+        settings: &PolicySettings,
+        offers: &Offers,
+        config: &Config,
+    ) -> ForecasterConfig {
+        // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A
+        // launch that took longer than the limit counts as the limit, so that one shortage does not
+        // stretch the lead time of all buckets to hours.
+        let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
+        let lead = |bucket: &Bucket| {
+            let groups = bucket.groups.iter();
+            let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
+            let latency = seen.map_or(config.launch_seconds, rounded);
+            Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
+        };
+        ForecasterConfig {
+            leads: Lead::at_most_three(offers.catalog.buckets().iter().map(lead).collect()),
+            catalog: offers.catalog.clone(),
+            method: settings.method,
+            ladder: settings.ladder.clone(),
+            ladder_first: settings.ladder_first,
+            expression: settings.expression.clone(),
+            tiers: settings.workloads.tiers.clone(),
+            objective: settings.policy.objective,
+            model: config.model.clone(),
+            patient: false,
+        }
+    }
+
+    /// The most placeholders that the policy may hold while placeholders yield to waiting pods.
+    pub(super) fn cap(
+        &mut self,
+        yielding: &Yield,
+        offers: &Offers,
+        standing: &Standing,
+    ) -> Option<Yielding> {
+        let groups = match yielding {
+            Yield::No => {
+                self.stood = None;
+                return None;
+            }
+            Yield::Hold(groups) | Yield::Shed(_, groups) => groups,
+        };
+        let yields = |&bucket: &BucketId| {
+            let mut members = offers.groups[bucket].iter().flat_map(|offer| &offer.members);
+            members.any(|member| groups.contains(member))
+        };
+        let buckets: Vec<BucketId> = (0..offers.groups.len()).filter(yields).collect();
+        let stands =
+            buckets.iter().fold(0, |sum: u64, id| sum.saturating_add(standing.placeholders(*id)));
+        let most = match yielding {
+            Yield::Shed(nodes, groups) => {
+                let before = self.stood.take().filter(|(of, _)| of == groups);
+                let (_, stood) = self.stood.insert(before.unwrap_or((Arc::clone(groups), stands)));
+                stood.saturating_sub(*nodes).min(stands)
+            }
+            Yield::Hold(_) | Yield::No => {
+                self.stood = None;
+                stands
+            }
+        };
+        (!buckets.is_empty()).then_some(Yielding { most, buckets })
+    }
+
+    /// Runs the control's turn. `None` while no control has the buckets on offer, and while all
+    /// placeholders stay because watches fail.
+    pub(super) fn decide(
+        &mut self,
+        settings: &PolicySettings,
+        config: &Config,
+        offers: &Offers,
+        observation: &Observation,
+    ) -> (Option<Decision>, Faults) {
+        let mut faults = Faults::default();
+        // A control of other buckets remains if the history could not be read to rebuild it. Its
+        // plan would be for the wrong buckets, so the standing placeholders stay.
+        let control = self.control.as_mut().filter(|(of, _)| of.catalog == offers.catalog);
+        let Some((of, control)) = control else { return (None, faults) };
+        let observed = &observation.observed;
+        let decision = |turn, weights| Decision {
+            turn,
+            lead_seconds: of.leads.iter().map(|lead| lead.seconds).collect(),
+            weights,
+        };
+        if observation.blind {
+            let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
+            let lead_seconds = of.longest_lead_seconds();
+            let headroom = self.blindness.headroom(names, lead_seconds, observed.time);
+            let outdated = headroom
+                .map(|headroom| control.outdated_turn(observed, &settings.policy, &headroom));
+            return (outdated.map(|turn| decision(turn, Vec::new())), faults);
+        }
+        let turn = control.turn(observed, &settings.policy);
+        let weights = (0..of.catalog.len()).map(|bucket| control.weights(bucket)).collect();
+        // A shipped model that does not fit the policy's ticks is no fault if neither the operator
+        // nor the policy selected a model.
+        let asked_for =
+            config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
+        for fault in control.faults().into_iter().filter(|_| asked_for) {
+            faults.add(Cause::Model, format!("{} is not used: {fault}", config.model));
+        }
+        (Some(decision(turn, weights)), faults)
+    }
+}

@@ -1,0 +1,246 @@
+//! Reads the watched objects: the policy's view of the cluster, and what happened since the last
+//! turn.
+
+use std::sync::Arc;
+
+use base::GIVE_UP;
+use chrono::{DateTime, Utc};
+use control::{Observed, TierArrival};
+use demand::record::PodStarts;
+use embedder::{BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
+use history::{EndedLaunch, LaunchEnd};
+
+use super::{MESSAGES_MAX, PolicyController, TurnContext, TurnInput};
+use crate::catalog::Offers;
+use crate::cluster::checks::check_watches;
+use crate::cluster::gather::{Places, Seen, by_type, place};
+use crate::cluster::preemptions::Taken;
+use crate::cluster::settings::PolicySettings;
+use crate::cluster::standing::Stands;
+use crate::cluster::unlearnt::{Arrived, Lesson};
+use crate::crd::PlaceholderKind;
+use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
+use crate::outcome::{Cause, Faults, Observation};
+
+impl PolicyController {
+    /// Reads the policy's view of the cluster, its standing placeholders, the launches that ended,
+    /// and the nodes that other workloads took.
+    pub(super) fn observe(
+        &mut self,
+        input: &TurnInput<'_>,
+        settings: &PolicySettings,
+        offers: &Arc<Offers>,
+    ) -> (Observation, Stands, Faults) {
+        let TurnInput { key, context, now, .. } = *input;
+        let world = context.shared.world();
+        let (index, workloads) = (&world.index, &settings.workloads);
+        let (blind, mut faults) =
+            check_watches(&world, key, settings, context.config.scope.karpenter);
+        let stands = Stands::of(&world, key, &input.owner.uid);
+        faults.append(self.note_placeholders(&world, input));
+        let places = stands.places(&key.namespace, offers);
+        // While watches fail, a launch may have ended without an event.
+        let launches = if blind {
+            Vec::new()
+        } else {
+            self.ended_launches(&world, &places, settings, offers, now)
+        };
+        let mut seen = self.gather(&world, &places, settings, offers, now);
+        if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
+            for ((bucket, group), nodes) in stands.buffered(offers) {
+                seen.standing.buckets[bucket][group].placeholders += nodes;
+            }
+        }
+        self.blindness.note(blind, now, || {
+            let buckets = offers.catalog.buckets().iter().enumerate();
+            buckets
+                .map(|(id, bucket)| (bucket.name.clone(), seen.standing.placeholders(id)))
+                .collect()
+        });
+        let announced_first = std::mem::take(&mut seen.announced_first);
+        let arrivals = self.arrivals(context, settings, offers, announced_first, blind, now);
+        let starts = if blind { Vec::new() } else { starts(index, offers, settings, context) };
+        if context.config.data.is_some() {
+            let observed = (index, offers, workloads);
+            self.history.finished.note(context, observed, &mut self.view, now);
+        }
+        let bucket_of = |set: &Key| {
+            places.get(set).map(|&(bucket, _)| offers.catalog.buckets()[bucket].name.clone())
+        };
+        let Taken { charges, by_others } =
+            self.preemptions.taken(&context.occurred.preempted, bucket_of, index, workloads, now);
+        let used = self.launching.used(index, &places, (offers, workloads), now);
+        self.history.ended(&launches, &used);
+        let latency = |group: &embedder::Group| {
+            self.launches.latency_seconds(&group.name).unwrap_or(context.config.launch_seconds)
+        };
+        let latencies = |bucket: &embedder::Bucket| bucket.groups.iter().map(latency).collect();
+        let Arrivals { pods, tiers, gangs } = arrivals;
+        let observation = Observation {
+            blind,
+            observed: Observed {
+                time: now,
+                cluster: seen.cluster,
+                rooms: None,
+                standing: seen.standing,
+                ready: seen.ready.iter().map(|groups| groups.iter().sum()).collect(),
+                arrivals: pods,
+                tiers,
+                gangs,
+                starts,
+            },
+            ready: seen.ready,
+            tiers: seen.tiers,
+            held_back: seen.held_back,
+            unfit: seen.unfit,
+            launches,
+            used,
+            launch_seconds: offers.catalog.buckets().iter().map(latencies).collect(),
+            charges,
+            taken_by_other_workload: by_others,
+        };
+        (observation, stands, faults)
+    }
+
+    /// Compares the policy's placeholders with their templates. The faults are those that differ,
+    /// and those for which an autoscaler launches no node.
+    fn note_placeholders(&mut self, world: &World, input: &TurnInput<'_>) -> Faults {
+        let (namespace, uid) = (&input.key.namespace, input.owner.uid.as_str());
+        let placeholders =
+            world.index.placeholders().filter(|(pod, _)| pod.namespace == *namespace);
+        let set_of = |pod: &Key, placeholder: &PlaceholderPod| {
+            let name = placeholder.replica_set.clone();
+            let set = world.sets.get(&Key { namespace: pod.namespace.clone(), name })?;
+            (set.owner == uid).then_some(set)
+        };
+        let sets = world.sets.values().filter(|set| set.owner == uid);
+        self.shrinking.recall(uid, sets, input.now);
+        let noted = self.shrinking.note(placeholders, set_of, &world.scale_ups_reported, input.now);
+        let mut faults = Faults::default();
+        let changed = noted.changed.into_iter().take(MESSAGES_MAX);
+        faults.add_all(Cause::PlaceholdersChanged, changed);
+        let not_triggering = noted.not_triggering.into_iter().take(MESSAGES_MAX);
+        faults.add_all(Cause::PlaceholderNotTriggering, not_triggering);
+        faults
+    }
+
+    /// The launches that ended since the last turn. Latencies and backoffs are learnt from them.
+    fn ended_launches(
+        &mut self,
+        world: &World,
+        places: &Places,
+        settings: &PolicySettings,
+        offers: &Arc<Offers>,
+        now: DateTime<Utc>,
+    ) -> Vec<EndedLaunch> {
+        let of = (&**offers, &settings.workloads);
+        let scale_ups = &world.scale_ups;
+        let mut ended = self.launching.ended(&world.index, places, of, scale_ups, GIVE_UP, now);
+        if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
+            // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
+            // pods waited for would seem to be all launches.
+            ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
+        }
+        for launch in &ended {
+            self.launches.learn(launch);
+        }
+        ended
+    }
+
+    fn gather(
+        &mut self,
+        world: &World,
+        places: &Places,
+        settings: &PolicySettings,
+        offers: &Arc<Offers>,
+        now: DateTime<Utc>,
+    ) -> Seen {
+        let buckets = offers.catalog.buckets();
+        let launches = &self.launches;
+        let backs_off = |bucket: usize, group: usize| {
+            let members = &offers.groups[bucket][group].members;
+            members.iter().all(|member| world.backoff.contains(member))
+                || launches.backs_off(&buckets[bucket].groups[group].name, now)
+        };
+        let control = self.control.as_ref();
+        let leads = control.map_or_else(Vec::new, |(config, _)| {
+            config.leads.iter().map(|lead| lead.seconds).collect()
+        });
+        let window = (now.timestamp(), leads.as_slice());
+        self.view.gather(&world.index, offers, &settings.workloads, places, &backs_off, window)
+    }
+
+    /// What arrived since a control last learnt, and the gangs that are announced for the first
+    /// time. Empty while nothing can be learnt.
+    fn arrivals(
+        &mut self,
+        context: &TurnContext<'_>,
+        settings: &PolicySettings,
+        offers: &Offers,
+        announced_first: Vec<(Key, Gang)>,
+        blind: bool,
+        now: DateTime<Utc>,
+    ) -> Arrivals {
+        let can_learn = !blind && self.has_control_of(offers);
+        let lesson = self.unlearnt.turn(context, can_learn, settings.tick_seconds, now);
+        let Lesson::Learn(Arrived { pods, gangs }) = lesson else {
+            // An announced gang has not arrived yet, so it can be learnt later even if arrivals are
+            // dropped.
+            self.view.postpone(&announced_first);
+            return Arrivals::default();
+        };
+        let workloads = &settings.workloads;
+        let mut arrivals = Arrivals::default();
+        for (class, count) in pods.iter().filter(|(class, _)| workloads.select(class)) {
+            let shape = self.view.shape(class, offers, workloads);
+            let tier = workloads.tier(class);
+            arrivals.tiers.extend(tier.map(|name| (name.to_owned(), shape.clone(), *count)));
+            arrivals.pods.push((shape, *count));
+        }
+        let announced = announced_first.into_iter().map(|(_, gang)| gang);
+        let formed = gangs.iter().map(|pods| {
+            let ours = pods.iter().filter(|(class, _)| workloads.select(class));
+            let requests = ours.map(|(class, count)| PodRequest {
+                shape: self.view.shape(class, offers, workloads),
+                count: *count,
+            });
+            Gang { requests: requests.collect() }
+        });
+        let needs = announced
+            .chain(formed)
+            .filter_map(|gang| virtual_instance(&gang, &offers.catalog).ok());
+        arrivals.gangs = needs.filter(|gang| gang.instances > 1).collect();
+        arrivals
+    }
+}
+
+/// What arrived of batch demand since a control last learnt.
+#[derive(Default)]
+struct Arrivals {
+    pods: Vec<(Shape, u64)>,
+    /// The pods that belong to a tier.
+    tiers: Vec<TierArrival>,
+    /// The virtual instances of the gangs that are larger than an instance.
+    gangs: Vec<VirtualInstance>,
+}
+
+/// The batch pods that started since the last turn, by bucket. Pods on nodes outside the buckets,
+/// and those of a tier with the weight 0, are left out.
+fn starts(
+    index: &Index,
+    offers: &Offers,
+    settings: &PolicySettings,
+    context: &TurnContext<'_>,
+) -> Vec<(BucketId, PodStarts)> {
+    let by_type = by_type(offers);
+    let workloads = &settings.workloads;
+    let counts =
+        |class: &PodClass| workloads.select(class) && workloads.tiers.count(class.priority);
+    let of_batch = context.occurred.starts.iter().filter(|(class, ..)| counts(class));
+    let in_bucket = of_batch.filter_map(|(_, node, starts)| {
+        let facts = index.nodes().by_name(node)?.facts.as_ref()?;
+        let (bucket, _) = place(facts, offers, &by_type)?;
+        Some((bucket, *starts))
+    });
+    in_bucket.collect()
+}
