@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use demand::forecast::Method;
+use demand::forecast::{Baseline, Method};
 use serde::Serialize;
 use simulator::{NamedPolicy, PaperForecast};
 
@@ -74,22 +74,26 @@ pub(super) const ENSEMBLE: NamedForecaster =
 pub(super) const BLENDED: [NamedForecaster; 9] = [
     NamedForecaster::LastValue,
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Increments, None)),
-    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Seasonal, None)),
+    NamedForecaster::Policy(NamedPolicy::Baseline(Baseline::Seasonal, None)),
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::State, None)),
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Scenario, None)),
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::ScenarioArrivals, None)),
-    NamedForecaster::Policy(NamedPolicy::Forecast(Method::HoltWinters, None)),
-    NamedForecaster::Policy(NamedPolicy::Forecast(Method::Arima, None)),
+    NamedForecaster::Policy(NamedPolicy::Baseline(Baseline::HoltWinters, None)),
+    NamedForecaster::Policy(NamedPolicy::Baseline(Baseline::Arima, None)),
     NamedForecaster::Policy(NamedPolicy::Forecast(Method::Onnx, None)),
 ];
 
 /// The forecasters that are scored when none are named: all methods except `moving-window`, which
 /// is always scored as a reference.
 pub fn default_forecasters() -> Vec<NamedPolicy> {
-    let methods = Method::QUANTILES.into_iter().chain(Method::POINTS);
+    use Baseline::{Arima, AutopilotMl, HoltWinters, Seasonal};
+    use Method::{Ensemble, Increments, Onnx, Scenario, ScenarioArrivals, State};
+    let method = |method| NamedPolicy::Forecast(method, None);
+    let baseline = |baseline| NamedPolicy::Baseline(baseline, None);
+    let methods = [Ensemble, Scenario, ScenarioArrivals, State].map(method).into_iter();
     methods
-        .filter(|method| *method != Method::MovingWindow)
-        .map(|m| NamedPolicy::Forecast(m, None))
+        .chain([baseline(Seasonal), method(Increments), baseline(HoltWinters), baseline(Arima)])
+        .chain([method(Onnx), baseline(AutopilotMl)])
         .collect()
 }
 
@@ -107,8 +111,8 @@ pub struct Lineup<'a> {
 /// The methods that are scored beside the models of the paper when none are named: those that
 /// forecast from counts alone.
 pub fn paper_forecasters() -> Vec<NamedPolicy> {
-    let methods = [Method::HoltWinters, Method::Arima];
-    methods.map(|method| NamedPolicy::Forecast(method, None)).into()
+    let baselines = [Baseline::HoltWinters, Baseline::Arima];
+    baselines.map(|baseline| NamedPolicy::Baseline(baseline, None)).into()
 }
 
 /// Returns the models of the paper, except those that a named model replaces.
@@ -130,7 +134,7 @@ pub(super) fn lineup(all: Lineup<'_>) -> Vec<NamedForecaster> {
         NamedPolicy::StaticMax,
         CONSTANT,
         NamedPolicy::Ladder,
-        NamedPolicy::Forecast(Method::MovingWindow, None),
+        NamedPolicy::Baseline(Baseline::MovingWindow, None),
     ];
     let policies =
         references.into_iter().chain(forecasters.iter().copied()).map(NamedForecaster::Policy);
@@ -156,7 +160,7 @@ pub fn policies(forecasters: &[NamedPolicy]) -> Vec<NamedPolicy> {
         CONSTANT,
         NamedPolicy::BestConstant,
         NamedPolicy::Ladder,
-        NamedPolicy::Forecast(Method::MovingWindow, None),
+        NamedPolicy::Baseline(Baseline::MovingWindow, None),
     ];
     once(references.into_iter().chain(forecasters.iter().copied()).chain([NamedPolicy::Oracle]))
 }

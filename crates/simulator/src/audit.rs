@@ -6,7 +6,7 @@ use std::iter;
 
 use base::span::Span;
 use base::tier::{Tier, Tiers};
-use demand::forecast::Method;
+use demand::forecast::{Baseline, Method};
 use demand::record::ShapeId;
 use embedder::{
     AcceleratorKind, CapacityType, Catalog, PodRequest, Resources, Split, UNLIMITED, share,
@@ -222,6 +222,8 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         Just(NamedPolicy::Burst { period: Span::seconds(600), most: Some(4) }),
         prop::sample::select(&Method::QUANTILES)
             .prop_map(|method| NamedPolicy::Forecast(method, Some(0.9))),
+        prop::sample::select(&Baseline::ALL)
+            .prop_map(|baseline| NamedPolicy::Baseline(baseline, None)),
         Just(NamedPolicy::Ladder),
         Just(NamedPolicy::Paper(PaperForecast::HoltWinters)),
         Just(NamedPolicy::Rates(0.9)),

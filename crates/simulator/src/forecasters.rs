@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use demand::forecast::{
     Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
-    LastValue, StaticMax, WithGangs,
+    LastValue, Method, StaticMax, WithGangs,
 };
 use embedder::Catalog;
 
@@ -72,19 +72,31 @@ pub fn causal_forecaster(
             Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog)))
         }
         NamedPolicy::Forecast(method, _) => {
-            let config = ForecasterConfig {
-                catalog: catalog.clone(),
-                method,
-                ladder: settings.ladder.clone(),
-                ladder_first: settings.ladder_first,
-                expression: settings.expression.clone(),
-                leads: vec![settings.lead(); catalog.len()],
-                objective: named_policy.policy(&settings.policy).objective,
-                tiers: settings.tiers.clone(),
-                model: settings.model_source(),
-                patient: true,
-            };
-            Some(config.demand_forecaster(from))
+            Some(config(named_policy, method, settings, catalog).demand_forecaster(from))
         }
+        NamedPolicy::Baseline(baseline, _) => {
+            let config = config(named_policy, Method::default(), settings, catalog);
+            Some(config.baseline_forecaster(baseline, from))
+        }
+    }
+}
+
+fn config(
+    named_policy: NamedPolicy,
+    method: Method,
+    settings: &SimulationSettings,
+    catalog: &Catalog,
+) -> ForecasterConfig {
+    ForecasterConfig {
+        catalog: catalog.clone(),
+        method,
+        ladder: settings.ladder.clone(),
+        ladder_first: settings.ladder_first,
+        expression: settings.expression.clone(),
+        leads: vec![settings.lead(); catalog.len()],
+        objective: named_policy.policy(&settings.policy).objective,
+        tiers: settings.tiers.clone(),
+        model: settings.model_source(),
+        patient: true,
     }
 }

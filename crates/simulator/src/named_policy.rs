@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use base::input::instead_of;
 use base::span::Span;
-use demand::forecast::{HEADROOM_MAX, Method};
+use demand::forecast::{Baseline, HEADROOM_MAX, Method};
 use placeholders::{Objective, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ pub enum NamedPolicy {
     /// for other methods, it is a quantile. Without a level, the policy's objective applies.
     /// Reads the past.
     Forecast(Method, Option<f64>),
+    /// A method that no policy in a cluster can choose, and its quantile, in (0, 1). Reads the past.
+    Baseline(Baseline, Option<f64>),
     /// A quantile of the new nodes that the arrivals around each moment would need, except the
     /// arrivals within the lead time. Reads the future. It is a reference for a forecast from
     /// arrival rates.
@@ -123,6 +125,7 @@ impl NamedPolicy {
             | Self::Ends
             | Self::Paper(PaperForecast::Transformer | PaperForecast::Lstm) => 2,
             Self::Forecast(..)
+            | Self::Baseline(..)
             | Self::Paper(PaperForecast::HoltWinters)
             | Self::Rates(_)
             | Self::Jobs(_)
@@ -175,7 +178,7 @@ impl NamedPolicy {
     /// they hold exactly their own number of placeholders.
     pub fn policy(self, policy: &Policy) -> Policy {
         match self {
-            Self::Forecast(_, quantile) => {
+            Self::Forecast(_, quantile) | Self::Baseline(_, quantile) => {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
@@ -225,14 +228,13 @@ impl FromStr for NamedPolicy {
             ("jobs", Some("others")) => Some(Self::Jobs(KnownJobs::Others)),
             ("ends", None) => Some(Self::Ends),
             ("oracle", None) => Some(Self::Oracle),
-            (name, q) => {
-                let points = Method::POINTS.into_iter().filter(|_| q.is_none());
-                let mut methods = Method::QUANTILES.into_iter().chain(points);
-                methods
-                    .find(|method| method.name() == name)
-                    .zip(quantile(q))
-                    .map(|(method, q)| Self::Forecast(method, q))
-            }
+            (name, q) => quantile(q).and_then(|q| {
+                let method = Method::QUANTILES.into_iter().find(|method| method.name() == name);
+                let baseline = Baseline::ALL.into_iter().find(|baseline| baseline.name() == name);
+                let baseline = baseline.filter(|baseline| q.is_none() || baseline.has_quantiles());
+                let method = method.map(|method| Self::Forecast(method, q));
+                method.or_else(|| baseline.map(|baseline| Self::Baseline(baseline, q)))
+            }),
         };
         named_policy.ok_or_else(|| not_a_policy(text))
     }
@@ -263,8 +265,12 @@ fn not_a_policy(text: &str) -> String {
     if let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) {
         return format!("expected {form}, got {text:?}");
     }
-    let quantiles = || Method::QUANTILES.into_iter().map(Method::name);
-    let points = || Method::POINTS.into_iter().map(Method::name);
+    let baselines = |have: bool| {
+        let baselines = Baseline::ALL.into_iter();
+        baselines.filter(move |baseline| baseline.has_quantiles() == have).map(Baseline::name)
+    };
+    let quantiles = || Method::QUANTILES.into_iter().map(Method::name).chain(baselines(true));
+    let points = || baselines(false);
     if quantiles().any(|known| known == name) {
         return format!("expected {name} or {name}:Q with Q between 0 and 1, got {text:?}");
     }
@@ -291,10 +297,8 @@ impl fmt::Display for NamedPolicy {
             Self::BestConstant => f.write_str("best-constant"),
             Self::Ladder => f.write_str("ladder"),
             Self::Paper(forecast) => write!(f, "paper({})", forecast.name()),
-            Self::Forecast(method, quantile) => {
-                f.write_str(method.name())?;
-                quantile.iter().try_for_each(|q| write!(f, ":{q}"))
-            }
+            Self::Forecast(method, quantile) => with_quantile(f, method.name(), *quantile),
+            Self::Baseline(baseline, quantile) => with_quantile(f, baseline.name(), *quantile),
             Self::Rates(quantile) => write!(f, "rates:{quantile}"),
             Self::Jobs(KnownJobs::Active) => f.write_str("jobs:active"),
             Self::Jobs(KnownJobs::Others) => f.write_str("jobs:others"),
@@ -302,6 +306,11 @@ impl fmt::Display for NamedPolicy {
             Self::Oracle => f.write_str("oracle"),
         }
     }
+}
+
+fn with_quantile(f: &mut fmt::Formatter<'_>, name: &str, quantile: Option<f64>) -> fmt::Result {
+    f.write_str(name)?;
+    quantile.iter().try_for_each(|quantile| write!(f, ":{quantile}"))
 }
 
 impl TryFrom<String> for NamedPolicy {

@@ -1,6 +1,6 @@
 //! The result of a backtest as JSON, and the notes on its figures.
 
-use demand::forecast::Method;
+use demand::forecast::{Baseline, Method};
 use embedder::Catalog;
 use placeholders::Objective;
 use serde_json::{Value, json};
@@ -112,7 +112,9 @@ fn plain(quantile: f64) -> f64 {
 /// objective is not a quantile.
 fn coverage_note(scores: &[Score], objective: Objective) -> Option<String> {
     let Objective::Quantile(quantile) = objective else { return None };
-    let calibrated = Method::QUANTILES.map(Method::name);
+    let baselines = Baseline::ALL.into_iter().filter(|baseline| baseline.has_quantiles());
+    let methods = Method::QUANTILES.into_iter().map(Method::name);
+    let calibrated: Vec<&str> = methods.chain(baselines.map(Baseline::name)).collect();
     let extremes = scores.iter().filter_map(|score| {
         let over = score.coverage_over_7_days.filter(|_| score.horizon == Horizon::Lead)?;
         let CoverageOverDays { most_below, least_at_most } = over;

@@ -12,7 +12,7 @@ use super::ensemble::Ensemble;
 use super::expression::Expression;
 use super::gangs::WithGangs;
 use super::lead::Lead;
-use super::method::Method;
+use super::method::{Baseline, Method};
 use super::methods::{
     Arima, AutopilotMl, ExpressionForecaster, HoltWinters, Increments, Ladder, LadderForecaster,
     LastValue, MovingWindow, Paths, Scenario, Seasonal, StateForecaster,
@@ -67,10 +67,43 @@ impl ForecasterConfig {
 
     /// Like [`Self::forecaster`], for a forecaster that also forecasts demand itself.
     pub fn demand_forecaster(&self, from: DateTime<Utc>) -> Box<dyn DemandForecaster> {
+        let calibrates =
+            self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method);
+        self.with_leads(from, calibrates, &|lead, since| self.uncalibrated(lead, since))
+    }
+
+    /// Like [`Self::demand_forecaster`], for a baseline in place of the method.
+    pub fn baseline_forecaster(
+        &self,
+        baseline: Baseline,
+        from: DateTime<Utc>,
+    ) -> Box<dyn DemandForecaster> {
+        let uncalibrated = |lead, _| self.uncalibrated_baseline(baseline, lead);
+        self.with_leads(from, baseline.has_quantiles(), &uncalibrated)
+    }
+
+    /// Builds a forecaster for each lead time by `uncalibrated`. `calibrates` is whether a quantile
+    /// is calibrated.
+    fn with_leads(
+        &self,
+        from: DateTime<Utc>,
+        calibrates: bool,
+        uncalibrated: &dyn Fn(Lead, DateTime<Utc>) -> Box<dyn DemandForecaster>,
+    ) -> Box<dyn DemandForecaster> {
         let since = from.checked_sub_signed(SCORED).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let with_lead = |lead: Lead| -> Box<dyn DemandForecaster> {
+            let method = uncalibrated(lead, since);
+            let new_nodes = match self.objective {
+                Objective::Quantile(quantile) if calibrates => {
+                    Box::new(Calibrated::new(method, quantile, self.catalog.len(), lead, since))
+                }
+                _ => method,
+            };
+            Box::new(WithGangs::new(new_nodes, lead))
+        };
         let distinct: Vec<Lead> =
             self.leads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-        let mut forecasters = distinct.iter().map(|lead| self.with_lead(*lead, since));
+        let mut forecasters = distinct.iter().map(|lead| with_lead(*lead));
         if distinct.len() == 1
             && let Some(only) = forecasters.next()
         {
@@ -85,19 +118,6 @@ impl ForecasterConfig {
         self.leads.iter().map(|lead| lead.seconds).max().unwrap_or(0)
     }
 
-    fn with_lead(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
-        let method = self.uncalibrated(lead, since);
-        let new_nodes = match self.objective {
-            Objective::Quantile(quantile)
-                if self.method != Method::Ensemble && Method::QUANTILES.contains(&self.method) =>
-            {
-                Box::new(Calibrated::new(method, quantile, self.catalog.len(), lead, since))
-            }
-            _ => method,
-        };
-        Box::new(WithGangs::new(new_nodes, lead))
-    }
-
     /// Builds a forecaster for one lead time whose quantiles are not calibrated. Experts are scored
     /// from `since` on.
     pub fn uncalibrated(&self, lead: Lead, since: DateTime<Utc>) -> Box<dyn DemandForecaster> {
@@ -107,13 +127,8 @@ impl ForecasterConfig {
             Method::Scenario => Box::new(Scenario::new(lead, false)),
             Method::ScenarioArrivals => Box::new(Scenario::new(lead, true)),
             Method::State => Box::new(StateForecaster::new(catalog.len(), lead)),
-            Method::Seasonal => Box::new(Seasonal::new(catalog.len(), lead)),
             Method::Increments => Box::new(Increments::new(catalog.len(), lead)),
-            Method::HoltWinters => Box::new(Paths::<HoltWinters>::new(catalog.len(), lead)),
-            Method::Arima => Box::new(Paths::<Arima>::new(catalog.len(), lead)),
             Method::Onnx => Box::new(self.onnx(lead)),
-            Method::MovingWindow => Box::new(MovingWindow::new(catalog.len(), lead)),
-            Method::AutopilotMl => Box::new(AutopilotMl::new(catalog.len(), lead)),
             Method::Ladder => Box::new(LadderForecaster::new(self.ladder.clone(), catalog)),
             Method::Expression => match self.expression.clone() {
                 Some(expression) => {
@@ -124,6 +139,22 @@ impl ForecasterConfig {
                 None => Box::new(LastValue),
             },
             Method::Scheduled => Box::new(LastValue),
+        }
+    }
+
+    /// Builds a baseline for one lead time whose quantiles are not calibrated.
+    pub fn uncalibrated_baseline(
+        &self,
+        baseline: Baseline,
+        lead: Lead,
+    ) -> Box<dyn DemandForecaster> {
+        let buckets = self.catalog.len();
+        match baseline {
+            Baseline::Seasonal => Box::new(Seasonal::new(buckets, lead)),
+            Baseline::HoltWinters => Box::new(Paths::<HoltWinters>::new(buckets, lead)),
+            Baseline::Arima => Box::new(Paths::<Arima>::new(buckets, lead)),
+            Baseline::MovingWindow => Box::new(MovingWindow::new(buckets, lead)),
+            Baseline::AutopilotMl => Box::new(AutopilotMl::new(buckets, lead)),
         }
     }
 

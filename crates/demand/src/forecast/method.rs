@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A method of forecasting. Policies in a cluster offer those that are on the frontier of waiting
-/// and idling of some log. The others are baselines of the papers, for simulations and backtests.
+/// A method of forecasting that a policy can choose, because it is on the frontier of waiting and
+/// idling of some log. [`Baseline`] has the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -19,26 +19,10 @@ pub enum Method {
     ScenarioArrivals,
     /// Past needs, weighted by similarity of free room, recent arrivals and time.
     State,
-    /// Past needs, weighted by nearness in time of day.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    Seasonal,
     /// The decayed distribution of past needs.
     Increments,
-    /// Exponential smoothing of demand with a trend and a daily season, and the errors of past
-    /// forecasts.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    HoltWinters,
-    /// ARIMA(7, 1, 7) over demand, and the errors of past forecasts.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    Arima,
     /// A trained model from an ONNX file.
     Onnx,
-    /// Autopilot's moving window over demand.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    MovingWindow,
-    /// Autopilot's recommender, which chooses among models of demand.
-    #[cfg_attr(feature = "kubernetes", schemars(skip))]
-    AutopilotMl,
     /// A step function of running cores and nodes.
     Ladder,
     /// An expression in CEL: a rule of the user, which can read the forecast of the ensemble.
@@ -50,20 +34,14 @@ pub enum Method {
 
 impl Method {
     /// The methods that accept a quantile.
-    pub const QUANTILES: [Self; 9] = [
+    pub const QUANTILES: [Self; 6] = [
         Self::Ensemble,
         Self::Scenario,
         Self::ScenarioArrivals,
         Self::State,
-        Self::Seasonal,
         Self::Increments,
-        Self::HoltWinters,
-        Self::Arima,
         Self::Onnx,
     ];
-
-    /// The methods that forecast a single count, except the references.
-    pub const POINTS: [Self; 2] = [Self::MovingWindow, Self::AutopilotMl];
 
     /// Returns the name of the method, as policies spell it.
     pub const fn name(self) -> &'static str {
@@ -72,16 +50,50 @@ impl Method {
             Self::Scenario => "scenario",
             Self::ScenarioArrivals => "scenario+arrivals",
             Self::State => "state",
-            Self::Seasonal => "seasonal",
             Self::Increments => "increments",
-            Self::HoltWinters => "holt-winters",
-            Self::Arima => "arima",
             Self::Onnx => "onnx",
-            Self::MovingWindow => "moving-window",
-            Self::AutopilotMl => "autopilot-ml",
             Self::Ladder => "ladder",
             Self::Expression => "expression",
             Self::Scheduled => "scheduled",
+        }
+    }
+}
+
+/// A method that no policy can choose, because another one is better. The simulator and the
+/// backtest compare with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// Past needs, weighted by nearness in time of day.
+    Seasonal,
+    /// Exponential smoothing of demand with a trend and a daily season, and the errors of past
+    /// forecasts.
+    HoltWinters,
+    /// ARIMA(7, 1, 7) over demand, and the errors of past forecasts.
+    Arima,
+    /// Autopilot's moving window over demand.
+    MovingWindow,
+    /// Autopilot's recommender, which chooses among models of demand.
+    AutopilotMl,
+}
+
+impl Baseline {
+    /// All of them. The last two forecast a single count, and the others accept a quantile.
+    pub const ALL: [Self; 5] =
+        [Self::Seasonal, Self::HoltWinters, Self::Arima, Self::MovingWindow, Self::AutopilotMl];
+
+    /// Whether it accepts a quantile.
+    pub const fn has_quantiles(self) -> bool {
+        matches!(self, Self::Seasonal | Self::HoltWinters | Self::Arima)
+    }
+
+    /// Returns the name, as the simulator spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Seasonal => "seasonal",
+            Self::HoltWinters => "holt-winters",
+            Self::Arima => "arima",
+            Self::MovingWindow => "moving-window",
+            Self::AutopilotMl => "autopilot-ml",
         }
     }
 }

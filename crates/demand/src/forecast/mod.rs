@@ -65,7 +65,7 @@ pub use gangs::WithGangs;
 pub use kept::Copied;
 pub use lead::Lead;
 pub use learners::Learners;
-pub use method::Method;
+pub use method::{Baseline, Method};
 pub use methods::{
     Arima, AutopilotMl, Burst, ByHour, Constant, ExpressionForecaster, HoltWinters, Increments,
     Ladder, LadderForecaster, LastValue, MovingWindow, Paths, Scenario, Seasonal, Ses,

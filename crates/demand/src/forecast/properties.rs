@@ -8,23 +8,31 @@ use proptest::prelude::*;
 
 use super::demand_ahead::Ahead;
 use super::learners::Learners;
-use super::method::Method;
+use super::method::{Baseline, Method};
 use super::question::{DemandForecaster, Outlook, Present};
 use super::sample;
 use crate::record::{BucketTick, ShapeId, Tick};
 
-const METHODS: [Method; 14] = [
+/// A method of a policy, or a baseline.
+#[derive(Clone, Copy, Debug)]
+enum Tested {
+    Method(Method),
+    Baseline(Baseline),
+}
+
+impl From<Method> for Tested {
+    fn from(method: Method) -> Self {
+        Self::Method(method)
+    }
+}
+
+const METHODS: [Method; 9] = [
     Method::Ensemble,
     Method::Scenario,
     Method::ScenarioArrivals,
     Method::State,
-    Method::Seasonal,
     Method::Increments,
-    Method::HoltWinters,
-    Method::Arima,
     Method::Onnx,
-    Method::MovingWindow,
-    Method::AutopilotMl,
     Method::Ladder,
     Method::Expression,
     Method::Scheduled,
@@ -40,8 +48,14 @@ fn minutes() -> impl Strategy<Value = Vec<Minute>> {
 
 /// The forecaster of a method. The expression reads the past, but not the forecast of the ensemble,
 /// whose properties are those of another method.
-fn forecaster(method: Method, objective: Objective) -> Box<dyn DemandForecaster> {
-    forecaster_of(method, objective, "demand.percentile(90, \"10m\") + newNodes(\"5m\")")
+fn forecaster(tested: Tested, objective: Objective) -> Box<dyn DemandForecaster> {
+    match tested {
+        Tested::Method(method) => {
+            forecaster_of(method, objective, "demand.percentile(90, \"10m\") + newNodes(\"5m\")")
+        }
+        Tested::Baseline(baseline) => sample::config(Method::default(), objective)
+            .baseline_forecaster(baseline, DateTime::UNIX_EPOCH),
+    }
 }
 
 fn forecaster_of(
@@ -55,16 +69,18 @@ fn forecaster_of(
 }
 
 /// All methods with costs as the objective, and one method of each kind with a calibrated quantile.
-fn methods() -> impl Iterator<Item = (Method, Objective)> {
-    let calibrated = [Method::Increments, Method::State, Method::HoltWinters];
-    let quantile = calibrated.map(|method| (method, Objective::Quantile(0.8)));
-    METHODS.map(|method| (method, Objective::default())).into_iter().chain(quantile)
+fn methods() -> impl Iterator<Item = (Tested, Objective)> {
+    let calibrated: [Tested; 3] =
+        [Method::Increments.into(), Method::State.into(), Tested::Baseline(Baseline::HoltWinters)];
+    let quantile = calibrated.map(|tested| (tested, Objective::Quantile(0.8)));
+    let all = METHODS.map(Tested::from).into_iter().chain(Baseline::ALL.map(Tested::Baseline));
+    all.map(|tested| (tested, Objective::default())).chain(quantile)
 }
 
 /// Returns the outlook 20 s after each minute from `from` on, with pods that arrived since, and the
 /// demand three ticks ahead.
 fn outlooks(
-    (method, objective): (Method, Objective),
+    (method, objective): (Tested, Objective),
     minutes: &[Minute],
     from: usize,
 ) -> Vec<(Outlook, Vec<Ahead>)> {
@@ -125,7 +141,8 @@ proptest! {
     /// method that forecasts for the first time has nothing to reuse.
     #[test]
     fn earlier_forecasts_change_no_forecast(past in minutes()) {
-        let reusing = [Method::Scenario, Method::ScenarioArrivals, Method::State, Method::Seasonal];
+        let reusing = [Method::Scenario, Method::ScenarioArrivals, Method::State].map(Tested::from);
+        let reusing = reusing.into_iter().chain([Tested::Baseline(Baseline::Seasonal)]);
         for method in reusing.map(|method| (method, Objective::default())) {
             for minutes in (300..=past.len()).step_by(19).map(|len| &past[..len]) {
                 let first = outlooks(method, minutes, minutes.len() - 1);
@@ -165,7 +182,8 @@ proptest! {
 fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
     let half = Resources { cpu_millis: 4_000, ..Resources::default() };
     let shape = Shape::new(half, AcceleratorKind::default());
-    let mut learners = Learners::new(forecaster(method, Objective::default()), &sample::catalog());
+    let mut learners =
+        Learners::new(forecaster(method.into(), Objective::default()), &sample::catalog());
     for minute in 0..2_880 {
         let demand_max = if minute % 10 == 6 { 4 } else { 3 };
         let mut tick = sample::tick(
