@@ -8,7 +8,7 @@
 use std::io::Write as _;
 
 use chrono::{DateTime, TimeDelta};
-use controller::catalog::{Comparison, Launches, NodeGroup, Sizes, live_groups, offers};
+use controller::catalog::{Comparison, Launchers, NodeGroup, Sizes, live_groups, offers};
 use controller::cluster::Allowed;
 use controller::crd::OverprovisioningPolicySpec;
 use controller::observe::{Index, World, millis, units};
@@ -245,7 +245,7 @@ proptest! {
         }
         index.end_pods();
         let comparison = Comparison::by_taints("pg");
-        let groups = live_groups(index.nodes(), &[], &comparison, &Launches::default());
+        let groups = live_groups(index.nodes(), &[], &comparison, &Launchers::default());
         let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
     }
 

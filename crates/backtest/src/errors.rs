@@ -17,9 +17,9 @@ use super::horizon::Horizon;
 use super::moments::Moments;
 use super::named_forecaster::{BLENDED, ENSEMBLE, Lineup, NamedForecaster, lineup};
 use super::pass::{Pass, TickForecasts};
+use super::plotted_days::PlottedDays;
 use super::score::Score;
 use super::tally::Tally;
-use super::telling::Telling;
 
 /// The errors of all forecasters.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Errors {
     pub(super) carriers: Vec<BTreeMap<&'static str, f64>>,
     /// The start of the first scored day, in Unix seconds.
     pub(super) since: i64,
-    pub(super) telling: Telling,
+    pub(super) plotted_days: PlottedDays,
     /// The faults of the networks.
     pub(super) faults: Vec<String>,
     /// Counts and forecasts over time, in the paper's protocol.
@@ -90,7 +90,7 @@ struct ErrorPass<'a> {
     /// By forecaster of the lineup, then by horizon.
     tallies: Vec<[Tally; Horizon::ALL.len()]>,
     carriers: Vec<BTreeMap<&'static str, f64>>,
-    telling: Telling,
+    plotted_days: PlottedDays,
     curves: Option<Curves>,
     /// The index of the forecaster that plots show.
     shown: usize,
@@ -134,7 +134,7 @@ impl<'a> ErrorPass<'a> {
             blended: ensemble.then_some((blended, places)),
             tallies: vec![<[Tally; Horizon::ALL.len()]>::default(); lineup.len()],
             carriers: vec![BTreeMap::new(); moments.days()],
-            telling: Telling::choose(moments, shown.clone(), settings.tick.as_seconds()),
+            plotted_days: PlottedDays::choose(moments, shown.clone(), settings.tick.as_seconds()),
             shown: lineup
                 .iter()
                 .position(|named_forecaster| *named_forecaster == shown)
@@ -205,12 +205,14 @@ impl<'a> ErrorPass<'a> {
             curves.note(moments, &self.lineup[place].to_string(), *at, answers);
         }
         if place == self.shown {
-            self.telling.note(moments, *at, answers);
+            self.plotted_days.note(moments, *at, answers);
         }
     }
 
     fn finish(self, seed: u64) -> Errors {
-        let Self { moments, prices, passes, lineup, tallies, carriers, telling, curves, .. } = self;
+        let Self {
+            moments, prices, passes, lineup, tallies, carriers, plotted_days, curves, ..
+        } = self;
         let last_value = lineup
             .iter()
             .position(|named_forecaster| *named_forecaster == NamedForecaster::LastValue)
@@ -237,7 +239,7 @@ impl<'a> ErrorPass<'a> {
             days: moments.days(),
             carriers,
             since: moments.tick_time(moments.judged.start),
-            telling,
+            plotted_days,
             curves,
             faults: passes.iter().filter_map(|pass| lock(pass).fault()).collect(),
             milliseconds: passes.iter().map(|pass| named_time(&lock(pass))).collect(),

@@ -6,20 +6,20 @@
 //! actual values that forecasts are compared with are also future demand.
 //!
 //! ```text
-//! moments.rs    the ticks of a log, and the actual demand after each
-//! horizon.rs    the horizons: a number of ticks, or the new nodes within the lead time
-//! named_forecaster.rs    the forecasters that are scored, and the data that each reads
-//! pass.rs       one forecaster, run online from tick to tick
-//! answer.rs     one forecast
-//! blended.rs    the demand forecast of the ensemble: a weighted average of methods
-//! tally.rs      losses, by day
-//! score.rs      the figures of a forecaster, computed from losses
-//! errors.rs     all forecasters over all ticks, a day at a time
-//! curves.rs     counts and forecasts over time, in the paper's protocol
-//! telling.rs    the days that a plot shows
-//! acceptance.rs whether a model may replace the model in use
-//! table4.rs     table 4 of the paper, beside our results
-//! report/       tables, files and plots of a backtest
+//! moments.rs           the ticks of a log, and the actual demand after each
+//! horizon.rs           the horizons: a number of ticks, or the new nodes within the lead time
+//! named_forecaster.rs  the forecasters that are scored, and the data that each reads
+//! pass.rs              one forecaster, run online from tick to tick
+//! answer.rs            one forecast
+//! blended.rs           the demand forecast of the ensemble: a weighted average of methods
+//! tally.rs             losses, by day
+//! score.rs             the figures of a forecaster, computed from losses
+//! errors.rs            all forecasters over all ticks, a day at a time
+//! curves.rs            counts and forecasts over time, in the paper's protocol
+//! plotted_days.rs      the days that a plot shows
+//! acceptance.rs        whether a model may replace the model in use
+//! table4.rs            table 4 of the paper, beside our results
+//! output/              tables, files and plots of a backtest
 //! ```
 
 mod acceptance;
@@ -32,12 +32,12 @@ mod errors;
 mod horizon;
 mod moments;
 mod named_forecaster;
+mod output;
 mod pass;
-mod report;
+mod plotted_days;
 mod score;
 mod table4;
 mod tally;
-mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +46,6 @@ pub use errors::{Errors, forecast_errors};
 pub use named_forecaster::{
     Lineup, NamedForecaster, NamedModel, default_forecasters, paper_forecasters, policies,
 };
-pub use report::{Backtest, write_report, write_table};
+pub use output::{Backtest, write_report, write_table};
 pub use score::{CoverageOverDays, Score};
 pub use table4::{Protocol, paper_catalog};

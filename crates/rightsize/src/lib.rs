@@ -4,19 +4,19 @@
 //! are packed and simulated. Advice only: nothing is written to jobs.
 //!
 //! ```text
-//! owners.rs     the jobs of a log, by owner
-//! measured.rs   usage that a history recorded, as rows
-//! requests.rs   the requests of jobs after the recommendations
-//! advice.rs     the advice, as data
-//! utilisation.rs the shares of occupied nodes that are requested and used
-//! table.rs      the same as text
+//! owners.rs       the jobs of a log, by owner
+//! measured.rs     usage that a history recorded, as rows
+//! requests.rs     the requests of jobs after the recommendations
+//! advice.rs       the advice, as data
+//! utilisation.rs  the shares of occupied nodes that are requested and used
+//! advice_text.rs  the same as text
 //! ```
 
 mod advice;
+mod advice_text;
 mod measured;
 mod owners;
 mod requests;
-mod table;
 mod utilisation;
 
 pub use advice::{ContainerAdvice, RightSizing, SizedCluster, right_size};

@@ -6,30 +6,30 @@
 //! It receives data of the past only, except for `oracle`, `jobs`, `ends` and `rates`.
 //!
 //! ```text
-//! replay/         jobs, queue, scheduler, nodes: the world that a log is replayed in
-//! advice.rs       instance types for a log: base instances, with prices and waiting
-//! settings.rs     every option of a run, and its file
-//! named_policy.rs    the policies by name
-//! forecasters.rs  the forecaster of each policy
-//! input.rs        the checked input of a run
-//! autoscaler.rs   scans, launches, backoff
-//! gang_estimate.rs   the nodes for jobs whose pods must be in one group
-//! policy_run.rs   the policy under test: its control, and its observations since its last turn
-//! world.rs        the event loop; world/foresight.rs: references that know the future
-//! warm_up.rs      the part of a run that the replays of a policy share
-//! spot.rs         which jobs use spot instances, and how often these are interrupted
-//! tiers.rs        the waiting of each tier
-//! observed.rs     a run whose ticks an observer sees
-//! witness.rs      a run whose turns are compared with those of the controller
-//! oracle.rs       references that know the jobs of the future
-//! paper.rs        the paper's autoscaler: counts of Algorithm 2 and their forecast
-//! rates.rs        a reference that reads past and future arrivals around each moment
-//! log.rs          the record of a run
-//! figures.rs      the figures of a run
-//! bootstrap.rs    confidence intervals of ratios, by resampling days
-//! compare.rs      all policies and replays, and the search for the best constant
-//! costs.rs        the cost of one policy by day, under several settings
-//! report/         tables, files and plots of a comparison
+//! replay/           jobs, queue, scheduler, nodes: the world that a log is replayed in
+//! advice.rs         instance types for a log: base instances, with prices and waiting
+//! settings.rs       every option of a run, and its file
+//! named_policy.rs   the policies by name
+//! forecasters.rs    the forecaster of each policy
+//! input.rs          the checked input of a run
+//! autoscaler.rs     scans, launches, backoff
+//! gang_estimate.rs  the nodes for jobs whose pods must be in one group
+//! policy_run.rs     the policy under test: its control, and its observations since its last turn
+//! world.rs          the event loop; world/foresight.rs: references that know the future
+//! warm_up.rs        the part of a run that the replays of a policy share
+//! spot.rs           which jobs use spot instances, and how often these are interrupted
+//! tiers.rs          the waiting of each tier
+//! observed.rs       a run whose ticks an observer sees
+//! witness.rs        a run whose turns are compared with those of the controller
+//! oracle.rs         references that know the jobs of the future
+//! paper.rs          the paper's autoscaler: counts of Algorithm 2 and their forecast
+//! rates.rs          a reference that reads past and future arrivals around each moment
+//! log.rs            the record of a run
+//! figures.rs        the figures of a run
+//! bootstrap.rs      confidence intervals of ratios, by resampling days
+//! compare.rs        all policies and replays, and the search for the best constant
+//! costs.rs          the cost of one policy by day, under several settings
+//! output/           tables, files and plots of a comparison
 //! ```
 
 pub mod advice;
@@ -47,11 +47,11 @@ mod log;
 mod named_policy;
 mod observed;
 mod oracle;
+pub mod output;
 mod paper;
 mod policy_run;
 mod rates;
 pub mod replay;
-pub mod report;
 mod settings;
 mod spot;
 mod tiers;
@@ -69,7 +69,7 @@ pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};
 pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 pub use observed::{Moment, NodeCounts, simulate_observed};
-pub use report::{write_report, write_table};
+pub use output::{write_report, write_table};
 pub use settings::REPLAYS_MAX;
 pub use settings::{
     GangHeadroom, GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::columns::header;
 use super::reader::{Reader, json_problem};
-use super::{alibaba, borg, openb, philly, swf, table};
+use super::{alibaba, borg, job_table, openb, philly, swf};
 
 /// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn detect(first: &str) -> Result<Detected, String> {
     if is_swf(first) {
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));
     }
-    let header = header(first, &table::COLUMNS)?;
+    let header = header(first, &job_table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
     let has = |columns: &[&str]| columns.iter().all(|name| names.contains(name));
     let lacks = |columns: &[&str]| header_faults(&names, columns, &names);
@@ -79,16 +79,16 @@ pub(super) fn detect(first: &str) -> Result<Detected, String> {
     // A header has several names, each of which starts with a letter.
     let is_header =
         names.len() > 1 && names.iter().all(|name| name.starts_with(char::is_alphabetic));
-    if !is_header && !names.iter().any(|name| table::COLUMNS.contains(name)) {
+    if !is_header && !names.iter().any(|name| job_table::COLUMNS.contains(name)) {
         return Err(format!(
             "not a known format; the first line is {:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Alibaba batch tasks, Borg 2019 events (JSON lines) and the job table, whose first line has the names of its columns (docs/trace-format.md)",
             start_of(first)
         ));
     }
-    if let Some(faults) = header_faults(&names, &table::REQUIRED, &table::COLUMNS) {
+    if let Some(faults) = header_faults(&names, &job_table::REQUIRED, &job_table::COLUMNS) {
         return Err(format!("{faults} (docs/trace-format.md lists the columns of a job table)"));
     }
-    Ok((Format::Table, Box::new(table::Table::new(&names)), true))
+    Ok((Format::Table, Box::new(job_table::Table::new(&names)), true))
 }
 
 fn borg_events(first: &str) -> Result<Detected, String> {

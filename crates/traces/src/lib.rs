@@ -6,21 +6,21 @@
 //! names file, line, column and value, unless the caller is lenient.
 //!
 //! ```text
-//! job.rs        a job and its requests
-//! read.rs       reads a log of any format (reader.rs: shared by the readers)
-//! detect.rs     the formats, and the detection of a format from the first line
-//! lines.rs      lines of a file, plain or gzip, of bounded length
-//! columns.rs    the columns of a CSV file by name; fields.rs: fields of a line
-//! times.rs      times of tables: seconds or dates
-//! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  table.rs    one file per format
-//! machines.rs   the capacity of a cluster, from Borg's machine_events
-//! used.rs       what jobs used on average, from Borg's instance_usage
-//! usage/        readers of what containers use: a table, and Borg's instance_usage
-//! generate.rs   a seeded synthetic log
-//! describe.rs   statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
-//! tiers.rs      the tiers of a log, by priority
-//! catalog/      instance types in files, and a table of those of AWS
-//! allocation.rs the shares of the machines that jobs request and use
+//! job.rs         a job and its requests
+//! read.rs        reads a log of any format (reader.rs: shared by the readers)
+//! detect.rs      the formats, and the detection of a format from the first line
+//! lines.rs       lines of a file, plain or gzip, of bounded length
+//! columns.rs     the columns of a CSV file by name; fields.rs: fields of a line
+//! times.rs       times of tables: seconds or dates
+//! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  job_table.rs    one file per format
+//! machines.rs    the capacity of a cluster, from Borg's machine_events
+//! used.rs        what jobs used on average, from Borg's instance_usage
+//! usage/         readers of what containers use: a table, and Borg's instance_usage
+//! generate.rs    a seeded synthetic log
+//! describe.rs    statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
+//! tiers.rs       the tiers of a log, by priority
+//! catalog/       instance types in files, and a table of those of AWS
+//! allocation.rs  the shares of the machines that jobs request and use
 //! ```
 
 mod alibaba;
@@ -33,6 +33,7 @@ mod detect;
 mod fields;
 mod generate;
 mod job;
+mod job_table;
 mod lines;
 mod machines;
 mod openb;
@@ -40,7 +41,6 @@ mod philly;
 mod read;
 mod reader;
 mod swf;
-mod table;
 mod tail;
 mod tiers;
 mod times;
@@ -52,10 +52,10 @@ pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDela
 pub use detect::Format;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
+pub use job_table::write as write_table;
 pub use machines::{Capacity, Machines};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
-pub use table::write as write_table;
 pub use tail::{Consumption, Percentiles, Tail};
 pub use usage::{UsageNotes, read_usage};
 pub use used::{Used, read_used};

@@ -149,6 +149,26 @@ async fn nodes_used(all: &Api<Pod>, ours: &ListParams) -> BTreeMap<String, u64> 
     used.into_iter().map(|(group, nodes)| (group, nodes.len() as u64)).collect()
 }
 
+/// All pods and Events of the cluster, as text.
+async fn pods_and_events(plane: &ControlPlane) -> String {
+    let (pods, events): (Api<Pod>, Api<Event>) =
+        (Api::all(plane.client()), Api::all(plane.client()));
+    let pods = pods.list(&ListParams::default()).await.unwrap().items;
+    let pods = pods.iter().map(|pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        let status = serde_json::to_string(&pod.status).unwrap();
+        format!("{} on {node:?}: {status}", pod.name_any())
+    });
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let events = events.into_iter().map(|event| {
+        let name = event.involved_object.name.unwrap_or_default();
+        let (reason, message) = (event.reason.unwrap_or_default(), event.message);
+        let time = event.event_time.map(|time| time.0.to_string());
+        format!("{time:?} {name}: {reason} {}", message.unwrap_or_default())
+    });
+    pods.chain(events).collect::<Vec<_>>().join("\n")
+}
+
 /// One round on a control plane of its own. Returns the number of workloads.
 async fn round(generator: &mut Generator, seed: u64) -> usize {
     let options = Options { adds_to_pods: true, ..Options::default() };
@@ -224,35 +244,9 @@ async fn round(generator: &mut Generator, seed: u64) -> usize {
         Ok(bound.count() as u64 == pods_of_all)
     });
     if let Err(error) = waited.await {
-        let pods = all.list(&ListParams::default()).await.unwrap().items;
-        let (bound, waiting): (Vec<&Pod>, Vec<&Pod>) = pods
-            .iter()
-            .partition(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()));
-        let status = |pods: &[&Pod]| {
-            let line = |pod: &&Pod| {
-                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-                let status = serde_json::to_string(&pod.status).unwrap();
-                format!("{} on {node:?}: {status}", pod.name_any())
-            };
-            pods.iter().map(line).collect::<Vec<_>>().join("\n")
-        };
-        let events: Api<Event> = Api::all(plane.client());
-        let events = events.list(&ListParams::default()).await.unwrap().items;
-        let events = events.into_iter().map(|event| {
-            let name = event.involved_object.name.unwrap_or_default();
-            let (reason, message) = (event.reason, event.message);
-            let time = event.event_time.map(|time| time.0.to_string());
-            format!(
-                "{time:?} {name}: {} {}",
-                reason.unwrap_or_default(),
-                message.unwrap_or_default()
-            )
-        });
         panic!(
-            "SEED={seed} {error:#}; waiting:\n{}\nbound:\n{}\nEvents:\n{}\n{}\n{}",
-            status(&waiting),
-            status(&bound),
-            events.collect::<Vec<_>>().join("\n"),
+            "SEED={seed} {error:#}\n{}\n{}\n{}",
+            pods_and_events(&plane).await,
             details(&workloads),
             prophet.log().unwrap_or_default()
         );

@@ -27,7 +27,7 @@ pub fn live_groups(
     nodes: &Nodes,
     pools: &[NodeGroup],
     comparison: &Comparison<'_>,
-    launches: &Launches<'_>,
+    launches: &Launchers<'_>,
 ) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<GroupKey, NodeGroup> = BTreeMap::new();
     let staying = nodes.iter().map(|(_, _, facts)| facts).filter(|facts| !facts.leaving);
@@ -69,14 +69,14 @@ pub fn live_groups(
 
 /// What launches nodes in a cluster whose groups no source lists.
 #[derive(Clone, Debug, Default)]
-pub struct Launches<'a> {
+pub struct Launchers<'a> {
     /// The pools of Karpenter, by name.
     pub pools: BTreeMap<&'a str, &'a NodePool>,
     /// Whether cluster-autoscaler reports groups of its own.
     pub cluster_autoscaler: bool,
 }
 
-impl Launches<'_> {
+impl Launchers<'_> {
     /// Adds to a group of live nodes what its pool has: the values that labels may have, and the
     /// limits.
     fn describe(&self, group: &mut NodeGroup) {

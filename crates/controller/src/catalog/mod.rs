@@ -38,5 +38,5 @@ pub use karpenter::{POOL_LABEL, pool_groups};
 pub use known::{Known, Sizes};
 pub use labels::is_capacity_label;
 pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
-pub use live::{Launches, live_groups};
+pub use live::{Launchers, live_groups};
 pub use offers::{Offer, Offers, offers};

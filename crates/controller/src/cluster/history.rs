@@ -17,10 +17,10 @@ use history::{
 };
 use placeholders::{Objective, Standing};
 
+use super::background_read::BackgroundRead;
 use super::closing::Closing;
 use super::config::Config;
 use super::finished::Finished;
-use super::reading::Reading;
 use super::retry::Retry;
 use super::turn::TurnInput;
 use super::unwritten::Unwritten;
@@ -37,7 +37,7 @@ pub(super) struct PolicyHistory {
     /// The parts in the names of the history's buckets. `None` until the history is read.
     parts: Option<BTreeSet<String>>,
     /// The first read, while it goes on.
-    first: Option<Reading<First>>,
+    first: Option<BackgroundRead<First>>,
     /// The control that is being built from the history.
     rebuild: Option<Rebuild>,
     /// When the history is read again after a failure.
@@ -105,7 +105,7 @@ impl PolicyHistory {
         };
         let (name, shown) = (history_name(key), key.to_string());
         let dashboard = Arc::clone(dashboard);
-        self.first = Some(Reading::start(shared, async move |cancelled| {
+        self.first = Some(BackgroundRead::start(shared, async move |cancelled| {
             first(place, &name, (&dashboard, &shown, tick_seconds), now, &cancelled).await
         }));
     }
@@ -185,7 +185,7 @@ impl PolicyHistory {
         let rebuild = self.rebuild.get_or_insert_with(|| {
             let (place, policy) = (journal.place().clone(), journal.policy().to_owned());
             let of = config.clone();
-            let reading = Reading::start(shared, async move |cancelled| {
+            let reading = BackgroundRead::start(shared, async move |cancelled| {
                 replayed(&place, &policy, &of, tick_seconds, now, &cancelled).await
             });
             Rebuild { config: config.clone(), tick_seconds, reading, meanwhile: Vec::new() }
@@ -224,7 +224,8 @@ impl PolicyHistory {
         record: Option<Record<'_>>,
     ) -> Faults {
         let config = context.config;
-        if !(*writes && context.leadership.leads()) && !config.own_history {
+        let records = config.own_history || (*writes && context.leadership.leads());
+        if !records {
             if !writes {
                 // The replica that leads records them.
                 self.forget();
@@ -337,7 +338,7 @@ async fn first(
 struct Rebuild {
     config: ForecasterConfig,
     tick_seconds: i64,
-    reading: Reading<Replayed>,
+    reading: BackgroundRead<Replayed>,
     /// The lines that were recorded since its start.
     meanwhile: Vec<Line>,
 }

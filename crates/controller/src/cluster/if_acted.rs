@@ -10,9 +10,9 @@ use placeholders::OuterLimits;
 use tokio::sync::Semaphore;
 
 use super::acting::{ActingPolicy, RecordedPods};
+use super::background_read::BackgroundRead;
 use super::config::Config;
 use super::history::{RECALLED, history_name};
-use super::reading::Reading;
 use super::settings::PolicySettings;
 use crate::crd::Mode;
 use crate::observe::{Key, Shared};
@@ -22,7 +22,7 @@ use crate::observe::{Key, Shared};
 pub(super) struct IfActedText {
     /// What is simulated.
     of: Option<ActingPolicy>,
-    reading: Option<Reading<String>>,
+    reading: Option<BackgroundRead<String>>,
     /// When the next simulation begins. `None` before the first one.
     due: Option<DateTime<Utc>>,
     /// The result, or the reason why there is none.
@@ -78,7 +78,7 @@ impl IfActedText {
             && let Ok(permit) = ONE.try_acquire()
         {
             let pods = RecordedPods { place, name: history_name(key), since: now - RECALLED };
-            self.reading = Some(Reading::start(shared, async move |cancelled| {
+            self.reading = Some(BackgroundRead::start(shared, async move |cancelled| {
                 let text = simulate(pods, of, cancelled).await;
                 drop(permit);
                 text

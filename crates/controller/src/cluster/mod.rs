@@ -2,39 +2,39 @@
 //! result.
 //!
 //! ```text
-//! mod.rs           the loop
-//! run.rs           one policy's turn
-//! history.rs       one policy's history: reads it, and appends the line of each tick
-//! closing.rs       closes the days of the history in the background
-//! config.rs        the controller's settings
-//! bounds.rs        the ranges of the numbers of a policy
-//! settings.rs      a policy's settings, checked
-//! election.rs      leader election: of several replicas, one writes
-//! context.rs  the inputs of a turn other than the policy
-//! health.rs        the health of the controller, for its probes
-//! gather.rs        a policy's view of the cluster
-//! checks.rs        a policy's prerequisites in the cluster
-//! blindness.rs     how long watches have been failing, and the headroom that stays
-//! stale.rs         announcements that are out of date, because their watch fails
-//! standing.rs      the standing placeholders, and the writes that change them to the plan
-//! sources.rs       the source of the groups of nodes
-//! templates.rs     the templates of placeholders
-//! shrinking.rs     by how much placeholders are smaller than their nodes
-//! launching.rs     detects launches that ended
-//! launches.rs      launch latencies and backoffs of groups
-//! preemptions.rs   the pods that took the nodes of preempted placeholders
-//! yielding.rs      whether placeholders yield to pods that wait for nodes
-//! reading.rs       a read of the history on a thread of its own
-//! retry.rs         when the history is read again after a failure
-//! reviews.rs       reviews of the tokens of requests to the controller's server
-//! rolling.rs       the rollout of one policy, from turn to turn
-//! finished.rs      pods that ended and are not in the history yet
-//! acting.rs        what the program simulates for if_acted.rs
-//! if_acted.rs      what would have happened if a policy that observes had acted
-//! trusted_clock.rs a wall clock that leaps is not followed at once
-//! unlearnt.rs      pods and gangs that no control could learn yet
-//! unwritten.rs     lines of the history that could not be written yet
-//! remote_model.rs  an ONNX model in an object store
+//! mod.rs                the loop
+//! turn/                 one policy's turn, with a file for each stage
+//! history.rs            one policy's history: reads it, and appends the line of each tick
+//! closing.rs            closes the days of the history in the background
+//! config.rs             the controller's settings
+//! bounds.rs             the ranges of the numbers of a policy
+//! settings.rs           a policy's settings, checked
+//! election.rs           leader election: of several replicas, one writes
+//! health.rs             the health of the controller, for its probes
+//! gather.rs             a policy's view of the cluster
+//! checks.rs             a policy's prerequisites in the cluster
+//! blindness.rs          how long watches have been failing, and the headroom that stays
+//! stale.rs              announcements that are out of date, because their watch fails
+//! standing.rs           the standing placeholders, and the writes that change them to the plan
+//! sources.rs            the source of the groups of nodes
+//! templates.rs          the templates of placeholders
+//! shrinking.rs          by how much placeholders are smaller than their nodes
+//! launch_tracker.rs     detects launches that ended
+//! launch_latencies.rs   launch latencies and backoffs of groups
+//! preempting.rs         the buckets in which pods may be preempting placeholders
+//! preemptions.rs        the pods that took the nodes of preempted placeholders
+//! yielding.rs           whether placeholders yield to pods that wait for nodes
+//! background_read.rs    a read of the history on a thread of its own
+//! retry.rs              when the history is read again after a failure
+//! reviews.rs            reviews of the tokens of requests to the controller's server
+//! rollout_state.rs      the rollout of one policy, from turn to turn
+//! finished.rs           pods that ended and are not in the history yet
+//! acting.rs             what the program simulates for if_acted.rs
+//! if_acted.rs           what would have happened if a policy that observes had acted
+//! trusted_clock.rs      a wall clock that leaps is not followed at once
+//! unlearnt_arrivals.rs  pods and gangs that no control could learn yet
+//! unwritten.rs          lines of the history that could not be written yet
+//! remote_model.rs       an ONNX model in an object store
 //! ```
 //!
 //! When a watch, the catalog or the history fails, the standing placeholders stay, and a condition
@@ -42,6 +42,7 @@
 //! a lead time headroom shrinks to announced demand.
 
 mod acting;
+mod background_read;
 mod blindness;
 mod bounds;
 mod checks;
@@ -53,15 +54,14 @@ mod gather;
 mod health;
 mod history;
 mod if_acted;
-mod launches;
-mod launching;
+mod launch_latencies;
+mod launch_tracker;
 mod preempting;
 mod preemptions;
-mod reading;
 mod remote_model;
 mod retry;
 mod reviews;
-mod rolling;
+mod rollout_state;
 mod settings;
 mod shrinking;
 mod sources;
@@ -70,7 +70,7 @@ mod standing;
 mod templates;
 mod trusted_clock;
 mod turn;
-mod unlearnt;
+mod unlearnt_arrivals;
 mod unwritten;
 mod yielding;
 
@@ -92,8 +92,8 @@ pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
 pub use self::health::Health;
-pub use self::launches::Launches;
-pub use self::launching::Launching;
+pub use self::launch_latencies::LaunchLatencies;
+pub use self::launch_tracker::LaunchTracker;
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};

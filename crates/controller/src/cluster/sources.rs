@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use traces::catalog::CatalogFile;
 
 use crate::catalog::{
-    Comparison, Launches, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
+    Comparison, Launchers, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
     pool_groups,
 };
 use crate::observe::{Shared, World};
@@ -160,7 +160,7 @@ impl Groups {
         let claims: Vec<_> = world.node_claims.values().collect();
         let label = comparison.placement_group_label;
         let pools = pool_groups(world.node_pools.values(), &claims, &live, label);
-        let launches = Launches {
+        let launches = Launchers {
             pools: world.node_pools.values().map(|pool| (pool.name.as_str(), pool)).collect(),
             cluster_autoscaler: world.has_autoscaler_groups,
         };

@@ -112,7 +112,7 @@ impl Stands {
     /// in an outdated state the group may only seem to be gone. `preempting` has, by bucket, whether
     /// pods may be preempting placeholders. If so, placeholders on nodes stay, unless a limit
     /// lowered the target.
-    pub(super) async fn lead(
+    pub(super) async fn follow(
         &self,
         sender: &Writer<'_>,
         plan: &Plan,

@@ -24,9 +24,9 @@ use std::collections::VecDeque;
 use chrono::{DateTime, Utc};
 use placeholders::Reason;
 
+use super::cache::Copied;
 use super::demand_ahead::Ahead;
 use super::hyperparameters::{CALIBRATION, CALIBRATION_LEVELS};
-use super::kept::Copied;
 use super::lead::Lead;
 use super::model_fault::ModelFault;
 use super::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};

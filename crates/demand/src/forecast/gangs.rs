@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 
 use embedder::{BucketId, VirtualInstance};
 
+use super::cache::{Cache, Copied};
 use super::demand_ahead::Ahead;
 use super::distribution::Distribution;
 use super::hyperparameters::GANG_RANKS;
-use super::kept::{Copied, Kept};
 use super::lead::Lead;
 use super::model_fault::ModelFault;
 use super::question::{DemandForecaster, Forecaster, Outlook, Present};
@@ -29,7 +29,7 @@ pub struct WithGangs {
     windows: Windows<(), Gangs>,
     /// Whether a gang arrived at all. Without one, no windows are drawn.
     any: bool,
-    last: Kept<Last>,
+    last: Cache<Last>,
 }
 
 /// The largest gangs of a window, by bucket, the largest first.
@@ -48,7 +48,7 @@ struct Last {
 impl WithGangs {
     /// Adds the gangs of windows as long as `lead` to the outlooks of `new_nodes`.
     pub fn new(new_nodes: Box<dyn DemandForecaster>, lead: Lead) -> Self {
-        Self { new_nodes, windows: Windows::new(lead), any: false, last: Kept::default() }
+        Self { new_nodes, windows: Windows::new(lead), any: false, last: Cache::default() }
     }
 
     /// Draws windows, and returns the sizes of the gangs in them.

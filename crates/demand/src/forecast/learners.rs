@@ -2,8 +2,8 @@
 
 use embedder::{BucketId, Catalog};
 
+use super::cache::Copied;
 use super::demand_ahead::Ahead;
-use super::kept::Copied;
 use super::model_fault::ModelFault;
 use super::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};

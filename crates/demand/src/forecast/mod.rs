@@ -23,11 +23,12 @@
 //! demand_ahead.rs     demand ahead, which only the backtest reads (blend.rs: its weighted average)
 //! distribution.rs     counts with their probabilities
 //! histogram.rs        a weighted histogram whose weights decay
-//! kept.rs             what a forecast keeps for the next one, and copies of it
+//! cache.rs            what a forecast keeps for the next one, and copies of it
 //! hyperparameters.rs  every number that could be tuned
 //! ```
 
 mod blend;
+mod cache;
 mod calibrated;
 mod carrier;
 mod config;
@@ -38,7 +39,6 @@ mod expression;
 mod gangs;
 mod histogram;
 mod hyperparameters;
-mod kept;
 mod lead;
 mod learners;
 mod method;
@@ -54,6 +54,7 @@ pub mod sample;
 mod windows;
 
 pub use blend::Blend;
+pub use cache::Copied;
 pub use calibrated::Calibrated;
 pub use carrier::Carrier;
 pub use config::ForecasterConfig;
@@ -62,7 +63,6 @@ pub use distribution::Distribution;
 pub use ensemble::Ensemble;
 pub use expression::{EXPRESSION_MAX, Expression};
 pub use gangs::WithGangs;
-pub use kept::Copied;
 pub use lead::Lead;
 pub use learners::Learners;
 pub use method::{Baseline, Method};

@@ -7,10 +7,10 @@ use chrono::{DateTime, Utc};
 use embedder::{BucketId, Demand};
 use placeholders::Reason;
 
+use super::cache::Copied;
 use super::carrier::Carrier;
 use super::demand_ahead::{Ahead, unchanged};
 use super::distribution::Distribution;
-use super::kept::Copied;
 use super::model_fault::ModelFault;
 use crate::record::{History, ShapeId};
 

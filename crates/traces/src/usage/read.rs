@@ -6,7 +6,7 @@ use base::input::header_faults;
 use usage::UsageRow;
 
 use super::reader::{UsageNotes, UsageReader};
-use super::{borg, table};
+use super::{borg, usage_table};
 use crate::columns::header;
 use crate::lines::Lines;
 use crate::read::TraceError;
@@ -63,14 +63,17 @@ fn detect(first: &str) -> Result<(Box<dyn UsageReader>, bool), String> {
     if first.trim_start().starts_with(['{', '[']) {
         return borg::detect(first).map(|reader| (Box::new(reader) as Box<dyn UsageReader>, false));
     }
-    let header = header(first, &table::COLUMNS)?;
+    let header = header(first, &usage_table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
     let page = "docs/rightsizing.md lists the columns of usage";
-    if let Some(faults) = header_faults(&names, &table::REQUIRED, &table::COLUMNS) {
+    if let Some(faults) = header_faults(&names, &usage_table::REQUIRED, &usage_table::COLUMNS) {
         return Err(format!("{faults} ({page})"));
     }
-    if !table::MEASURED.iter().any(|name| names.contains(name)) {
-        return Err(format!("the header needs {} or both ({page})", table::MEASURED.join(" or ")));
+    if !usage_table::MEASURED.iter().any(|name| names.contains(name)) {
+        return Err(format!(
+            "the header needs {} or both ({page})",
+            usage_table::MEASURED.join(" or ")
+        ));
     }
-    Ok((Box::new(table::Table::new(&names)), true))
+    Ok((Box::new(usage_table::Table::new(&names)), true))
 }

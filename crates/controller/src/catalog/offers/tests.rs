@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::super::{Known, LaunchedBy, Launches, OtherTypes, joined, live_groups};
+use super::super::{Known, LaunchedBy, Launchers, OtherTypes, joined, live_groups};
 use super::{Comparison, NodeGroup, Offers, Sizes, offers};
 use crate::observe::Index;
 
@@ -56,7 +56,7 @@ fn of_selected(nodes: &[Value], selected: &[&str], sizes: &mut Sizes) -> Offers 
     let index = index(nodes);
     with_comparison(selected, |comparison| {
         let groups: Vec<NodeGroup> =
-            live_groups(index.nodes(), &[], comparison, &Launches::default());
+            live_groups(index.nodes(), &[], comparison, &Launchers::default());
         offers(&groups, index.nodes(), &[], comparison, sizes).unwrap()
     })
 }
@@ -126,7 +126,7 @@ fn check_defining(keys: &[&str], expected: Option<u64>) {
     let nodes: Vec<Value> = named.map(|(at, key)| tainted(&format!("n{at}"), &[*key])).collect();
     let index = index(&nodes);
     let groups = with_comparison(&[], |comparison| {
-        live_groups(index.nodes(), &[], comparison, &Launches::default())
+        live_groups(index.nodes(), &[], comparison, &Launchers::default())
     });
     assert_eq!(groups.first().map(|group| group.desired), expected);
     assert!(groups.iter().all(|group| group.taints.iter().all(|taint| taint.key == "team")));

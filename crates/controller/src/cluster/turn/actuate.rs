@@ -24,7 +24,7 @@ pub(super) async fn actuate(
     let Some(plan) = plan else { return Faults::default() };
     let kind = settings.placeholders.kind;
     let state = (blind, preempting);
-    failed(stands.lead(&input.writer(), plan, templates, kind, state, input.now).await)
+    failed(stands.follow(&input.writer(), plan, templates, kind, state, input.now).await)
 }
 
 /// Removes all placeholders of a policy, unless the turn is a dry run.

@@ -71,7 +71,8 @@ impl PolicyController {
         let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
         let lead = |bucket: &Bucket| {
             let groups = bucket.groups.iter();
-            let seen = groups.filter_map(|group| self.launches.latency_seconds(&group.name)).max();
+            let seen =
+                groups.filter_map(|group| self.launch_latencies.latency_seconds(&group.name)).max();
             let latency = seen.map_or(config.launch_seconds, rounded);
             Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
         };

@@ -36,15 +36,15 @@ use super::config::Config;
 use super::gather::View;
 use super::history::{PolicyHistory, Record};
 use super::if_acted::IfActedText;
-use super::launches::Launches;
-use super::launching::Launching;
+use super::launch_latencies::LaunchLatencies;
+use super::launch_tracker::LaunchTracker;
 use super::preempting::Preempting;
 use super::preemptions::Preemptions;
-use super::rolling::Rolling;
+use super::rollout_state::RolloutState;
 use super::settings::PolicySettings;
 use super::shrinking::Shrinking;
 use super::templates::templates;
-use super::unlearnt::Unlearnt;
+use super::unlearnt_arrivals::UnlearntArrivals;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label};
 use crate::crd::{Mode, OverprovisioningPolicy};
@@ -64,13 +64,13 @@ pub struct PolicyController {
     history: PolicyHistory,
     if_acted: IfActedText,
     view: View,
-    launching: Launching,
-    launches: Launches,
+    launch_tracker: LaunchTracker,
+    launch_latencies: LaunchLatencies,
     preemptions: Preemptions,
     preempting: Preempting,
-    unlearnt: Unlearnt,
+    unlearnt_arrivals: UnlearntArrivals,
     blindness: Blindness,
-    rolling: Rolling,
+    rollout_state: RolloutState,
     shrinking: Shrinking,
     /// The groups whose placeholders yield to waiting pods, and the number that the policy had
     /// there when they began to.
@@ -124,7 +124,7 @@ impl PolicyController {
         let read = self.history.read(limit, now).await;
         if let Some((launches, account)) = read {
             for launch in &launches {
-                self.launches.learn(launch);
+                self.launch_latencies.learn(launch);
             }
             self.account = account;
         }
@@ -142,7 +142,7 @@ impl PolicyController {
 
     /// Whether launches of a group failed recently, as the policy's placeholders show.
     pub(super) fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
-        self.launches.backs_off(group, now)
+        self.launch_latencies.backs_off(group, now)
     }
 
     /// Runs one turn.
@@ -169,13 +169,13 @@ impl PolicyController {
             kept(&stands, input.context)
         };
         let (account, stands) = (self.account.clone(), stands.replicas());
-        Outcome { faults, kept, account, stands, ..Outcome::default() }
+        Outcome { faults, stands, kept, account, ..Outcome::default() }
     }
 
     async fn valid(&mut self, input: &TurnInput<'_>, settings: PolicySettings) -> Outcome {
         self.settings = Some(settings.clone());
         let TurnInput { policy, now, writes, .. } = *input;
-        let rollout_percent = self.rolling.percent(&settings, policy, writes, now);
+        let rollout_percent = self.rollout_state.percent(&settings, policy, writes, now);
         let mut faults = self.refresh_offers(&settings, input.context);
         if let Some(offers) = self.offers.clone() {
             return self.with_offers(input, settings, rollout_percent, &offers, faults).await;
@@ -185,7 +185,13 @@ impl PolicyController {
             faults.append(removed(input, &stands).await);
         }
         let (account, stands) = (self.account.clone(), stands.replicas());
-        Outcome { faults, account, stands, rollout: self.rolling.status(), ..Outcome::default() }
+        Outcome {
+            faults,
+            stands,
+            account,
+            rollout: self.rollout_state.status(),
+            ..Outcome::default()
+        }
     }
 
     async fn with_offers(
@@ -214,7 +220,7 @@ impl PolicyController {
         faults.append(found);
         let is_tick = decision.as_ref().is_some_and(|decision| decision.turn.tick.is_some());
         if let Some((_, control)) = self.control.as_ref().filter(|_| is_tick && writes) {
-            self.rolling.tick(&settings, control.history(), &offers.catalog, now);
+            self.rollout_state.tick(&settings, control.history(), &offers.catalog, now);
         }
         let mut if_acted = None;
         if writes {
@@ -254,7 +260,7 @@ impl PolicyController {
             stands: stands.replicas(),
             kept: KeptPlaceholders::default(),
             account: self.account.clone(),
-            rollout: self.rolling.status(),
+            rollout: self.rollout_state.status(),
             if_acted,
         }
     }

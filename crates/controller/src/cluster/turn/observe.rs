@@ -17,7 +17,7 @@ use crate::cluster::gather::{Places, Seen, by_type, place};
 use crate::cluster::preemptions::Taken;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
-use crate::cluster::unlearnt::{Arrived, Lesson};
+use crate::cluster::unlearnt_arrivals::{Arrived, Lesson};
 use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
 use crate::outcome::{Cause, Faults, Observation};
@@ -69,10 +69,12 @@ impl PolicyController {
         };
         let Taken { charges, by_others } =
             self.preemptions.taken(&context.occurred.preempted, bucket_of, index, workloads, now);
-        let used = self.launching.used(index, &places, (offers, workloads), now);
+        let used = self.launch_tracker.used(index, &places, (offers, workloads), now);
         self.history.ended(&launches, &used);
         let latency = |group: &embedder::Group| {
-            self.launches.latency_seconds(&group.name).unwrap_or(context.config.launch_seconds)
+            self.launch_latencies
+                .latency_seconds(&group.name)
+                .unwrap_or(context.config.launch_seconds)
         };
         let latencies = |bucket: &embedder::Bucket| bucket.groups.iter().map(latency).collect();
         let Arrivals { pods, tiers, gangs } = arrivals;
@@ -135,14 +137,15 @@ impl PolicyController {
     ) -> Vec<EndedLaunch> {
         let of = (&**offers, &settings.workloads);
         let scale_ups = &world.scale_ups;
-        let mut ended = self.launching.ended(&world.index, places, of, scale_ups, GIVE_UP, now);
+        let mut ended =
+            self.launch_tracker.ended(&world.index, places, of, scale_ups, GIVE_UP, now);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
             // pods waited for would seem to be all launches.
             ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
         }
         for launch in &ended {
-            self.launches.learn(launch);
+            self.launch_latencies.learn(launch);
         }
         ended
     }
@@ -156,7 +159,7 @@ impl PolicyController {
         now: DateTime<Utc>,
     ) -> Seen {
         let buckets = offers.catalog.buckets();
-        let launches = &self.launches;
+        let launches = &self.launch_latencies;
         let backs_off = |bucket: usize, group: usize| {
             let members = &offers.groups[bucket][group].members;
             members.iter().all(|member| world.backoff.contains(member))
@@ -182,7 +185,7 @@ impl PolicyController {
         now: DateTime<Utc>,
     ) -> Arrivals {
         let can_learn = !blind && self.has_control_of(offers);
-        let lesson = self.unlearnt.turn(context, can_learn, settings.tick_seconds, now);
+        let lesson = self.unlearnt_arrivals.turn(context, can_learn, settings.tick_seconds, now);
         let Lesson::Learn(Arrived { pods, gangs }) = lesson else {
             // An announced gang has not arrived yet, so it can be learnt later even if arrivals are
             // dropped.

@@ -49,7 +49,7 @@ use self::scores::{Scores, Unscored, UnscoredBucket};
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
-    kept::{Copied, Kept},
+    cache::{Cache, Copied},
     lead::Lead,
     methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
@@ -69,7 +69,7 @@ pub struct Ensemble {
     /// The method at the place [`Ensemble::model_at`].
     model: Option<Onnx>,
     experts: Vec<Expert>,
-    scores: Kept<Scores>,
+    scores: Cache<Scores>,
     /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
     /// Whether the ladder holds until the history suffices, and not the rule of thumb of the method
@@ -136,7 +136,7 @@ impl Ensemble {
             methods: Vec::new(),
             model: None,
             experts: Vec::new(),
-            scores: Kept::new(Scores::new(catalog.len())),
+            scores: Cache::new(Scores::new(catalog.len())),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
             decides: true,
@@ -441,7 +441,7 @@ impl Forecaster for Ensemble {
             prices: self.prices.clone(),
             tiers: self.tiers.clone(),
             experts: self.experts.clone(),
-            scores: Kept::new(self.scores.lock().copy(copied)),
+            scores: Cache::new(self.scores.lock().copy(copied)),
             ..*self
         }))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use embedder::BucketId;
 
 use super::judge::Judge;
-use crate::forecast::kept::Copied;
+use crate::forecast::cache::Copied;
 use crate::forecast::onnx::Pending;
 use crate::record::BucketTick;
 

@@ -5,9 +5,9 @@ use embedder::{BucketId, Catalog, UNLIMITED};
 use placeholders::{Prices, Reason};
 
 use super::reference::newly_needed;
+use crate::forecast::cache::Copied;
 use crate::forecast::distribution::Distribution;
 use crate::forecast::expression::{Expression, Inputs, Statistic, StatisticKind};
-use crate::forecast::kept::Copied;
 use crate::forecast::model_fault::ModelFault;
 use crate::forecast::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};

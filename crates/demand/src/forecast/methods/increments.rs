@@ -19,9 +19,9 @@ use crate::forecast::histogram::{GrowingWeight, Histogram};
 use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
 use crate::forecast::windows::Changes;
 use crate::forecast::{
+    cache::Copied,
     demand_ahead::Ahead,
     distribution::Distribution,
-    kept::Copied,
     lead::Lead,
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };

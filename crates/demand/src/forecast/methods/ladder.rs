@@ -5,7 +5,7 @@
 use embedder::Catalog;
 use serde::{Deserialize, Serialize};
 
-use crate::forecast::kept::Copied;
+use crate::forecast::cache::Copied;
 use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::History;
 

@@ -5,7 +5,7 @@
 //! announced demand within the lead time: CronJobs that fire, suspended and queued jobs that will
 //! be released, and gated pods. With this method, the headroom is exactly the announced demand.
 
-use crate::forecast::kept::Copied;
+use crate::forecast::cache::Copied;
 use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::History;
 

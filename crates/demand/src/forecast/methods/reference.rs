@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
-use crate::forecast::kept::Copied;
+use crate::forecast::cache::Copied;
 use crate::forecast::question::{DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, MutexGuard};
 
 use crate::forecast::windows::{ActivityLevel, Changes, DrawnNodes, KindId, PastArrivals};
 use crate::forecast::{
+    cache::{Cache, Copied},
     demand_ahead::Ahead,
     distribution::Distribution,
-    kept::{Copied, Kept},
     lead::Lead,
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
@@ -22,8 +22,8 @@ use crate::record::History;
 /// Forecasts D by packing past windows of arrivals into the present free room.
 pub struct Scenario {
     like_arrivals: bool,
-    past: Arc<Kept<PastArrivals>>,
-    last: Kept<Last>,
+    past: Arc<Cache<PastArrivals>>,
+    last: Cache<Last>,
     changes: Changes,
 }
 
@@ -45,18 +45,18 @@ impl Scenario {
     /// With `like_arrivals`, windows are also weighted by the similarity of the arrivals just
     /// before them.
     pub fn new(lead: Lead, like_arrivals: bool) -> Self {
-        Self::with_past(Arc::new(Kept::new(PastArrivals::new(lead))), lead, like_arrivals)
+        Self::with_past(Arc::new(Cache::new(PastArrivals::new(lead))), lead, like_arrivals)
     }
 
     /// Two forecasters for windows as long as `lead`, without and with weights by the similarity of
     /// arrivals. They share the windows and what was packed.
     pub(crate) fn pair(lead: Lead) -> [Self; 2] {
-        let past = Arc::new(Kept::new(PastArrivals::new(lead)));
+        let past = Arc::new(Cache::new(PastArrivals::new(lead)));
         [false, true].map(|like| Self::with_past(Arc::clone(&past), lead, like))
     }
 
-    fn with_past(past: Arc<Kept<PastArrivals>>, lead: Lead, like_arrivals: bool) -> Self {
-        Self { like_arrivals, past, last: Kept::default(), changes: Changes::new(lead) }
+    fn with_past(past: Arc<Cache<PastArrivals>>, lead: Lead, like_arrivals: bool) -> Self {
+        Self { like_arrivals, past, last: Cache::default(), changes: Changes::new(lead) }
     }
 
     fn past(&self) -> MutexGuard<'_, PastArrivals> {

@@ -9,9 +9,9 @@ use crate::forecast::windows::{
     Activity, ActivityLevel, Changes, PastNeeds, RoomLikeness, Roominess, Rooms,
 };
 use crate::forecast::{
+    cache::{Cache, Copied},
     demand_ahead::Ahead,
     distribution::Distribution,
-    kept::{Copied, Kept},
     lead::Lead,
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
@@ -26,7 +26,7 @@ pub struct StateForecaster {
     likeness: RoomLikeness,
     /// The activity level at the last tick.
     level: ActivityLevel,
-    kept: Kept<Reused>,
+    kept: Cache<Reused>,
 }
 
 /// What a forecast keeps for the next one.
@@ -69,7 +69,7 @@ impl StateForecaster {
             changes: Changes::new(lead),
             likeness: RoomLikeness::new(),
             level: ActivityLevel::default(),
-            kept: Kept::default(),
+            kept: Cache::default(),
         }
     }
 

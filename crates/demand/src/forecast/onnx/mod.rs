@@ -8,23 +8,23 @@
 //! give the reason.
 //!
 //! ```text
-//! file.rs      the parts of an ONNX file that the contract checks
-//! spec.rs      the metadata of the file
-//! contract.rs  the checks of the contract
-//! pending.rs   forecasts that are requested at a tick, and computed when they are read
-//! engine.rs    ONNX Runtime or the embedded engine, one per process
-//! runtime.rs   ONNX Runtime
-//! embedded.rs  the embedded engine
-//! model.rs     a model that keeps the contract, ready to run
-//! worker.rs    loads and runs the model, in a thread of its own where decisions wait for it
-//! slot.rs      a place in memory for a fetched model
-//! feature.rs   the features of the input `state`, by name
-//! covariate.rs the covariates of the input `future`, by name
-//! shares.rs    pods as shares of nodes
-//! state.rs     the inputs of the model
-//! tensors.rs   inputs and outputs as flat vectors
-//! outlook.rs   the output quantiles as distributions
-//! trust.rs     the weight of the model's demand forecasts
+//! file.rs           the parts of an ONNX file that the contract checks
+//! spec.rs           the metadata of the file
+//! contract.rs       the checks of the contract
+//! pending.rs        forecasts that are requested at a tick, and computed when they are read
+//! engine.rs         ONNX Runtime or the embedded engine, one per process
+//! runtime.rs        ONNX Runtime
+//! embedded.rs       the embedded engine
+//! model.rs          a model that keeps the contract, ready to run
+//! worker.rs         loads and runs the model, in a thread of its own where decisions wait for it
+//! slot.rs           a place in memory for a fetched model
+//! feature.rs        the features of the input `state`, by name
+//! covariate.rs      the covariates of the input `future`, by name
+//! shares.rs         pods as shares of nodes
+//! state.rs          the inputs of the model
+//! tensors.rs        inputs and outputs as flat vectors
+//! outlook.rs        the output quantiles as distributions
+//! error_weights.rs  the weight of the model's demand forecasts
 //! ```
 
 mod contract;
@@ -32,6 +32,7 @@ mod covariate;
 #[cfg(feature = "embedded-onnx")]
 mod embedded;
 mod engine;
+mod error_weights;
 mod feature;
 mod file;
 mod model;
@@ -43,7 +44,6 @@ mod slot;
 mod spec;
 mod state;
 mod tensors;
-mod trust;
 mod worker;
 
 use std::sync::{Arc, OnceLock};
@@ -62,15 +62,15 @@ pub use spec::{Golden, Spec};
 pub use tensors::{ModelInput, ModelOutput};
 pub use worker::{ModelSource, PRETRAINED};
 
+use self::error_weights::ErrorWeights;
 use self::pending::{ModelForecast, RunInput, by_run};
 use self::state::ModelState;
 use self::tensors::Wanted;
-use self::trust::Trust;
 use self::worker::Runner;
 use crate::forecast::model_fault::ModelFault;
 use crate::forecast::{
+    cache::{Cache, Copied},
     demand_ahead::{Ahead, unchanged},
-    kept::{Copied, Kept},
     lead::Lead,
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
@@ -82,13 +82,13 @@ pub struct Onnx {
     /// The names of the buckets, in the order of the catalog.
     names: Vec<String>,
     state: ModelState,
-    runner: Kept<Runner>,
+    runner: Cache<Runner>,
     /// The forecast of the last changed tick; empty until it is requested.
     pending: OnceLock<Arc<Pending>>,
     /// The last changed tick (the model runs for it): its time, and its demand and announced demand
     /// in nodes by bucket.
     changed: (DateTime<Utc>, Vec<[u64; 2]>),
-    trust: Trust,
+    error_weights: ErrorWeights,
     /// Whether demand ahead is the model's own forecast, not a weighted average.
     verbatim: bool,
     /// Whether only new nodes are forecast, and not demand ahead.
@@ -113,10 +113,10 @@ impl Onnx {
             lead,
             names: catalog.buckets().iter().map(|bucket| bucket.name.clone()).collect(),
             state: ModelState::new(catalog, lead),
-            runner: Kept::new(runner),
+            runner: Cache::new(runner),
             pending: OnceLock::new(),
             changed: (DateTime::UNIX_EPOCH, Vec::new()),
-            trust: Trust::new(catalog.len(), lead),
+            error_weights: ErrorWeights::new(catalog.len(), lead),
             verbatim: false,
             only_new_nodes: false,
         }
@@ -148,7 +148,7 @@ impl Onnx {
             runner: self.runner.clone(),
             pending: pending.map_or_else(OnceLock::new, OnceLock::from),
             changed: self.changed.clone(),
-            trust: self.trust.clone(),
+            error_weights: self.error_weights.clone(),
             ..*self
         }
     }
@@ -165,7 +165,7 @@ impl Onnx {
             run.buckets.iter().zip(forecasts).for_each(|(id, forecast)| medians[*id] = forecast);
         }
         for (id, (bucket, forecast)) in tick.buckets.iter().zip(medians).enumerate() {
-            self.trust.learn(id, bucket.demand, forecast);
+            self.error_weights.learn(id, bucket.demand, forecast);
         }
     }
 
@@ -331,7 +331,7 @@ impl DemandForecaster for Onnx {
         }
         let mut all = unchanged(history);
         for (id, forecast) in forecasts.into_iter().flatten() {
-            let average = || self.trust.believed(*id, ticks, all[*id].mean, forecast.mean);
+            let average = || self.error_weights.believed(*id, ticks, all[*id].mean, forecast.mean);
             let mean = if self.verbatim { forecast.mean } else { average() };
             all[*id] = Ahead { mean, ..forecast };
         }

@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 
 use super::past::draw;
 use crate::forecast::hyperparameters::WINDOWS;
-use crate::forecast::{demand_ahead::Ahead, distribution::Distribution, kept::Kept, lead::Lead};
+use crate::forecast::{cache::Cache, demand_ahead::Ahead, distribution::Distribution, lead::Lead};
 use crate::record::History;
 
 /// Forecasts demand ahead from past changes, with a lazily built copy of past demand.
 #[derive(Clone)]
 pub(crate) struct Changes {
     tick_seconds: i64,
-    past: Kept<Past>,
+    past: Cache<Past>,
 }
 
 /// A copy of the demand in the history, which is empty until the first forecast.
@@ -31,7 +31,7 @@ struct Past {
 
 impl Changes {
     pub(crate) fn new(lead: Lead) -> Self {
-        Self { tick_seconds: lead.tick_seconds.max(1), past: Kept::default() }
+        Self { tick_seconds: lead.tick_seconds.max(1), past: Cache::default() }
     }
 
     /// Forecasts demand `ticks` ticks after the last tick, per bucket.

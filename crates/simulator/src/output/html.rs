@@ -10,7 +10,7 @@ use super::burst::{Burst, node_layers, write_burst};
 use super::frontier::{FRONTIER_NOTE, frontier};
 use super::headline::{conditions, headline};
 use super::shown::{lines, shown};
-use super::table::{COLUMNS, cell, name, ties};
+use super::text_table::{COLUMNS, cell, name, ties};
 use crate::compare::{Comparison, PolicyResult};
 use crate::log::{RunLog, TickRecord};
 use crate::settings::SimulationSettings;

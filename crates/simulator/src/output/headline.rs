@@ -219,7 +219,7 @@ fn instance_types(catalog: &Catalog) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::shown::tests::{Sample, comparison};
+    use crate::output::shown::tests::{Sample, comparison};
 
     #[track_caller]
     fn check(samples: &[Sample], expected: &[&str]) {

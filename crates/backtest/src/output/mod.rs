@@ -1,25 +1,25 @@
 //! Tables, files and plots of a backtest.
 //!
 //! ```text
-//! document.rs  all figures as JSON, and the notes on them
-//! table.rs     the tables for a terminal
-//! html.rs      one self-contained HTML page
-//! curves.rs    its figures in the paper's protocol
-//! headline.rs  its answer: which forecaster is best, and by how much
+//! document.rs     all figures as JSON, and the notes on them
+//! text_tables.rs  the tables for a terminal
+//! html.rs         one self-contained HTML page
+//! curves.rs       its figures in the paper's protocol
+//! headline.rs     its answer: which forecaster is best, and by how much
 //! ```
 
 mod curves;
 mod document;
 mod headline;
 mod html;
-mod table;
+mod text_tables;
 
 use std::io;
 
 use embedder::Catalog;
 
 pub use document::Backtest;
-pub use table::write_table;
+pub use text_tables::write_table;
 
 use simulator::SimulationSettings;
 use traces::Trace;

@@ -1,28 +1,28 @@
 //! Tables, files and plots of a comparison.
 //!
 //! ```text
-//! table.rs     the table for a terminal
-//! files.rs     jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
-//! html.rs      one self-contained HTML page
-//! headline.rs  its answer, and the conditions of the run
-//! frontier.rs  its plot of waiting against idling
-//! burst.rs     its hour of the worst burst
-//! shown.rs     the policies that it shows, and their colours
-//! further.rs   a table beside that of all policies
-//! spot.rs      cost and waiting without spot instances and with them
-//! tiers.rs     the waiting of each tier
+//! text_table.rs       the table for a terminal
+//! files.rs            jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
+//! html.rs             one self-contained HTML page
+//! headline.rs         its answer, and the conditions of the run
+//! frontier.rs         its plot of waiting against idling
+//! burst.rs            its hour of the worst burst
+//! shown.rs            the policies that it shows, and their colours
+//! two_line_header.rs  a table beside that of all policies
+//! spot.rs             cost and waiting without spot instances and with them
+//! tiers.rs            the waiting of each tier
 //! ```
 
 mod burst;
 mod files;
 pub mod frontier;
-mod further;
 mod headline;
 pub mod html;
 mod shown;
 mod spot;
-mod table;
+mod text_table;
 mod tiers;
+mod two_line_header;
 
 use std::io;
 
@@ -30,7 +30,7 @@ use embedder::Catalog;
 use placeholders::Prices;
 use serde_json::{Value, json};
 
-pub use table::write_table;
+pub use text_table::write_table;
 
 use crate::compare::{Comparison, PolicyResult, SpotInstances};
 use crate::settings::SimulationSettings;

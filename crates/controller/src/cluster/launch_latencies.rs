@@ -24,7 +24,7 @@ const BACKOFF_MINUTES: (i64, i64) = (5, 30);
 
 /// The launch latencies and backoffs of all groups, by the group's name.
 #[derive(Clone, Debug, Default)]
-pub struct Launches {
+pub struct LaunchLatencies {
     groups: BTreeMap<String, Group>,
 }
 
@@ -39,7 +39,7 @@ struct Group {
     backoff_until: Option<DateTime<Utc>>,
 }
 
-impl Launches {
+impl LaunchLatencies {
     /// Learns from a launch that ended.
     pub fn learn(&mut self, launch: &EndedLaunch) {
         let group = self.groups.entry(launch.group.clone()).or_default();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn nine_of_ten_launches_take_no_longer_than_the_latency() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchLatencies::default();
         assert_eq!(launches.latency_seconds("g"), None);
         for latency in [100, 100, 100, 300, 100, 100, 100, 100, 100, 100] {
             launches.learn(&launch(0, LaunchEnd::Ready(at(latency))));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_waiting_of_pods_counts_until_a_placeholder_was_launched() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchLatencies::default();
         launches.learn(&launch(0, LaunchEnd::WaitedFor(at(200))));
         assert_eq!(launches.latency_seconds("g"), Some(200));
         launches.learn(&launch(300, LaunchEnd::Ready(at(390))));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_failure_doubles_the_backoff_of_a_group() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchLatencies::default();
         launches.learn(&launch(0, LaunchEnd::Failed(at(1_000))));
         assert!(launches.backs_off("g", at(1_299)) && !launches.backs_off("g", at(1_300)));
         launches.learn(&launch(1_300, LaunchEnd::Failed(at(2_000))));

@@ -24,7 +24,7 @@ use crate::observe::{NodeSlot, OnNode};
 
 /// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]
-pub struct Launching {
+pub struct LaunchTracker {
     reported: BTreeMap<Key, Reported>,
     /// Nodes whose launch has been reported because of a pod, or on which a placeholder was
     /// observed.
@@ -69,7 +69,7 @@ enum Reported {
 /// because of rounding and of differences between clocks.
 const SLACK: TimeDelta = TimeDelta::seconds(2);
 
-impl Launching {
+impl LaunchTracker {
     /// Returns the launches that ended since the last call. The launch of a placeholder that waits
     /// for `give_up` or longer has failed. `scale_ups` has the beginning of the last scale-up of
     /// each group, as far as it is known.
@@ -347,7 +347,7 @@ mod tests {
 
     struct World {
         index: Index,
-        launching: Launching,
+        launch_tracker: LaunchTracker,
         scale_ups: BTreeMap<String, DateTime<Utc>>,
     }
 
@@ -356,7 +356,7 @@ mod tests {
         fn new() -> Self {
             let mut world = Self {
                 index: Index::default(),
-                launching: Launching::default(),
+                launch_tracker: LaunchTracker::default(),
                 scale_ups: BTreeMap::new(),
             };
             assert_eq!(world.observe(100), []);
@@ -414,7 +414,8 @@ mod tests {
         /// The times of the used launches: requested, ready, and submitted.
         fn used(&mut self, now: i64) -> Vec<(DateTime<Utc>, DateTime<Utc>, DateTime<Utc>)> {
             let (workloads, places) = (workloads(), places());
-            let used = self.launching.used(&self.index, &places, (&offers(), &workloads), at(now));
+            let used =
+                self.launch_tracker.used(&self.index, &places, (&offers(), &workloads), at(now));
             let times = |used: UsedLaunch| (used.requested, used.ready, used.submitted);
             used.into_iter().map(times).collect()
         }
@@ -422,7 +423,7 @@ mod tests {
         fn launches(&mut self, now: i64) -> Vec<EndedLaunch> {
             let (workloads, places) = (workloads(), places());
             let give_up = TimeDelta::minutes(15);
-            self.launching.ended(
+            self.launch_tracker.ended(
                 &self.index,
                 &places,
                 (&offers(), &workloads),
@@ -506,7 +507,7 @@ mod tests {
         world.pod("jobs", 130);
         assert_eq!(world.observe(200), []);
         // A new process observes the same cluster.
-        world.launching = Launching::default();
+        world.launch_tracker = LaunchTracker::default();
         assert_eq!(world.observe(300), []);
     }
 
@@ -519,7 +520,7 @@ mod tests {
         world.pod("web", 195);
         assert_eq!(world.used(200), []);
         // A new process knows the node by its placeholder.
-        world.launching = Launching::default();
+        world.launch_tracker = LaunchTracker::default();
         assert_eq!(world.used(250), []);
         world.pod("jobs", 300);
         assert_eq!(world.used(310), [(at(120), at(181), at(300))]);

@@ -13,13 +13,13 @@ use tokio::task::JoinHandle;
 use crate::observe::Shared;
 
 /// A read in progress. It is cancelled when this value is dropped.
-pub(super) struct Reading<T> {
+pub(super) struct BackgroundRead<T> {
     begun: Stopwatch,
     cancelled: Arc<AtomicBool>,
     task: JoinHandle<anyhow::Result<T>>,
 }
 
-impl<T: Send + 'static> Reading<T> {
+impl<T: Send + 'static> BackgroundRead<T> {
     /// Starts a read. `read` must end soon once its argument is true. The end of the read rings
     /// `shared`.
     pub(super) fn start<W>(
@@ -62,7 +62,7 @@ impl<T: Send + 'static> Reading<T> {
     }
 }
 
-impl<T> Drop for Reading<T> {
+impl<T> Drop for BackgroundRead<T> {
     fn drop(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

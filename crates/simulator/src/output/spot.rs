@@ -1,6 +1,6 @@
 //! Cost and waiting without spot instances and with them.
 
-use super::further::{FurtherTable, cell};
+use super::two_line_header::{TwoLineHeader, cell};
 use crate::compare::{Comparison, SpotCase, SpotInstances};
 use crate::figures::Figures;
 
@@ -32,12 +32,12 @@ impl SpotCase {
 }
 
 /// Returns the table, if any job uses spot instances.
-pub(super) fn table(comparison: &Comparison) -> Option<FurtherTable<6>> {
+pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<6>> {
     let row = |case: &SpotCase| {
         let cells = COLUMNS.map(|(_, _, value, decimals)| cell(value(&case.figures), decimals));
         (case.name(), cells.into())
     };
-    (!comparison.spot.is_empty()).then(|| FurtherTable {
+    (!comparison.spot.is_empty()).then(|| TwoLineHeader {
         title: "Spot and on demand",
         note: NOTE,
         names: "policy and instances",

@@ -7,19 +7,19 @@ use base::days::DAY_SECONDS;
 use embedder::Catalog;
 use report::{Axis, Layer, Mark, Names, Plot, day, elements, escape, grouped, section, whole};
 use simulator::SimulationSettings;
-use simulator::report::frontier::{FRONTIER_NOTE, frontier};
-use simulator::report::html::{figures_note, table as figures_table};
+use simulator::output::frontier::{FRONTIER_NOTE, frontier};
+use simulator::output::html::{figures_note, table as figures_table};
 use traces::Trace;
 
 use super::curves;
 use super::document::Backtest;
 use super::headline::{best_first, headline};
-use super::table::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
+use super::text_tables::{COLUMNS, PAPER_HEADS, PAPER_NOTE, paper_rows, title};
 use crate::answer::LEVELS;
 use crate::errors::Errors;
 use crate::horizon::Horizon;
+use crate::plotted_days::{PlottedDays, Point};
 use crate::score::Score;
-use crate::telling::{Point, Telling};
 
 /// Returns the page.
 pub(super) fn page(
@@ -117,7 +117,7 @@ fn table<const N: usize>(heads: [[&str; N]; 2], rows: Vec<(String, Vec<String>)>
 const POINTS: usize = 700;
 
 fn bands(body: &mut String, errors: &Errors, settings: &SimulationSettings, catalog: &Catalog) {
-    let Telling { named_forecaster, bucket, points, .. } = &errors.telling;
+    let PlottedDays { named_forecaster, bucket, points, .. } = &errors.plotted_days;
     let Some(entry) = catalog.buckets().get(*bucket) else { return };
     let note = "The two days in which the most new nodes were needed. The band is the headroom that would be held. The line is the number of new nodes that were needed before a node ordered at that moment would be ready.";
     section(

@@ -14,7 +14,7 @@ const DAYS: i64 = 2;
 
 /// The shown days of one bucket, under one forecaster.
 #[derive(Clone, Debug)]
-pub(super) struct Telling {
+pub(super) struct PlottedDays {
     /// The forecaster that is shown.
     pub(super) named_forecaster: NamedForecaster,
     /// The bucket that is shown.
@@ -50,7 +50,7 @@ impl Point {
     }
 }
 
-impl Telling {
+impl PlottedDays {
     /// Chooses the days in which the most new nodes were needed, and the bucket that needed the
     /// most of them.
     pub(super) fn choose(

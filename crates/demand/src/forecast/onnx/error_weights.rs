@@ -14,7 +14,7 @@ use crate::forecast::{blend::Blend, lead::Lead};
 
 /// The weights of the model's forecasts, per bucket.
 #[derive(Clone)]
-pub(super) struct Trust {
+pub(super) struct ErrorWeights {
     buckets: Vec<Bucket>,
 }
 
@@ -27,7 +27,7 @@ struct Bucket {
     blends: Vec<Blend>,
 }
 
-impl Trust {
+impl ErrorWeights {
     pub(super) fn new(buckets: usize, lead: Lead) -> Self {
         let blends = vec![Blend::new(2, lead.tick_seconds); AHEAD_TICKS];
         Self { buckets: vec![Bucket { open: VecDeque::new(), blends }; buckets] }
@@ -75,14 +75,14 @@ mod tests {
     /// tick after it are far too high.
     #[test]
     fn each_distance_has_a_weight_from_its_own_errors() {
-        let mut trust = Trust::new(1, sample::LEAD);
-        let believed = |trust: &Trust, ticks| trust.believed(0, ticks, 100.0, 108.0);
-        assert!((believed(&trust, 1) - 104.0).abs() < 1e-12);
+        let mut weights = ErrorWeights::new(1, sample::LEAD);
+        let believed = |weights: &ErrorWeights, ticks| weights.believed(0, ticks, 100.0, 108.0);
+        assert!((believed(&weights, 1) - 104.0).abs() < 1e-12);
         for tick in 0..50_u32 {
-            trust.learn(0, tick.into(), vec![f64::from(tick) + 1.0, f64::from(tick) + 90.0]);
+            weights.learn(0, tick.into(), vec![f64::from(tick) + 1.0, f64::from(tick) + 90.0]);
         }
-        assert!((believed(&trust, 1) - 108.0).abs() < 1e-9, "{}", believed(&trust, 1));
-        assert!(believed(&trust, 2) < 100.5, "{}", believed(&trust, 2));
-        assert!((believed(&trust, AHEAD_TICKS + 1) - 108.0).abs() < 1e-12);
+        assert!((believed(&weights, 1) - 108.0).abs() < 1e-9, "{}", believed(&weights, 1));
+        assert!(believed(&weights, 2) < 100.5, "{}", believed(&weights, 2));
+        assert!((believed(&weights, AHEAD_TICKS + 1) - 108.0).abs() < 1e-12);
     }
 }

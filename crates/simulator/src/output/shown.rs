@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use report::{Layer, Mark};
 
-use super::table::name;
+use super::text_table::name;
 use crate::compare::{Comparison, PolicyResult};
 use crate::figures::Figures;
 use crate::named_policy::NamedPolicy;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 
 use super::shown::{OTHERS, Rival, classes, constants, shown};
-use super::table::name;
+use super::text_table::name;
 use crate::compare::{Comparison, SWEPT};
 use crate::figures::Figures;
 
@@ -108,7 +108,7 @@ fn policies(comparison: &Comparison) -> Vec<Layer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::shown::tests::comparison;
+    use crate::output::shown::tests::comparison;
 
     /// The policies by default, as on a log whose demand was once 40 times as high.
     #[test]

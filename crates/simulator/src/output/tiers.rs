@@ -1,6 +1,6 @@
 //! The waiting of each tier under each policy.
 
-use super::further::{FurtherTable, cell};
+use super::two_line_header::{TwoLineHeader, cell};
 use crate::compare::Comparison;
 use crate::tiers::TierFigures;
 
@@ -16,7 +16,7 @@ const COLUMNS: [Column; 5] = [
 ];
 
 /// Returns the table, if the settings have tiers.
-pub(super) fn table(comparison: &Comparison) -> Option<FurtherTable<5>> {
+pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<5>> {
     let row = |name: &str, figures: &TierFigures| {
         let tier = figures.tier.as_deref().unwrap_or("no tier");
         let cells = COLUMNS.map(|(_, _, value, decimals)| cell(value(figures), decimals));
@@ -27,7 +27,7 @@ pub(super) fn table(comparison: &Comparison) -> Option<FurtherTable<5>> {
         policy.tiers.iter().map(move |figures| row(&name, figures)).collect::<Vec<_>>()
     });
     let rows: Vec<(String, Vec<String>)> = rows.collect();
-    (!rows.is_empty()).then(|| FurtherTable {
+    (!rows.is_empty()).then(|| TwoLineHeader {
         title: "Tiers",
         note: "Tiers: bands of priority, each with its own cost of waiting.",
         names: "policy and tier",

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A value that a forecast keeps for the next one. A panic while it was changed is no reason to
 /// stop forecasting, so a poisoned lock is taken over.
 #[derive(Default)]
-pub(super) struct Kept<T>(Mutex<T>);
+pub(super) struct Cache<T>(Mutex<T>);
 
-impl<T> Kept<T> {
+impl<T> Cache<T> {
     pub(super) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
@@ -19,7 +19,7 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T: Clone> Clone for Kept<T> {
+impl<T: Clone> Clone for Cache<T> {
     fn clone(&self) -> Self {
         Self::new(self.lock().clone())
     }

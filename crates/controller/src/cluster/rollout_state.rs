@@ -10,7 +10,7 @@ use crate::rollout::{Measured, Rollout, Step};
 
 /// The present step of a policy's rollout.
 #[derive(Default)]
-pub(super) struct Rolling {
+pub(super) struct RolloutState {
     /// The UID of the policy. A policy that was deleted and created again has another one.
     uid: Option<String>,
     step: Option<Step>,
@@ -20,7 +20,7 @@ pub(super) struct Rolling {
     measured: Option<Measured>,
 }
 
-impl Rolling {
+impl RolloutState {
     /// Returns the percentage of the placeholders that stands now. `None` if all of them do.
     ///
     /// The first call of a replica that leads (`leads` is true) takes the step from the policy's
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn percent(
-        rolling: &mut Rolling,
+        rolling: &mut RolloutState,
         policy: &OverprovisioningPolicy,
         leads: bool,
         minute: i64,
@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn a_restart_goes_on_with_the_step_of_the_status() {
         let mut acts = policy("Act");
-        assert_eq!(percent(&mut Rolling::default(), &acts, true, 0), Some(25));
+        assert_eq!(percent(&mut RolloutState::default(), &acts, true, 0), Some(25));
         let half =
             RolloutStatus { percent: 50, since: "1970-01-01T01:00:00Z".into(), ..<_>::default() };
         acts.status = Some(OverprovisioningPolicyStatus { rollout: Some(half), ..<_>::default() });
-        assert_eq!(percent(&mut Rolling::default(), &acts, true, 90), Some(50));
+        assert_eq!(percent(&mut RolloutState::default(), &acts, true, 90), Some(50));
         // A leader has a newer step than a status that it has not written yet.
-        let mut leading = Rolling::default();
+        let mut leading = RolloutState::default();
         assert_eq!(percent(&mut leading, &policy("Act"), true, 70), Some(25));
         assert_eq!(percent(&mut leading, &acts, true, 90), Some(25));
         assert_eq!(percent(&mut leading, &acts, false, 90), Some(50));
@@ -131,7 +131,7 @@ mod tests {
     /// Only a change after the step back shows that somebody has seen it.
     #[test]
     fn a_change_during_a_step_does_not_end_a_later_step_back() {
-        let (mut rolling, mut acts) = (Rolling::default(), policy("Act"));
+        let (mut rolling, mut acts) = (RolloutState::default(), policy("Act"));
         let mut at_generation = |generation, minute| {
             acts.metadata.generation = Some(generation);
             percent(&mut rolling, &acts, true, minute)
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(at_generation(1, 0), Some(25));
         assert_eq!(at_generation(2, 10), Some(25));
         rolling.step.as_mut().unwrap().phase = RolloutPhase::WentBack;
-        let phase = |rolling: &Rolling| rolling.status().unwrap().phase;
+        let phase = |rolling: &RolloutState| rolling.status().unwrap().phase;
         acts.metadata.generation = Some(2);
         percent(&mut rolling, &acts, true, 20);
         assert_eq!(phase(&rolling), RolloutPhase::WentBack);
@@ -151,7 +151,7 @@ mod tests {
     /// The controller may not see the deletion, if it and the creation are within one turn.
     #[test]
     fn a_policy_that_was_deleted_and_created_again_begins_anew() {
-        let (mut rolling, mut acts) = (Rolling::default(), policy("Act"));
+        let (mut rolling, mut acts) = (RolloutState::default(), policy("Act"));
         let mut with_uid = |uid: &str, minute| {
             acts.metadata.uid = Some(uid.to_owned());
             percent(&mut rolling, &acts, true, minute);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_observes_begins_anew_once_it_acts() {
-        let mut rolling = Rolling::default();
+        let mut rolling = RolloutState::default();
         assert_eq!(percent(&mut rolling, &policy("Act"), true, 0), Some(25));
         assert_eq!(percent(&mut rolling, &policy("Observe"), true, 10), None);
         assert_eq!(rolling.status(), None);

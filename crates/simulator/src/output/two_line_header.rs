@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use report::{TextTable, elements, escape};
 
 /// A table with two header lines.
-pub(super) struct FurtherTable<const N: usize> {
+pub(super) struct TwoLineHeader<const N: usize> {
     /// The title of its section in a page.
     pub(super) title: &'static str,
     /// The definitions of the columns.
@@ -18,7 +18,7 @@ pub(super) struct FurtherTable<const N: usize> {
     pub(super) rows: Vec<(String, Vec<String>)>,
 }
 
-impl<const N: usize> FurtherTable<N> {
+impl<const N: usize> TwoLineHeader<N> {
     /// Appends the table for a terminal.
     pub(super) fn write(&self, text: &mut String) {
         TextTable::new(self.heads, &self.rows).write(text, &self.rows);

@@ -10,7 +10,7 @@ use crate::observe::PodClass;
 
 /// What arrived since a control last learnt.
 #[derive(Default)]
-pub(super) struct Unlearnt {
+pub(super) struct UnlearntArrivals {
     /// The first turn in which nothing could be learnt. `None` after a turn that learnt.
     since: Option<DateTime<Utc>>,
     arrived: Arrived,
@@ -34,7 +34,7 @@ pub(super) enum Lesson {
     Drop,
 }
 
-impl Unlearnt {
+impl UnlearntArrivals {
     /// Adds the arrivals of a turn, and returns what to do with all of them. `can_learn` is whether
     /// a control can learn now.
     pub(super) fn turn(
@@ -79,7 +79,7 @@ mod tests {
     /// then what happens: the numbers of pods that are learnt.
     #[track_caller]
     fn check(turns: &[(i64, bool, u64, Option<&[u64]>)]) {
-        let mut unlearnt = Unlearnt::default();
+        let mut unlearnt = UnlearntArrivals::default();
         let pod = serde_json::from_value(json!({"metadata": {}, "spec": {}})).unwrap();
         let class = PodClass::of(&pod, &BTreeSet::new());
         for &(second, can_learn, count, expected) in turns {
