@@ -11,6 +11,7 @@
 //!   limits.rs    limits on placeholders and on dollars per hour (spend.rs allots the dollars)
 //!   deal.rs      the targets of all buckets, within the limits that their groups share
 //!   balance.rs   round-robin over placement groups, in whole virtual instances
+//! lint.rs      what holds for every plan
 //! shrink.rs    plans that only remove placeholders
 //! standing.rs  the standing placeholders, per group
 //! want.rs      the expected needs of a bucket, and the steps to its target
@@ -23,6 +24,7 @@ mod balance;
 mod changes;
 mod deal;
 mod limits;
+mod lint;
 mod manifest;
 mod plan;
 mod policy;
@@ -35,6 +37,7 @@ mod steady;
 mod want;
 
 pub use changes::{Binding, Change, StandingPod, StandingSet, changes};
+pub use lint::lint;
 pub use manifest::{
     BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
     POLICY_LABEL, SHRUNK_ANNOTATION, TEMPLATE_LABEL, Template, Warm,

@@ -13,6 +13,8 @@
 pub mod decide;
 mod fallback;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use demand::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
@@ -21,7 +23,7 @@ use demand::record::{BucketState, History, PodStarts, Recorder, Shapes, Tick};
 use embedder::{
     BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
-use placeholders::{Plan, Policy, Reason, Standing, Steady};
+use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
@@ -177,6 +179,7 @@ impl Control {
         let (plan, steady) =
             decide(&moved, &demand, standing, &self.catalog, policy, &self.steady, *time);
         self.steady = steady;
+        self.check(&plan, &demand, standing, policy);
         Turn { tick, demand, outlook, plan }
     }
 
@@ -189,7 +192,20 @@ impl Control {
             |nodes: &u64| BucketOutlook::new(Distribution::certain(*nodes), Reason::Outdated);
         let outlook = Outlook { buckets: headroom.iter().map(stays).collect() };
         let plan = retain(&outlook, &demand, standing, &self.catalog, policy, *time);
+        self.check(&plan, &Demand::default(), standing, policy);
         Turn { tick: None, demand, outlook, plan }
+    }
+
+    /// Checks a plan in debug builds, by the rules that hold for every plan.
+    fn check(&self, plan: &Plan, demand: &Demand, standing: &Standing, policy: &Policy) {
+        if cfg!(debug_assertions) {
+            let mut gangs: BTreeMap<BucketId, Vec<u64>> = BTreeMap::new();
+            for gang in &demand.gangs {
+                gangs.entry(gang.bucket).or_default().push(gang.instances);
+            }
+            let wrong = lint(plan, &gangs, standing, &self.catalog, policy);
+            assert!(wrong.is_empty(), "{wrong:?}: {plan:?} of {standing:?} by {policy:?}");
+        }
     }
 
     /// Records what was observed; where a tick is due, makes it and learns from it.

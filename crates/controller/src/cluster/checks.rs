@@ -51,7 +51,8 @@ pub(super) fn check_watches(
         let effect = effect(name);
         stops |= effect == Effect::Stops;
         if effect != Effect::None {
-            let stale = world.index.is_stale(name);
+            // Without the watch of pods, nothing is decided, whatever they announce.
+            let stale = effect == Effect::Degrades && world.index.is_stale(name);
             let note = if stale { "; the pods that they announce no longer count" } else { "" };
             faults.add(Cause::WatchFailed, format!("{name}: {error}{note}"));
         }

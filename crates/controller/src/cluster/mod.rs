@@ -62,6 +62,8 @@ mod remote_model;
 mod retry;
 mod reviews;
 mod rollout_state;
+#[cfg(test)]
+mod scenarios;
 mod settings;
 mod shrinking;
 mod sources;
@@ -290,9 +292,17 @@ impl Controller {
     }
 
     async fn turn(&mut self, writes: bool) -> Vec<Looked> {
-        let Now { time: now, fault: clock_fault, went_back } =
-            self.clock.now(clock::now(), self.started.elapsed());
-        if let Some(fault) = &clock_fault {
+        let now = self.clock.now(clock::now(), self.started.elapsed());
+        self.turn_at(&now, writes).await
+    }
+
+    /// One turn of every policy. Without `writes` it writes nothing anywhere (a dry run).
+    async fn turn_at(
+        &mut self,
+        &Now { time: now, fault: ref clock_fault, went_back }: &Now,
+        writes: bool,
+    ) -> Vec<Looked> {
+        if let Some(fault) = clock_fault {
             tracing::warn!(fault, "the clock leapt");
         }
         if went_back {

@@ -81,6 +81,14 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// The groups of one read of a source.
+    #[cfg(test)]
+    pub(super) async fn read_once(mut source: GroupSource, placement_group_label: &str) -> Self {
+        let mut groups = Self { tried: true, ..Self::default() };
+        groups.refresh(&mut source, placement_group_label).await;
+        groups
+    }
+
     /// Whether there is something to decide from: the source was read at least once.
     pub fn is_read(&self) -> bool {
         self.of_nodes || self.tried

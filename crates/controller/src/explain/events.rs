@@ -77,7 +77,7 @@ pub(super) fn changed(
     before: &OverprovisioningPolicyStatus,
     status: &OverprovisioningPolicyStatus,
 ) -> Vec<News> {
-    let mut news = Vec::new();
+    let mut news: Vec<News> = Vec::new();
     for condition in &status.conditions {
         let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
         let same = known.is_some_and(|known| {
@@ -88,7 +88,10 @@ pub(super) fn changed(
         if !(same || good && known.is_none()) {
             let type_ = if good { EventType::Normal } else { EventType::Warning };
             let (reason, note) = (condition.reason.clone(), condition.message.clone());
-            news.push(News { type_, reason, note });
+            // A fault that stops the policy is the reason of both conditions.
+            if !news.iter().any(|news| (&news.reason, &news.note) == (&reason, &note)) {
+                news.push(News { type_, reason, note });
+            }
         }
     }
     let step = |of: &OverprovisioningPolicyStatus| of.rollout.as_ref().map(|of| of.since.clone());

@@ -98,6 +98,12 @@ impl Watches {
         watches
     }
 
+    /// No watches, where a test keeps the world.
+    #[cfg(test)]
+    pub(crate) fn none(client: Client, shared: Arc<Shared>) -> Self {
+        Self { client, shared, tasks: JoinSet::new(), pods: None }
+    }
+
     /// Lists all pods again, because policies read other labels than before. The pods count as not
     /// listed until that list is complete.
     pub fn restart_pods(&mut self) {
