@@ -21,7 +21,7 @@ pub(crate) fn limit(
     why: &mut [Vec<Step>],
 ) {
     let Limits { total, buckets, outer } = &policy.limits;
-    let OuterLimits { operator, yielding, unpriced, rollout_percent } = outer;
+    let OuterLimits { operator, yielding, unpriced, rollout_percent, adds_none } = outer;
     let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
     let priced = spend_cap.is_some() || operator.hourly.is_some();
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
@@ -42,6 +42,7 @@ pub(crate) fn limit(
         let stands = standing.placeholders(want.bucket);
         let yields = yielding.iter().any(|yielding| yielding.buckets.contains(&want.bucket));
         cap(yields.then_some(stands), Reason::YieldsToRealPods);
+        cap(adds_none.then_some(stands), Reason::NodesNotReady);
     }
     let by_worth = |a: &Candidate, b: &Candidate| {
         worth(b).total_cmp(&worth(a)).then_with(|| a.bucket.cmp(&b.bucket))

@@ -88,6 +88,8 @@ pub struct OuterLimits {
     /// The percentage of each target that a rollout lets stand, rounded up to a whole placeholder.
     /// All of it if absent.
     pub rollout_percent: Option<u8>,
+    /// Whether no bucket gets more placeholders than stand, because many nodes are not ready.
+    pub adds_none: bool,
 }
 
 /// The most placeholders while they yield to pods that wait for nodes.

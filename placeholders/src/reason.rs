@@ -49,6 +49,9 @@ pub enum Reason {
     /// The target is lower, because pods of workloads wait for nodes that do not come, and a
     /// ceiling of the cluster may count the nodes of placeholders.
     YieldsToRealPods,
+    /// The target is not higher than what stands, because more than a third of the nodes, and at
+    /// least three, ceased to be ready.
+    NodesNotReady,
     /// The target is lower, because every group that is not backing off is at its maximum.
     GroupsFull,
     /// The target is lower, because no group has room for a whole gang, and a gang cannot start on
@@ -62,7 +65,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in their order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Forecast,
         Self::Expression,
         Self::TooLittleHistory,
@@ -80,6 +83,7 @@ impl Reason {
         Self::OperatorLimit,
         Self::PriceUnknown,
         Self::YieldsToRealPods,
+        Self::NodesNotReady,
         Self::GroupsFull,
         Self::GangFitsNoGroup,
         Self::GroupBackoff,
@@ -106,6 +110,7 @@ impl Reason {
             Self::OperatorLimit => "operator_limit",
             Self::PriceUnknown => "price_unknown",
             Self::YieldsToRealPods => "yields_to_real_pods",
+            Self::NodesNotReady => "nodes_not_ready",
             Self::GroupsFull => "groups_full",
             Self::GangFitsNoGroup => "gang_fits_no_group",
             Self::GroupBackoff => "group_backoff",
@@ -151,6 +156,9 @@ impl Reason {
             }
             Self::YieldsToRealPods => {
                 "It is lower, because pods of workloads wait for nodes that do not come."
+            }
+            Self::NodesNotReady => {
+                "It is no higher than what stands, because many nodes ceased to be ready."
             }
             Self::GroupsFull => {
                 "It is lower, because every group that is not backing off is at its maximum size."

@@ -108,7 +108,12 @@ pub fn offers(
         let mut offered: Vec<Offer> =
             merged.iter().zip(pins.by_ref()).map(|(one, pins)| offer(one, pins)).collect();
         problems.extend(degraded(&name, &offered, &live, &accelerator_kind));
-        let allocatable = sized(merged, &offered, &live, (daemons, comparison), sizes);
+        let mut too_large = BTreeSet::new();
+        let allocatable =
+            sized(merged, &offered, &live, (daemons, comparison), sizes, &mut too_large);
+        problems.extend(too_large.into_iter().map(|daemon| {
+            format!("{name}: DaemonSet {daemon} fits on no empty node, so it is not subtracted")
+        }));
         let Some(allocatable) = allocatable else {
             problems.push(format!(
                 "{name}: DaemonSets leave no room on its nodes, or their size is unknown"
@@ -343,6 +348,7 @@ fn sized(
     live: &Live<'_>,
     (daemons, comparison): (&[Daemon], &Comparison<'_>),
     sizes: &mut Sizes,
+    too_large: &mut BTreeSet<String>,
 ) -> Option<Resources> {
     let most = most_accelerators(offered, live);
     let sizes = merged.iter().zip(offered).map(|(one, offer)| {
@@ -351,7 +357,7 @@ fn sized(
         let nodes = owned(offer, live).map(|(_, facts)| facts);
         let observed = observed_daemons(&one.first, nodes, &others, comparison, sizes);
         admitted.extend(others.into_iter().filter(|daemon| observed.contains(&daemon.name)));
-        size(&one.first, owned(offer, live), admitted.into_iter(), most, sizes)
+        size(&one.first, owned(offer, live), admitted.into_iter(), most, sizes, too_large)
     });
     sizes.reduce(|a, b| a.zip(b).map(|(a, b)| a.floor(b))).flatten()
 }

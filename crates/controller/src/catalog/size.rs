@@ -18,6 +18,9 @@ use crate::observe::{Daemon, NodeFacts, NodeSlot, Taint, amounts, resources};
 /// The size of the nodes of a group with the live nodes `nodes`, on which `daemons` run. Updates
 /// `sizes`. `None` if DaemonSets leave no room, or the size is unknown.
 ///
+/// A DaemonSet whose pod does not fit on an empty node runs on none, so it takes no room. Its name is
+/// added to `too_large`.
+///
 /// Nodes that are not ready, that lack accelerators, or that have fewer than `accelerators`, do not
 /// define the size.
 pub(super) fn size<'a>(
@@ -26,6 +29,7 @@ pub(super) fn size<'a>(
     daemons: impl Iterator<Item = &'a Daemon>,
     accelerators: u64,
     sizes: &mut Sizes,
+    too_large: &mut BTreeSet<String>,
 ) -> Option<Resources> {
     let expected = group.capacity.accelerators > 0;
     let templates = nodes.filter(|(_, facts)| {
@@ -54,8 +58,14 @@ pub(super) fn size<'a>(
     if group.launched_by == LaunchedBy::ClusterAutoscaler {
         left = left.floor(assumed_by_cluster_autoscaler(group));
     }
+    let empty = left;
     for daemon in daemons {
-        left = left.take(Resources { accelerators: 0, ..daemon.requests })?;
+        let requests = Resources { accelerators: 0, ..daemon.requests };
+        if empty.take(requests).is_none() {
+            too_large.insert(daemon.name.clone());
+            continue;
+        }
+        left = left.take(requests)?;
     }
     (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
 }
@@ -308,7 +318,7 @@ mod tests {
     }
 
     fn size_of(group: &NodeGroup, daemons: &[Daemon], sizes: &mut Sizes) -> Resources {
-        size(group, std::iter::empty(), daemons.iter(), 0, sizes).unwrap()
+        size(group, std::iter::empty(), daemons.iter(), 0, sizes, &mut BTreeSet::new()).unwrap()
     }
 
     /// For every type of the table, the room for a placeholder of a group without nodes is what

@@ -413,7 +413,7 @@ fn amount_of(facts: &NodeFacts, name: &str) -> u64 {
 /// that waits for it.
 fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     if slot.placeholders > 0 {
-        return !facts.schedulable;
+        return !facts.schedulable && !facts.expected_back;
     }
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }

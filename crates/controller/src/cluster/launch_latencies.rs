@@ -36,6 +36,8 @@ struct Group {
     /// oldest pod on.
     waited: VecDeque<i64>,
     failures: u32,
+    /// When a launch failed last.
+    failed: Option<DateTime<Utc>>,
     backoff_until: Option<DateTime<Utc>>,
 }
 
@@ -52,10 +54,14 @@ impl LaunchLatencies {
             LaunchEnd::WaitedFor(at) => {
                 push(&mut group.waited, (at - launch.requested).num_seconds());
             }
+            // A launch that was in progress when another one failed has failed for the same cause,
+            // so it is no further failure.
+            LaunchEnd::Failed(_) if group.failed.is_some_and(|last| launch.requested < last) => {}
             LaunchEnd::Failed(failed) => {
                 let (first, most) = BACKOFF_MINUTES;
                 let minutes = first.saturating_mul(1 << group.failures.min(8)).min(most);
                 group.failures = group.failures.saturating_add(1);
+                group.failed = Some(failed);
                 group.backoff_until = Some(failed + TimeDelta::minutes(minutes));
             }
         }
@@ -151,6 +157,9 @@ mod tests {
         launches.learn(&launch(0, LaunchEnd::Failed(at(1_000))));
         assert!(launches.backs_off("g", at(1_299)) && !launches.backs_off("g", at(1_300)));
         launches.learn(&launch(1_300, LaunchEnd::Failed(at(2_000))));
+        assert!(launches.backs_off("g", at(2_599)) && !launches.backs_off("g", at(2_600)));
+        // One cause of several failures doubles it once.
+        launches.learn(&launch(1_400, LaunchEnd::Failed(at(2_010))));
         assert!(launches.backs_off("g", at(2_599)) && !launches.backs_off("g", at(2_600)));
         launches.learn(&launch(2_600, LaunchEnd::Ready(at(2_700))));
         launches.learn(&launch(2_700, LaunchEnd::Failed(at(3_000))));

@@ -331,11 +331,12 @@ impl Controller {
             self.health.beat();
         }
         self.read_selected_labels(&policies, &groups);
-        {
+        let many_not_ready = {
             let mut world = self.shared.world();
             let stale = self.stale.note(world.failing.keys(), now);
             world.index.set_stale(stale);
-        }
+            world.index.expect_nodes_back(now)
+        };
         let occurred = self.shared.world().index.take_occurred();
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
@@ -359,6 +360,7 @@ impl Controller {
                 yielding: yielding.clone(),
                 occurred: &occurred,
                 clock_fault: clock_fault.as_deref(),
+                many_not_ready,
             };
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);

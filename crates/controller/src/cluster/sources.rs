@@ -24,6 +24,9 @@ pub enum GroupSource {
     File(CatalogFile),
 }
 
+/// The label with the name of the host of a node.
+const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
 /// How often the groups of nodes are read, in seconds: once a minute, as in cluster-autoscaler.
 pub(super) const EVERY_SECONDS: i64 = 60;
 
@@ -84,7 +87,8 @@ impl Groups {
     /// The groups of one read of a source.
     #[cfg(test)]
     pub(super) async fn read_once(mut source: GroupSource, placement_group_label: &str) -> Self {
-        let mut groups = Self { tried: true, ..Self::default() };
+        let of_nodes = matches!(source, GroupSource::Nodes);
+        let mut groups = Self { of_nodes, tried: true, ..Self::default() };
         groups.refresh(&mut source, placement_group_label).await;
         groups
     }
@@ -126,7 +130,16 @@ impl Groups {
 
     /// Whether nodes have the label with this key: those of the groups that were read, of
     /// Karpenter's pools, or live nodes.
+    ///
+    /// A label that names one node, such as its hostname, is none of them: it would divide a bucket
+    /// into one for each node.
     pub fn have(&self, label: &str, world: &World) -> bool {
+        let names_nodes = world.index.nodes().iter().any(|(_, slot, facts)| {
+            facts.labels.get(label).is_some_and(|value| **value == *slot.name)
+        });
+        if names_nodes || label == HOSTNAME_LABEL {
+            return false;
+        }
         let mut read = self.read.iter().flatten();
         let mut live = world.index.nodes().iter();
         let mut pools = world.node_pools.values();

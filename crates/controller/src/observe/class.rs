@@ -55,7 +55,7 @@ pub enum Role {
     Workload,
     /// A pod of a DaemonSet.
     Daemon,
-    /// A mirror pod, which is the object of a static pod in the API server.
+    /// A mirror pod of kube-system, which is the object of a static pod in the API server.
     Mirror,
     /// A placeholder of Prophet.
     Placeholder,
@@ -226,13 +226,19 @@ fn daemon(pod: &Pod) -> Option<String> {
     owners.find(|owner| owner.kind == "DaemonSet").map(|owner| owner.name.clone())
 }
 
+/// The namespace of the components of the cluster.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+
 fn role(pod: &Pod) -> Role {
     let has = |map: &Option<BTreeMap<String, String>>, key: &str| {
         map.as_ref().is_some_and(|map| map.contains_key(key))
     };
     let owned_by =
         |kind: &str| pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == kind);
-    if has(&pod.metadata.annotations, MIRROR) || owned_by("Node") {
+    // Whoever may create pods may write the annotation and the owner. Static pods of a cluster are
+    // in kube-system, where tenants have no access.
+    let is_static = has(&pod.metadata.annotations, MIRROR) || owned_by("Node");
+    if is_static && pod.metadata.namespace.as_deref() == Some(SYSTEM_NAMESPACE) {
         Role::Mirror
     } else if owned_by("DaemonSet") {
         Role::Daemon

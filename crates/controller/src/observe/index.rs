@@ -626,7 +626,14 @@ impl Index {
     /// because the node is cordoned, not ready, or will be gone soon. Such a node is no headroom.
     pub fn is_stranded(&self, pod: &PlaceholderPod) -> bool {
         let node = pod.node.as_deref().and_then(|name| self.nodes.by_name(name));
-        node.and_then(|slot| slot.facts.as_ref()).is_some_and(|facts| !facts.schedulable)
+        node.and_then(|slot| slot.facts.as_ref())
+            .is_some_and(|facts| !facts.schedulable && !facts.expected_back)
+    }
+
+    /// Decides which of the nodes that are not ready are expected to be ready again. Returns whether
+    /// so many of them are not ready that a fault of the network or of the control plane is likely.
+    pub fn expect_nodes_back(&mut self, now: DateTime<Utc>) -> bool {
+        self.nodes.expect_back(now)
     }
 
     /// Returns the DaemonSets.

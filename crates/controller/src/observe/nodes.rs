@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{AcceleratorKind, Resources};
 
 use super::class::{ClassId, PodClass, Role};
@@ -42,11 +42,29 @@ pub struct NodeFacts {
     pub leaving: bool,
     /// Whether pods may be bound to the node: it is ready, not cordoned, and not leaving.
     pub schedulable: bool,
+    /// The time since which the node is not ready, of a node that was ready before, and that nothing
+    /// else keeps pods off.
+    pub not_ready_since: Option<DateTime<Utc>>,
+    /// Whether the node counts as if pods could be bound to it, because it is expected to be ready
+    /// again.
+    pub expected_back: bool,
     /// The creation time of the node.
     pub created: Option<DateTime<Utc>>,
     /// The time since which the kubelet reports the node as ready.
     pub ready_since: Option<DateTime<Utc>>,
 }
+
+/// The time after its creation until which a node that is not ready has not been ready yet.
+const STARTS: TimeDelta = TimeDelta::seconds(10);
+
+/// How long a node that is not ready is expected to be ready again: a minute, because the kubelet
+/// reports late on a busy node, and after a restart.
+const EXPECTED_BACK: TimeDelta = TimeDelta::minutes(1);
+
+/// The fewest nodes that were ready and are not, of which a third of all nodes shows a fault of the
+/// network or of the control plane. Then all of them are expected back, as the node lifecycle
+/// controller of Kubernetes then evicts no pod.
+const FAULT_NODES_MIN: usize = 3;
 
 impl NodeFacts {
     /// Whether the node has fewer accelerators than its capacity, or than `siblings`, the number
@@ -69,6 +87,11 @@ impl NodeFacts {
         });
         let leaving = metadata.deletion_timestamp.is_some()
             || spec.taints.iter().any(|taint| is_leaving(&taint.key));
+        let created = metadata.creation_timestamp.as_ref().and_then(time);
+        let lost = status.conditions.iter().find(|of| of.type_ == "Ready" && !ready);
+        let lost = lost.and_then(|of| of.last_transition_time.as_ref().and_then(time));
+        // A node that starts is not ready from its creation on.
+        let was_ready = |at: &DateTime<Utc>| created.is_some_and(|created| *at - created > STARTS);
         let instance = spec.provider_id.as_deref().and_then(|id| id.rsplit('/').next());
         Self {
             instance: instance.filter(|id| !id.is_empty()).map(Into::into),
@@ -82,7 +105,9 @@ impl NodeFacts {
             ready,
             leaving,
             schedulable: ready && !spec.unschedulable && !leaving,
-            created: metadata.creation_timestamp.as_ref().and_then(time),
+            not_ready_since: lost.filter(was_ready).filter(|_| !spec.unschedulable && !leaving),
+            expected_back: false,
+            created,
             ready_since: since(&status.conditions, "Ready"),
         }
     }
@@ -168,7 +193,8 @@ impl Nodes {
         let (id, generation) = (self.id(name), self.generation);
         let slot = &mut self.slots[id as usize];
         slot.generation = generation;
-        let facts = Some(NodeFacts::of(node));
+        let expected_back = slot.facts.as_ref().is_some_and(|facts| facts.expected_back);
+        let facts = Some(NodeFacts { expected_back, ..NodeFacts::of(node) });
         let changed = slot.facts != facts;
         if changed {
             slot.facts = facts;
@@ -315,6 +341,19 @@ impl Nodes {
             .iter()
             .enumerate()
             .filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
+    }
+
+    /// Decides which of the nodes that are not ready are expected to be ready again. Returns whether
+    /// so many of them are not ready that a fault of the network or of the control plane is likely.
+    pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> bool {
+        let facts = || self.slots.iter().filter_map(|slot| slot.facts.as_ref());
+        let lost = facts().filter(|facts| facts.not_ready_since.is_some()).count();
+        let many = lost >= FAULT_NODES_MIN && 3 * lost > facts().count();
+        for facts in self.slots.iter_mut().filter_map(|slot| slot.facts.as_mut()) {
+            facts.expected_back =
+                facts.not_ready_since.is_some_and(|since| many || now - since < EXPECTED_BACK);
+        }
+        many
     }
 
     /// The number of indexes, used or not.

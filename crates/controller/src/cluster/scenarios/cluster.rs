@@ -38,6 +38,8 @@ pub(super) struct Cluster {
     controller: Option<Controller>,
     allowed: Allowed,
     pods: BTreeMap<String, Value>,
+    /// When each node was created.
+    nodes: BTreeMap<String, DateTime<Utc>>,
     now: DateTime<Utc>,
     generation: i64,
     /// The last lines of the buckets and conditions, which are shown when they change.
@@ -71,6 +73,7 @@ impl Cluster {
             controller: None,
             allowed: Allowed { placeholder_priority_max: -1, ..Allowed::default() },
             pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             now: DateTime::from_timestamp(1_782_900_000, 0).unwrap_or_default(),
             generation: 0,
             shown: Vec::new(),
@@ -87,6 +90,10 @@ impl Cluster {
                 ceiling.hourly = dollars.map(|dollars| MicroDollars(dollars * 1_000_000));
             }
             Step::Groups(groups) => self.read_groups(&groups).await?,
+            Step::LiveGroups => {
+                let groups = Groups::read_once(GroupSource::Nodes, LABEL).await;
+                self.groups.send_replace(Arc::new(groups));
+            }
             Step::Policy(spec) => self.write_policy(&spec)?,
             Step::PolicyGone => {
                 self.shared.world().policies.clear();
@@ -99,6 +106,7 @@ impl Cluster {
                 self.write_node(&name, &instance_type, &fields)?;
             }
             Step::NodeGone(name) => {
+                self.nodes.remove(&name);
                 let node = json!({"metadata": {"name": name}});
                 self.shared.world().index.delete_node(&read(&node)?);
             }
@@ -186,7 +194,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn write_node(&self, name: &str, of: &str, fields: &Value) -> anyhow::Result<()> {
+    fn write_node(&mut self, name: &str, of: &str, fields: &Value) -> anyhow::Result<()> {
         let size = instance_type(of).with_context(|| format!("unknown instance type {of}"))?;
         let cpu = size.cpu_millis.unwrap_or(0);
         let mut allocatable = json!({
@@ -201,8 +209,9 @@ impl Cluster {
             labels[key] = value.clone();
         }
         let ready = if fields["ready"] == json!(false) { "False" } else { "True" };
+        let created = *self.nodes.entry(name.to_owned()).or_insert(self.now);
         let node = json!({
-            "metadata": {"name": name, "labels": labels, "creationTimestamp": self.now.to_rfc3339()},
+            "metadata": {"name": name, "labels": labels, "creationTimestamp": created.to_rfc3339()},
             "spec": {"taints": fields.get("taints").unwrap_or(&json!([])), "unschedulable": fields["unschedulable"] == json!(true)},
             "status": {"capacity": allocatable, "allocatable": allocatable,
                 "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": self.now.to_rfc3339()}]},

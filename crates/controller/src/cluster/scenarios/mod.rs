@@ -9,6 +9,7 @@
 //! ```text
 //! operator {…}              limits of the operator, before the first turn: placeholders, dollarsPerHour
 //! groups {NAME: {type: TYPE, …}}   the groups of nodes; max and the other fields of a catalog file
+//! groups of nodes           the groups are those of the live nodes
 //! policy {…}                creates the policy `batch`, or replaces its specification
 //! policy gone               deletes it
 //! node NAME TYPE {…}        a ready node; taints, labels, unschedulable and ready can be given

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 pub(super) enum Step {
     Operator(Value),
     Groups(Value),
+    LiveGroups,
     Policy(Value),
     PolicyGone,
     Node { name: String, instance_type: String, fields: Value },
@@ -41,6 +42,7 @@ impl Step {
         Ok(match words.as_slice() {
             ["operator", "{}"] => Self::Operator(value()?),
             ["groups", "{}"] => Self::Groups(value()?),
+            ["groups", "of", "nodes"] => Self::LiveGroups,
             ["policy", "{}"] => Self::Policy(value()?),
             ["policy", "gone"] => Self::PolicyGone,
             ["node", name, "gone"] => Self::NodeGone(text(name)),

@@ -54,6 +54,8 @@ pub(in crate::cluster) struct TurnContext<'a> {
     pub(in crate::cluster) occurred: &'a Occurred,
     /// Why the time of the turn is not that of the wall clock.
     pub(in crate::cluster) clock_fault: Option<&'a str>,
+    /// Whether so many nodes are not ready that no policy adds placeholders.
+    pub(in crate::cluster) many_not_ready: bool,
 }
 
 impl<'a> TurnInput<'a> {

@@ -215,6 +215,7 @@ impl PolicyController {
             yielding: self.cap(&context.yielding, offers, &observation.observed.standing),
             unpriced: offers.unpriced.clone(),
             rollout_percent,
+            adds_none: context.many_not_ready,
         };
         let (decision, found) = self.decide(&settings, context.config, offers, &observation);
         faults.append(found);
