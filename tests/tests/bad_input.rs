@@ -153,7 +153,7 @@ static ROWS: &[Row] = &[
     ("a report as settings", Text("{\"policies\": [{\"name\": \"a\"}], \"settings\": {}, \"trace\": {}}"), SETTINGS, 1, "prophet: FILE: expected settings, but this is a report of prophet simulate or prophet backtest: give settings.json of --out, or the field settings of the report"),
     ("a catalog as settings", Text("instanceTypes: []\n"), SETTINGS, 1, "prophet: FILE:1: instanceTypes: unknown field; the fields here are trace, data, data_policy, lenient, from, until, catalog, policies, policy, ladder, expression, model, transformer, lstm, tick, scan, launch_latency, launch_failure_share, spot_for, interruptions, tiers, scheduler, gang, gang_headroom, scale_down_delay_after_add, scale_down_unneeded_time, replays, jitter, seed"),
     ("an unclosed bracket", Text("policy: [1,\n"), SETTINGS, 1, "prophet: FILE:1: policy: expected a mapping of fields"),
-    ("two documents", Text("tick: 1m\n---\ntick: 2m\n"), SETTINGS, 1, "prophet: FILE:3: tick: a second document starts here: give one"),
+    ("two documents", Text("tick: 1m\n---\ntick: 2m\n"), SETTINGS, 1, "prophet: FILE:3: a second document starts here: give one"),
     ("text after the end", Text("{\"tick\": \"1m\"} x\n"), SETTINGS, 1, "prophet: FILE:1: text follows the end of the document"),
     ("a tab in the indentation", Text("policy:\n\tlimits: {}\n"), SETTINGS, 1, "prophet: FILE:2: tabs disallowed within this context (block indentation)"),
     ("a field twice", Text("tick: 1m\ntick: 2m\n"), SETTINGS, 1, "prophet: FILE:2: tick: the field occurs twice"),

@@ -270,7 +270,7 @@ const ROWS: [(&str, i32, &str); 130] = [
     (
         "trace generate --days 1 --out folder",
         1,
-        "failed to write folder: it is a directory; name a file",
+        "failed to write folder: it is a folder: give a file in it",
     ),
     ("trace generate --days 1 --out none/log.csv", 1, "the directory of the file does not exist"),
     ("model check none.onnx", 2, "none.onnx"),
@@ -286,7 +286,7 @@ const ROWS: [(&str, i32, &str); 130] = [
     (
         "model accept --candidate pods.csv --trace log.csv --publish folder",
         1,
-        "failed to write folder: it is a folder; name a file in it",
+        "failed to write folder: it is a folder: give a file in it",
     ),
     (
         "model accept --candidate pods.csv --trace log.csv --window 9d",

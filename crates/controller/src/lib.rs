@@ -11,6 +11,7 @@
 //! outcome.rs  the result of a turn
 //! rollout/    the part of the placeholders that stands while a policy begins to act
 //! writes.rs   which writes to the API server may be sent now
+//! causes.rs   the message of an error with those of its causes
 //! account.rs  the launches that placeholders hid, and what they cost
 //! explain/    status, events, metrics
 //! serve/      health, readiness, metrics and the dashboard
@@ -22,6 +23,7 @@
 pub mod account;
 pub mod actuate;
 pub mod catalog;
+mod causes;
 pub mod cluster;
 pub mod crd;
 pub mod explain;

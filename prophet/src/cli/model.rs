@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use base::input::is_a_folder;
 use demand::forecast::{
     ModelFault, onnx,
     onnx::{Engine, Model, ModelSource, Spec},
@@ -101,8 +102,10 @@ fn run_check(args: &CheckArgs) -> ExitCode {
 fn check(args: &CheckArgs) -> anyhow::Result<bool> {
     let engine = onnx::start(args.onnx_runtime.as_deref())?;
     if let Some(path) = &args.file {
-        let found = std::fs::metadata(path).with_context(|| path.display().to_string())?;
-        anyhow::ensure!(!found.is_dir(), "{}: it is a folder: give a file in it", path.display());
+        let named = || path.display().to_string();
+        if std::fs::metadata(path).with_context(named)?.is_dir() {
+            return Err(is_a_folder()).with_context(named);
+        }
     }
     let source = args.file.clone().map_or(ModelSource::Pretrained, ModelSource::File);
     let loaded = source.load();

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use base::input::is_a_folder;
 use demand::forecast::onnx::BYTES_MAX;
 
 #[cfg(feature = "kubernetes")]
@@ -73,7 +74,9 @@ impl ModelPlace {
             Self::File(path) => path,
         };
         let failed = || format!("failed to write {}", path.display());
-        anyhow::ensure!(!path.is_dir(), "{}: it is a folder; name a file in it", failed());
+        if path.is_dir() {
+            return Err(is_a_folder()).with_context(failed);
+        }
         // The target of a symbolic link is replaced, not the link.
         let target = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());

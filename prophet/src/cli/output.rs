@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use base::input::is_a_folder;
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -42,11 +43,9 @@ pub(super) fn write_whole(
     // place.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let found = fs::metadata(&target);
-    anyhow::ensure!(
-        !found.as_ref().is_ok_and(fs::Metadata::is_dir),
-        "{}: it is a directory; name a file",
-        failed()
-    );
+    if found.as_ref().is_ok_and(fs::Metadata::is_dir) {
+        return Err(is_a_folder()).with_context(failed);
+    }
     if found.is_ok_and(|found| !found.is_file()) {
         let mut to = io::BufWriter::new(
             fs::OpenOptions::new().write(true).open(&target).with_context(failed)?,

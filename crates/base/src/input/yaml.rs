@@ -1,17 +1,14 @@
 //! Parses YAML and JSON. Errors name the file, the line, the field and the expected value.
-//!
-//! The parser reports the position of an error. A second pass over the text, made only after an
-//! error, finds the path of the field at this position.
 
-use serde::de::DeserializeOwned;
-use serde_saphyr::granit_parser::{Event, Parser};
-use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
+use std::{fmt, iter};
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_path_to_error::{Segment, Track};
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{Error, Location, MessageFormatter as _, Spanned, UserMessageFormatter};
 
 use super::is_alike;
-
-/// The deepest nesting for which field paths are computed. The files of this program nest six
-/// levels, and the limit bounds the memory of the paths.
-const DEPTH_MAX: usize = 32;
 
 /// An error in a YAML or JSON file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,61 +37,72 @@ pub fn parse<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, YamlError
     if text.trim().is_empty() {
         return Err(YamlError::new(file, None, "", "the file is empty".into()));
     }
-    serde_saphyr::from_str(text).map_err(|error| fault(text, file, error.without_snippet()))
+    let mut track = Track::new();
+    let parsed = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+        T::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track))
+    });
+    parsed.map_err(|error| {
+        let path: String = track.path().iter().map(step).collect();
+        fault(text, file, &path, error.without_snippet())
+    })
 }
 
 /// The line of the field with this path, such as `policies[2].name`, or of the nearest field around
 /// it.
 pub fn line_of(text: &str, field: &str) -> Option<u64> {
-    let nodes = nodes(text);
-    let mut path = field;
-    loop {
-        if let Some(node) = nodes.iter().rev().find(|node| node.field == path) {
-            return Some(node.line);
-        }
-        path = &path[..path.rfind(['.', '['])?];
-    }
+    let root = values(text)?;
+    let path = format!(".{field}");
+    let ends = path.rmatch_indices(['.', '[']).map(|(end, _)| end);
+    let around = ends.filter(|end| *end > 0).map(|end| &path[..end]);
+    iter::once(path.as_str()).chain(around).find_map(|path| line_at(&root, path))
 }
 
 /// Whether the text has this field at the top.
 pub fn has_field(text: &str, field: &str) -> bool {
-    nodes(text).iter().any(|node| node.field == field)
+    values(text).is_some_and(|root| line_at(&root, &format!(".{field}")).is_some())
 }
 
-fn fault(text: &str, file: &str, error: &Error) -> YamlError {
-    let place = error.location().map(|location| (location.line(), location.column()));
-    let nodes = nodes(text);
-    let node =
-        nodes.iter().rfind(|node| place.is_some_and(|place| (node.line, node.column) <= place));
-    let exact = node.filter(|node| Some((node.line, node.column)) == place);
-    let (mut field, problem) = match exact {
-        Some(node) => (node.field.clone(), problem(error, node)),
-        None => (String::new(), problem(error, &Node::default())),
-    };
-    if let Error::ExpectedStringKeyForExternallyTaggedEnum { .. } = error {
-        field = node.map_or(String::new(), |node| node.field.clone());
-    }
-    let mut line = place.map(|(line, _)| line).filter(|line| *line > 0);
-    if let Error::SerdeMissingField { field: name, .. } = error {
+/// The error of a file. `path` is that of the value that was being parsed.
+fn fault(text: &str, file: &str, path: &str, error: &Error) -> YamlError {
+    let root = values(text);
+    let line_at = |path: &str| line_at(root.as_ref()?, path);
+    let location = error.location();
+    let value = location.and_then(|location| value_at(text, location));
+    let value = value.as_deref();
+    let line = location.map(|location| location.line()).filter(|line| *line > 0);
+    let (line, field) = match error {
+        // The parser often finds a syntax error after the field that contains it.
+        Error::ExternalMessage { .. } => (line, String::new()),
         // The position is that of the last field of the mapping.
-        let around =
-            node.map_or("", |node| if node.is_mapping { &node.field } else { &node.around });
-        line = nodes.iter().rfind(|node| node.field == around).map(|node| node.line).or(line);
-        field = if around.is_empty() { (*name).into() } else { format!("{around}.{name}") };
-    }
-    YamlError::new(file, line, &field, problem)
+        Error::SerdeMissingField { field, .. } => {
+            (line_at(path).or(line), format!("{path}.{field}"))
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => (line, format!("{path}.{key}")),
+        Error::SerdeUnknownVariant { variant, .. } => {
+            let field = format!("{path}.{variant}");
+            let is_field = line_at(&field).is_some();
+            (line, if is_field { field } else { path.into() })
+        }
+        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+            (line, format!("{}.{}", variant_of(path).0, value.unwrap_or_default()))
+        }
+        _ => (line, path.into()),
+    };
+    let field = field.strip_prefix('.').unwrap_or(&field);
+    YamlError::new(file, line, field, problem(error, path, value))
 }
 
-fn problem(error: &Error, node: &Node) -> String {
-    let got = match &node.value {
+fn problem(error: &Error, path: &str, value: Option<&str>) -> String {
+    let got = match value {
         Some(value) => format!(", got {:?}", value.chars().take(80).collect::<String>()),
         None => String::new(),
     };
+    let is_digits = value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     match error {
-        Error::InvalidScalar { ty: "u32", .. } if is_digits(node) => {
+        Error::InvalidScalar { ty: "u32", .. } if is_digits => {
             format!("expected at most {}{got}", u32::MAX)
         }
-        Error::InvalidScalar { ty: "u64", .. } if is_digits(node) => {
+        Error::InvalidScalar { ty: "u64", .. } if is_digits => {
             format!("expected at most {}{got}", u64::MAX)
         }
         Error::InvalidScalar { ty, .. } => format!("expected {}{got}", kind(ty)),
@@ -116,12 +124,10 @@ fn problem(error: &Error, node: &Node) -> String {
             format!("expected {}, got {variant:?}", expected.join(" or "))
         }
         Error::DuplicateMappingKey { .. } => "the field occurs twice".into(),
-        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
-            let (Some(first), Some(second)) = (&node.first_key, &node.value) else {
-                return "expected one field".into();
-            };
-            format!("give {first} or {second}, not both")
-        }
+        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => match value {
+            Some(second) => format!("give {} or {second}, not both", variant_of(path).1),
+            None => "expected one field".into(),
+        },
         Error::ExpectedStringKeyForExternallyTaggedEnum { .. } => "expected a field in it".into(),
         Error::MultipleDocuments { .. } => "a second document starts here: give one".into(),
         Error::NullIntoString { .. } => "expected a value, got null".into(),
@@ -131,10 +137,6 @@ fn problem(error: &Error, node: &Node) -> String {
         Error::Message { msg, .. } => msg.clone(),
         other => UserMessageFormatter.format_message(other).into_owned(),
     }
-}
-
-fn is_digits(node: &Node) -> bool {
-    node.value.as_ref().is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The kind of value in words, from the name of a Rust type or serde's words for it.
@@ -154,118 +156,104 @@ fn kind(name: &str) -> &str {
     }
 }
 
-/// A key or a value of a text, and its place.
-#[derive(Debug, Default)]
-struct Node {
-    line: u64,
-    column: u64,
-    /// The path, such as `policies[2].name`. That of a key is the path of its value.
-    field: String,
-    /// The path of the mapping or list that it is in.
-    around: String,
-    is_mapping: bool,
-    /// The text of a key or of a single value.
-    value: Option<String>,
-    /// Of a key, the first key of its mapping.
-    first_key: Option<String>,
-}
-
-/// A mapping or a list that is open.
-struct Frame {
-    field: String,
-    /// In a list, the number of values so far.
-    index: Option<usize>,
-    /// In a mapping, the key whose value is next.
-    key: Option<String>,
-    first_key: Option<String>,
-}
-
-impl Frame {
-    /// The path of the next value.
-    fn next_field(&self) -> String {
-        match (self.index, &self.key) {
-            (Some(index), _) => format!("{}[{index}]", self.field),
-            (None, Some(key)) if self.field.is_empty() => key.clone(),
-            (None, Some(key)) => format!("{}.{key}", self.field),
-            (None, None) => self.field.clone(),
-        }
+/// A step of a path, such as `.policies[2].name`. The empty path is that of the whole text.
+fn step(segment: &Segment) -> String {
+    match segment {
+        Segment::Map { key } | Segment::Enum { variant: key } => format!(".{key}"),
+        Segment::Seq { index } => format!("[{index}]"),
+        Segment::Unknown => String::new(),
     }
 }
 
-/// The keys and values of a text, in their order, up to the first syntax error.
-fn nodes(text: &str) -> Vec<Node> {
-    let mut nodes = Vec::new();
-    let mut open: Vec<Frame> = Vec::new();
-    for event in Parser::new_from_str(text) {
-        let Ok((event, span)) = event else { break };
-        let opened = matches!(event, Event::SequenceStart(..) | Event::MappingStart(..));
-        let is_mapping = matches!(event, Event::MappingStart(..));
-        let value = match &event {
-            Event::Scalar(value, ..) => Some(value.to_string()),
-            _ => None,
-        };
-        match event {
-            Event::SequenceEnd | Event::MappingEnd => {
-                open.pop();
-                close_value(&mut open);
-            }
-            Event::Scalar(..)
-            | Event::Alias(_)
-            | Event::SequenceStart(..)
-            | Event::MappingStart(..) => {
-                let around = open.last().map_or(String::new(), |frame| frame.field.clone());
-                let (line, column) = (span.start.line() as u64, span.start.col() as u64 + 1);
-                let is_key = |frame: &&mut Frame| frame.index.is_none() && frame.key.is_none();
-                if let Some(frame) = open.last_mut().filter(is_key) {
-                    let key = value.clone().unwrap_or_default();
-                    let first_key =
-                        Some(frame.first_key.get_or_insert_with(|| key.clone()).clone());
-                    frame.key = Some(key);
-                    let field = frame.next_field();
-                    nodes.push(Node {
-                        line,
-                        column,
-                        field,
-                        around,
-                        is_mapping: false,
-                        value,
-                        first_key,
-                    });
-                } else {
-                    let field = open.last().map_or(String::new(), Frame::next_field);
-                    if opened {
-                        let index = matches!(event, Event::SequenceStart(..)).then_some(0);
-                        let frame =
-                            Frame { field: field.clone(), index, key: None, first_key: None };
-                        open.push(frame);
-                    } else {
-                        close_value(&mut open);
-                    }
-                    nodes.push(Node {
-                        line,
-                        column,
-                        field,
-                        around,
-                        is_mapping,
-                        value,
-                        first_key: None,
-                    });
-                }
-            }
-            _ => {}
-        }
-        if open.len() > DEPTH_MAX {
-            break;
-        }
-    }
-    nodes
+/// The path around the variant of an enum, and the name of the variant.
+fn variant_of(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
 }
 
-/// Moves the innermost open mapping or list past a value.
-fn close_value(open: &mut [Frame]) {
-    if let Some(frame) = open.last_mut() {
-        frame.key = None;
-        frame.index = frame.index.map(|index| index + 1);
+/// The single value or the key at a location. With the tag, a null is a text, too.
+fn value_at(text: &str, location: Location) -> Option<String> {
+    let span = location.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    let length = usize::try_from(span.byte_len()?).ok().filter(|length| *length > 0)?;
+    let written = text.get(start..start.checked_add(length)?)?;
+    serde_saphyr::from_str(&format!("!!str {written}")).ok()
+}
+
+/// The fields of a mapping or the values of a list, each after its step. A single value has none.
+#[derive(Default)]
+struct Values(Vec<(String, Spanned<Values>)>);
+
+/// The values of a text, or `None` if it has a syntax error.
+fn values(text: &str) -> Option<Spanned<Values>> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+    };
+    serde_saphyr::from_str_with_options(text, options).ok()
+}
+
+/// The line where the value with this path begins.
+fn line_at(value: &Spanned<Values>, path: &str) -> Option<u64> {
+    if path.is_empty() {
+        return Some(value.referenced.line()).filter(|line| *line > 0);
+    }
+    let Values(values) = &value.value;
+    values.iter().find_map(|(step, value)| line_at(value, path.strip_prefix(step.as_str())?))
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValuesVisitor)
+    }
+}
+
+struct ValuesVisitor;
+
+impl<'de> Visitor<'de> for ValuesVisitor {
+    type Value = Values;
+
+    fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        to.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Values, E> {
+        Ok(Values::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Values, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element()? {
+            values.push((format!("[{}]", values.len()), value));
+        }
+        Ok(Values(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Values, A::Error> {
+        let mut values = Vec::new();
+        while let Some((key, value)) = mapping.next_entry::<String, _>()? {
+            values.push((format!(".{key}"), value));
+        }
+        Ok(Values(values))
     }
 }
 
@@ -333,5 +321,13 @@ mod tests {
             (Some(1), Some(5), Some(3))
         );
         assert_eq!((lines("rules[1].c"), lines("other")), (Some(4), None));
+    }
+
+    #[test]
+    fn lines_are_found_for_keys_with_dots_and_beside_numbers_that_are_not_finite() {
+        let text = "rules:\n- {a: .nan}\n- a.b: 1\n  a.b[c]: 1e400\n";
+        assert_eq!(line_of(text, "rules[1].a.b"), Some(3));
+        assert_eq!(line_of(text, "rules[1].a.b[c]"), Some(4));
+        assert!(has_field(text, "rules") && !has_field(text, "rule"));
     }
 }

@@ -19,7 +19,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use tokio::sync::Notify;
 
-use super::sources::chain;
+use crate::causes::chain;
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "prophet";

@@ -11,6 +11,7 @@ use crate::catalog::{
     Comparison, Launchers, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
     pool_groups,
 };
+use crate::causes::chain;
 use crate::observe::{Shared, World};
 
 /// A source of groups of nodes.
@@ -190,15 +191,4 @@ impl Groups {
         groups.extend(of_nodes);
         Some(groups)
     }
-}
-
-/// An error's message, followed by the messages of its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -10,9 +10,9 @@ use placeholders::{Binding, Change, Plan, StandingPod, StandingSet, Template, ch
 
 use super::gather::Places;
 use super::preempting::is_limited;
-use super::sources::chain;
 use crate::actuate::{ActuateError, Actuator};
 use crate::catalog::Offers;
+use crate::causes::chain;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, OwnedObject, World};
 use crate::writes::{Admission, REQUEST, WriteKind, Writes, Written};

@@ -1,39 +1,23 @@
 //! CSV files from which all figures can be recomputed.
 //!
-//! Times are in seconds of the log. The value -1 means that the event had not happened by the end
-//! of the run.
+//! The fields of a row are the columns of its file. Times are in seconds of the log. The value -1
+//! means that the event had not happened by the end of the run.
 
 use std::io;
 
 use embedder::Catalog;
+use serde::Serialize;
 use traces::Trace;
 
 use crate::log::{JobRecord, NodeRecord, RunLog, TickRecord};
 
 /// Writes the jobs that count, by policy and submission.
-///
-/// The column `wait_s` is the time from submission to start, or to the end of the window for a job
-/// that never started, without the time that it ran in vain. The column `instances` is the number
-/// of nodes that the job's pods run on. The column `lost_pod_s` is the time that lost pods had run.
 pub(super) fn jobs<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     trace: &Trace,
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(to);
-    csv.write_record([
-        "policy",
-        "job",
-        "submit",
-        "start",
-        "end",
-        "wait_s",
-        "pods",
-        "pods_hidden",
-        "instances",
-        "interrupted_pods",
-        "lost_pod_s",
-    ])?;
+    let mut csv = start::<JobRow>(to)?;
     for (policy, log) in logs {
         for job in &log.jobs {
             let &JobRecord {
@@ -46,111 +30,162 @@ pub(super) fn jobs<'a>(
                 interrupted,
                 priority: _,
             } = job;
-            let name = trace.jobs.get(index).map_or("", |job| &job.name);
             let (start, end) = ran.unwrap_or((-1, -1));
-            let times = [submit, start, end, job.wait_seconds(log.window.1)];
-            let counts = [
-                pods.to_string(),
-                pods_hidden.to_string(),
-                instances.to_string(),
-                interrupted.pods.to_string(),
-                interrupted.lost_pod_seconds.to_string(),
-            ];
-            let texts = times.map(|n| n.to_string()).into_iter().chain(counts);
-            csv.write_record([policy.clone(), name.into()].into_iter().chain(texts))?;
+            csv.serialize(JobRow {
+                policy: &policy,
+                job: trace.jobs.get(index).map_or("", |job| &job.name),
+                submit,
+                start,
+                end,
+                wait_s: job.wait_seconds(log.window.1),
+                pods,
+                pods_hidden,
+                instances,
+                interrupted_pods: interrupted.pods,
+                lost_pod_s: interrupted.lost_pod_seconds,
+            })?;
         }
     }
     csv.flush()
 }
 
+#[derive(Default, Serialize)]
+struct JobRow<'a> {
+    policy: &'a str,
+    job: &'a str,
+    submit: i64,
+    start: i64,
+    end: i64,
+    /// The time from submission to start, or to the end of the window for a job that never started,
+    /// without the time that it ran in vain.
+    wait_s: i64,
+    pods: u64,
+    pods_hidden: u64,
+    /// The number of nodes that the job's pods run on.
+    instances: usize,
+    interrupted_pods: u64,
+    /// The time that lost pods had run.
+    lost_pod_s: i64,
+}
+
 /// Writes the nodes that existed within the window.
-///
-/// The column `busy_s` is the number of seconds within the window in which real pods ran on the
-/// node.
 pub(super) fn nodes<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(to);
-    csv.write_record([
-        "policy",
-        "node",
-        "bucket",
-        "group",
-        "requested",
-        "ready",
-        "gone",
-        "busy_s",
-        "used",
-        "waited_for",
-        "interrupted",
-    ])?;
+    let mut csv = start::<NodeRow>(to)?;
     for (policy, log) in logs {
         for node in &log.nodes {
-            let &NodeRecord { id, bucket, group, requested, ready, gone, .. } = node;
-            let &NodeRecord { busy_seconds, used, waited_for, interrupted, .. } = node;
-            let bucket = &catalog.buckets()[bucket];
-            let numbers = [requested, ready.unwrap_or(-1), gone.unwrap_or(-1), busy_seconds]
-                .map(|n| n.to_string());
-            let [requested, ready, gone, busy] = &numbers;
-            let (id, used, waited_for) = (id.to_string(), used.to_string(), waited_for.to_string());
-            let interrupted = interrupted.to_string();
-            csv.write_record([
-                &policy,
-                &id,
-                &bucket.name,
-                &bucket.groups[group].name,
+            let &NodeRecord {
+                id,
+                bucket,
+                group,
                 requested,
                 ready,
                 gone,
-                busy,
-                &used,
-                &waited_for,
-                &interrupted,
-            ])?;
+                busy_seconds,
+                used,
+                waited_for,
+                interrupted,
+            } = node;
+            let bucket = &catalog.buckets()[bucket];
+            csv.serialize(NodeRow {
+                policy: &policy,
+                node: id,
+                bucket: &bucket.name,
+                group: &bucket.groups[group].name,
+                requested,
+                ready: ready.unwrap_or(-1),
+                gone: gone.unwrap_or(-1),
+                busy_s: busy_seconds,
+                used,
+                waited_for,
+                interrupted,
+            })?;
         }
     }
     csv.flush()
 }
 
+#[derive(Default, Serialize)]
+struct NodeRow<'a> {
+    policy: &'a str,
+    node: usize,
+    bucket: &'a str,
+    group: &'a str,
+    requested: i64,
+    ready: i64,
+    gone: i64,
+    /// The number of seconds within the window in which real pods ran on the node.
+    busy_s: i64,
+    used: bool,
+    waited_for: bool,
+    interrupted: bool,
+}
+
 /// Writes every bucket at every tick of the window.
-///
-/// The column `headroom` is the headroom that the policy's objective requires, before limits.
 pub(super) fn ticks<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,
     to: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(to);
-    csv.write_record([
-        "policy",
-        "tick",
-        "bucket",
-        "demand",
-        "headroom",
-        "placeholders",
-        "ready",
-        "launching",
-    ])?;
+    let mut csv = start::<TickRow>(to)?;
     for (policy, log) in logs {
         for &TickRecord { time, bucket, demand, headroom, placeholders, ready, launching } in
             &log.ticks
         {
-            let numbers = [demand, headroom, placeholders, ready, launching].map(|n| n.to_string());
-            let [demand, headroom, placeholders, ready, launching] = &numbers;
-            let bucket = &catalog.buckets()[bucket].name;
-            csv.write_record([
-                &policy,
-                &time.to_string(),
-                bucket,
+            csv.serialize(TickRow {
+                policy: &policy,
+                tick: time,
+                bucket: &catalog.buckets()[bucket].name,
                 demand,
                 headroom,
                 placeholders,
                 ready,
                 launching,
-            ])?;
+            })?;
         }
     }
     csv.flush()
+}
+
+#[derive(Default, Serialize)]
+struct TickRow<'a> {
+    policy: &'a str,
+    tick: i64,
+    bucket: &'a str,
+    demand: u64,
+    /// The headroom that the policy's objective requires, before limits.
+    headroom: u64,
+    placeholders: u64,
+    ready: u64,
+    launching: u64,
+}
+
+/// A writer of rows that has written their header. The `csv` crate writes a header with the first
+/// row, so a file without rows would have none.
+fn start<R: Default + Serialize>(
+    to: &mut dyn io::Write,
+) -> io::Result<csv::Writer<&mut dyn io::Write>> {
+    let mut example = csv::Writer::from_writer(Vec::new());
+    example.serialize(R::default())?;
+    let example = example.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    let header = example.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    to.write_all(header)?;
+    Ok(csv::WriterBuilder::new().has_headers(false).from_writer(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_rows_has_a_header() {
+        let catalog = demand::forecast::sample::catalog_of([("a", 1.0)]);
+        let mut file = Vec::new();
+        ticks(std::iter::empty(), &catalog, &mut file).unwrap();
+        let header = "policy,tick,bucket,demand,headroom,placeholders,ready,launching\n";
+        assert_eq!(String::from_utf8(file).unwrap(), header);
+    }
 }

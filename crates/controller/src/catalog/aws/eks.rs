@@ -21,6 +21,7 @@ use aws_types::service_config::ServiceConfigKey;
 use base::clock;
 use serde::Deserialize;
 
+use crate::causes::chain;
 use crate::observe::Taint;
 
 pub(super) const NODE_GROUP: &str = "eks:DescribeNodegroup";
@@ -218,17 +219,6 @@ fn read(text: &[u8]) -> Result<Description, String> {
     let mut taints = taints.collect::<Result<Vec<Taint>, String>>()?;
     taints.sort();
     Ok(Description { labels, taints })
-}
-
-/// An error's message, followed by the messages of its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use base::input::is_a_folder;
+
 use super::engine::in_engine_thread;
 use super::file::BYTES_MAX;
 use super::model::Model;
@@ -83,7 +85,7 @@ impl ModelSource {
                 let fault = |what: String| vec![ModelFault::new("file", what)];
                 let found = fs::metadata(path).map_err(|error| fault(error.to_string()))?;
                 if found.is_dir() {
-                    return Err(fault("it is a folder: give a file in it".into()));
+                    return Err(fault(is_a_folder().to_string()));
                 }
                 if found.len() > BYTES_MAX {
                     return Err(fault(format!("more than {BYTES_MAX} bytes")));
