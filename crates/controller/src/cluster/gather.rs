@@ -413,7 +413,7 @@ fn amount_of(facts: &NodeFacts, name: &str) -> u64 {
 /// that waits for it.
 fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     if slot.placeholders > 0 {
-        return !facts.schedulable && !facts.expected_back;
+        return !facts.is_headroom();
     }
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }

@@ -626,8 +626,7 @@ impl Index {
     /// because the node is cordoned, not ready, or will be gone soon. Such a node is no headroom.
     pub fn is_stranded(&self, pod: &PlaceholderPod) -> bool {
         let node = pod.node.as_deref().and_then(|name| self.nodes.by_name(name));
-        node.and_then(|slot| slot.facts.as_ref())
-            .is_some_and(|facts| !facts.schedulable && !facts.expected_back)
+        node.and_then(|slot| slot.facts.as_ref()).is_some_and(|facts| !facts.is_headroom())
     }
 
     /// Decides which of the nodes that are not ready are expected to be ready again. Returns whether

@@ -42,12 +42,8 @@ pub struct NodeFacts {
     pub leaving: bool,
     /// Whether pods may be bound to the node: it is ready, not cordoned, and not leaving.
     pub schedulable: bool,
-    /// The time since which the node is not ready, of a node that was ready before, and that nothing
-    /// else keeps pods off.
-    pub not_ready_since: Option<DateTime<Utc>>,
-    /// Whether the node counts as if pods could be bound to it, because it is expected to be ready
-    /// again.
-    pub expected_back: bool,
+    /// `Some` if the node is not ready, was ready before, and nothing else keeps pods off it.
+    pub lost: Option<Lost>,
     /// The creation time of the node.
     pub created: Option<DateTime<Utc>>,
     /// The time since which the kubelet reports the node as ready.
@@ -66,7 +62,23 @@ const EXPECTED_BACK: TimeDelta = TimeDelta::minutes(1);
 /// controller of Kubernetes then evicts no pod.
 const FAULT_NODES_MIN: usize = 3;
 
+/// What is known of a node that ceased to be ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The time since which the node is not ready.
+    pub since: DateTime<Utc>,
+    /// Whether the node counts as if pods could be bound to it, because it is expected to be ready
+    /// again.
+    pub expected_back: bool,
+}
+
 impl NodeFacts {
+    /// Whether placeholders on the node are headroom: pods may be bound to it, or it is expected to
+    /// be ready again.
+    pub fn is_headroom(&self) -> bool {
+        self.schedulable || self.lost.is_some_and(|lost| lost.expected_back)
+    }
+
     /// Whether the node has fewer accelerators than its capacity, or than `siblings`, the number
     /// that other nodes of its instance type have. A node whose device plugin has not registered
     /// any is not degraded, because its accelerators may still come.
@@ -105,8 +117,10 @@ impl NodeFacts {
             ready,
             leaving,
             schedulable: ready && !spec.unschedulable && !leaving,
-            not_ready_since: lost.filter(was_ready).filter(|_| !spec.unschedulable && !leaving),
-            expected_back: false,
+            lost: lost
+                .filter(was_ready)
+                .filter(|_| !spec.unschedulable && !leaving)
+                .map(|since| Lost { since, expected_back: false }),
             created,
             ready_since: since(&status.conditions, "Ready"),
         }
@@ -193,8 +207,12 @@ impl Nodes {
         let (id, generation) = (self.id(name), self.generation);
         let slot = &mut self.slots[id as usize];
         slot.generation = generation;
-        let expected_back = slot.facts.as_ref().is_some_and(|facts| facts.expected_back);
-        let facts = Some(NodeFacts { expected_back, ..NodeFacts::of(node) });
+        let known = slot.facts.as_ref().and_then(|facts| facts.lost);
+        let mut facts = NodeFacts::of(node);
+        if let (Some(lost), Some(known)) = (&mut facts.lost, known) {
+            lost.expected_back = known.expected_back;
+        }
+        let facts = Some(facts);
         let changed = slot.facts != facts;
         if changed {
             slot.facts = facts;
@@ -347,11 +365,10 @@ impl Nodes {
     /// so many of them are not ready that a fault of the network or of the control plane is likely.
     pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> bool {
         let facts = || self.slots.iter().filter_map(|slot| slot.facts.as_ref());
-        let lost = facts().filter(|facts| facts.not_ready_since.is_some()).count();
+        let lost = facts().filter(|facts| facts.lost.is_some()).count();
         let many = lost >= FAULT_NODES_MIN && 3 * lost > facts().count();
-        for facts in self.slots.iter_mut().filter_map(|slot| slot.facts.as_mut()) {
-            facts.expected_back =
-                facts.not_ready_since.is_some_and(|since| many || now - since < EXPECTED_BACK);
+        for lost in self.slots.iter_mut().filter_map(|slot| slot.facts.as_mut()?.lost.as_mut()) {
+            lost.expected_back = many || now - lost.since < EXPECTED_BACK;
         }
         many
     }
