@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, PostParams};
@@ -127,54 +126,6 @@ async fn a_policy_that_is_deleted_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_younger_of_two_overlapping_policies_yields_the_shared_buckets() {
-    let groups = [NodeGroup::new("large", "m5.2xlarge"), NodeGroup::new("small", "m5.xlarge")];
-    let older = two("Act").replace("mode:", "buckets: {instanceTypes: [m5.xlarge]}, mode:");
-    let arguments = vec!["--max-placeholders=3".to_owned()];
-    let plan = Plan { arguments, ..Plan::of(groups) };
-    let world = plan.start(&policy("older", &older)).await;
-    world.wait_for_groups(&[("small", 2)]).await;
-    // Creation times have a resolution of a second.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let absurd = two("Act").replace("[[0, 2]]", "[[0, 100000]]");
-    world.apply(&policy("younger", &absurd)).await;
-    // The operator's limit leaves one placeholder to the younger policy.
-    world.wait_for_groups(&[("large", 1), ("small", 2)]).await;
-    let overlaps = |status: &serde_json::Value| {
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|condition| {
-            condition["type"] == "Degraded" && condition["reason"] == "OverlappingBuckets"
-        })
-    };
-    world.wait_for_status("younger", "the overlap", overlaps).await;
-    let limited = |status: &serde_json::Value| status["buckets"][0]["reason"] == "operator_limit";
-    world.wait_for_status("younger", "the operator's limit", limited).await;
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
-    world.wait_for_status("older", "no overlap", |status| !overlaps(status)).await;
-    assert!(
-        world
-            .sets()
-            .await
-            .unwrap()
-            .iter()
-            .all(|set| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"] != "younger"
-                || set.metadata.annotations.as_ref().unwrap()["prophet.dev/bucket"]
-                    == "m5.2xlarge")
-    );
-
-    // An older policy that becomes invalid keeps its placeholders and their groups.
-    world.patch_policy("older", json!({"tick": "0s"})).await;
-    let is_invalid = |status: &serde_json::Value| {
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|condition| condition["reason"] == "InvalidPolicy")
-    };
-    world.wait_for_status("older", "the invalid field", is_invalid).await;
-    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
-    world.wait_for_status("younger", "the overlap", overlaps).await;
-    world.wait_for_groups(&[("large", 1), ("small", 2)]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn placeholders_that_a_quota_refuses_are_reported() {
     let quota = format!(
         "{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}
@@ -217,25 +168,6 @@ async fn placeholders_yield_to_a_pod_that_a_ceiling_of_the_cluster_keeps_waiting
     world.wait_for_job("large", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_policy_whose_buckets_are_all_taken_removes_its_placeholders() {
-    let world = Plan::of([NodeGroup::new("small", "m5.xlarge")])
-        .start(&policy("older", &two("Observe")))
-        .await;
-    // Creation times have a resolution of a second.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    world.apply(&policy("younger", &two("Act"))).await;
-    world.wait_for_placeholders([2, 0, 0]).await;
-    world.patch_policy("older", json!({"mode": "Act"})).await;
-    let of = |set: &ReplicaSet| set.metadata.labels.as_ref().unwrap()["prophet.dev/policy"].clone();
-    wait::until_true("only ReplicaSets of the older policy", DEADLINE, async || {
-        Ok(world.sets().await?.iter().map(of).eq(["older"]))
-    })
-    .await
-    .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
-    world.wait_for_placeholders([2, 0, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,8 +17,8 @@ pub(super) struct State {
     pub(super) sets: BTreeMap<String, Value>,
     /// The pods of the ReplicaSets, by name.
     pub(super) pods: BTreeMap<String, Value>,
-    /// The status of the policy.
-    pub(super) status: Option<Value>,
+    /// The status of each policy, by its name.
+    pub(super) status: BTreeMap<String, Value>,
     /// The writes, one line each.
     pub(super) written: Vec<String>,
     pub(super) refuses: bool,
@@ -71,8 +71,9 @@ impl State {
             return (StatusCode::OK, body.clone());
         }
         if last == "status" {
-            self.status = body.pointer("/0/value").cloned();
-            return (StatusCode::OK, policy());
+            let status = body.pointer("/0/value").cloned().unwrap_or_default();
+            self.status.insert(before.to_owned(), status);
+            return (StatusCode::OK, policy(before));
         }
         if self.refuses {
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
@@ -165,10 +166,10 @@ fn place(object: &Value) -> String {
     format!("{} in {}", bucket.unwrap_or_default(), group.unwrap_or_default())
 }
 
-/// The policy, as far as the client reads it.
-fn policy() -> Value {
+/// A policy, as far as the client reads it.
+fn policy(name: &str) -> Value {
     json!({"apiVersion": "prophet.dev/v1alpha1", "kind": "OverprovisioningPolicy",
-        "metadata": {"name": "batch", "namespace": "team"}, "spec": {}})
+        "metadata": {"name": name, "namespace": "team"}, "spec": {}})
 }
 
 fn gone() -> (StatusCode, Value) {

@@ -21,7 +21,6 @@ use crate::cluster::sources::Groups;
 use crate::cluster::trusted_clock::Now;
 use crate::cluster::{Allowed, Config, Controller, GroupSource, Health, Leadership};
 use crate::cluster::{PRIORITIES, priority_class};
-use crate::crd::OverprovisioningPolicy;
 use crate::explain::Explain;
 use crate::observe::{
     Announcement, BatchJob, CronJob, Key, OwnedObject, Priority, Scope, Shared, Watches, World,
@@ -94,13 +93,18 @@ impl Cluster {
                 let groups = Groups::read_once(GroupSource::Nodes, LABEL).await;
                 self.groups.send_replace(Arc::new(groups));
             }
-            Step::Policy(spec) => self.write_policy(&spec)?,
-            Step::PolicyGone => {
-                self.shared.world().policies.clear();
+            Step::Policy { name, spec } => self.write_policy(&name, &spec)?,
+            Step::PolicyGone(name) => {
+                self.shared.world().policies.remove(&in_team(&name));
                 // The garbage collector deletes the objects of the policy.
                 let mut state = self.api.state();
-                state.sets.clear();
-                state.pods.clear();
+                state.status.remove(&name);
+                state.sets.retain(|_, set| set["metadata"]["ownerReferences"][0]["name"] != *name);
+                let sets: BTreeSet<String> = state.sets.keys().cloned().collect();
+                state.pods.retain(|_, pod| {
+                    let owner = pod["metadata"]["ownerReferences"][0]["name"].as_str();
+                    owner.is_some_and(|owner| sets.contains(owner))
+                });
             }
             Step::Node { name, instance_type, fields } => {
                 self.write_node(&name, &instance_type, &fields)?;
@@ -178,18 +182,20 @@ impl Cluster {
         Ok(())
     }
 
-    fn write_policy(&mut self, spec: &Value) -> anyhow::Result<()> {
+    fn write_policy(&mut self, name: &str, spec: &Value) -> anyhow::Result<()> {
         self.generation += 1;
+        let key = in_team(name);
+        let mut world = self.shared.world();
+        let before =
+            world.policies.get(&key).and_then(|policy| policy.metadata.creation_timestamp.clone());
+        let created = before.map_or_else(|| json!(self.now.to_rfc3339()), |created| json!(created));
         let policy = json!({
             "apiVersion": "prophet.dev/v1alpha1", "kind": "OverprovisioningPolicy",
-            "metadata": {"name": "batch", "namespace": "team", "uid": "uid", "generation": self.generation},
+            "metadata": {"name": name, "namespace": "team", "uid": format!("uid of {name}"),
+                "generation": self.generation, "creationTimestamp": created},
             "spec": spec,
         });
-        let crate::observe::StoredPolicy(mut policy) = read(&policy)?;
-        let mut world = self.shared.world();
-        let key = Key { namespace: "team".into(), name: "batch".into() };
-        let before: Option<&OverprovisioningPolicy> = world.policies.get(&key);
-        policy.status = before.and_then(|policy| policy.status.clone());
+        let crate::observe::StoredPolicy(policy) = read(&policy)?;
         world.policies.insert(key, policy);
         Ok(())
     }
@@ -289,9 +295,13 @@ impl Cluster {
         lines.sort();
         let mut state = Vec::new();
         for one in &looked {
-            state.extend(buckets(&one.outcome));
+            let name = &one.key.name;
+            let status = self.api.state().status.get(name).cloned();
+            let lines = [buckets(&one.outcome), conditions(status.as_ref())].concat();
+            // Of several policies, each line has the name of its policy.
+            let of = if looked.len() > 1 { format!("{name}: ") } else { String::new() };
+            state.extend(lines.into_iter().map(|line| format!("{of}{line}")));
         }
-        state.extend(conditions(self.api.state().status.as_ref()));
         if looked.is_empty() {
             state.push("no policy".into());
         }
@@ -311,7 +321,7 @@ impl Cluster {
         let mut world = self.shared.world();
         world.sets.clear();
         for (name, set) in &state.sets {
-            let key = Key { namespace: "team".into(), name: name.clone() };
+            let key = in_team(name);
             world.sets.extend(OwnedObject::of_set(&read(set)?).map(|set| (key, set)));
         }
         let known: BTreeSet<String> =
@@ -326,14 +336,16 @@ impl Cluster {
             }
             world.index.apply_pod(&read(pod)?);
         }
-        for policy in world.policies.values_mut() {
-            policy.status = match &state.status {
-                Some(status) => Some(read(status)?),
-                None => None,
-            };
+        for (key, policy) in &mut world.policies {
+            policy.status = state.status.get(&key.name).map(read).transpose()?;
         }
         Ok(())
     }
+}
+
+/// The key of an object in the namespace of the policies.
+fn in_team(name: &str) -> Key {
+    Key { namespace: "team".into(), name: name.to_owned() }
 }
 
 /// The label of placement groups.

@@ -10,8 +10,8 @@
 //! operator {…}              limits of the operator, before the first turn: placeholders, dollarsPerHour
 //! groups {NAME: {type: TYPE, …}}   the groups of nodes; max and the other fields of a catalog file
 //! groups of nodes           the groups are those of the live nodes
-//! policy {…}                creates the policy `batch`, or replaces its specification
-//! policy gone               deletes it
+//! policy [NAME] {…}         creates the policy `batch`, or replaces its specification
+//! policy [NAME] gone        deletes it
 //! node NAME TYPE {…}        a ready node; taints, labels, unschedulable and ready can be given
 //! node NAME gone            deletes it
 //! pod NAME {…} [on NODE]    a batch pod with these requests, pending or on a node; `pods N NAME` makes N

@@ -10,8 +10,8 @@ pub(super) enum Step {
     Operator(Value),
     Groups(Value),
     LiveGroups,
-    Policy(Value),
-    PolicyGone,
+    Policy { name: String, spec: Value },
+    PolicyGone(String),
     Node { name: String, instance_type: String, fields: Value },
     NodeGone(String),
     Pods { names: Vec<String>, requests: Value, node: Option<String> },
@@ -43,8 +43,10 @@ impl Step {
             ["operator", "{}"] => Self::Operator(value()?),
             ["groups", "{}"] => Self::Groups(value()?),
             ["groups", "of", "nodes"] => Self::LiveGroups,
-            ["policy", "{}"] => Self::Policy(value()?),
-            ["policy", "gone"] => Self::PolicyGone,
+            ["policy", "{}"] => Self::Policy { name: "batch".into(), spec: value()? },
+            ["policy", "gone"] => Self::PolicyGone("batch".into()),
+            ["policy", name, "{}"] => Self::Policy { name: text(name), spec: value()? },
+            ["policy", name, "gone"] => Self::PolicyGone(text(name)),
             ["node", name, "gone"] => Self::NodeGone(text(name)),
             ["node", name, instance_type] | ["node", name, instance_type, "{}"] => {
                 let (name, instance_type) = (text(name), text(instance_type));
