@@ -1,12 +1,9 @@
 //! Tests of placeholders as they are sent to the API server.
 //!
-//! `PROPHET_UPDATE_GOLDEN=1 cargo test` rewrites the golden files.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::fs;
-use std::path::Path;
+//! `UPDATE_EXPECT=1 cargo test -p placeholders` writes the golden files anew.
 
 use embedder::{Resources, UNLIMITED};
+use expect_test::{ExpectFile, expect_file};
 use placeholders::{Owner, Template, Warm};
 use proptest::prelude::*;
 
@@ -43,25 +40,19 @@ fn template() -> Template {
     }
 }
 
-#[track_caller]
-fn check(name: &str, object: &serde_json::Value) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    let text = format!("{object:#}\n");
-    if std::env::var_os("PROPHET_UPDATE_GOLDEN").is_some() {
-        fs::write(&file, &text).unwrap();
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap(), text, "{}", file.display());
+fn check(golden: &ExpectFile, object: &serde_json::Value) {
+    golden.assert_eq(&format!("{object:#}\n"));
 }
 
 #[test]
 fn a_placeholder_has_no_privileges_and_takes_a_whole_node() {
-    check("replica-set.json", &template().replica_set(2, Some("7")));
+    check(&expect_file!["data/replica-set.json"], &template().replica_set(2, Some("7")));
 }
 
 #[test]
 fn a_buffer_has_the_same_pods_without_the_gate() {
-    check("capacity-buffer.json", &template().capacity_buffer(2, None));
-    check("pod-template.json", &template().pod_template());
+    check(&expect_file!["data/capacity-buffer.json"], &template().capacity_buffer(2, None));
+    check(&expect_file!["data/pod-template.json"], &template().pod_template());
 }
 
 #[test]
@@ -92,7 +83,10 @@ fn init_containers_warm_the_node_before_the_placeholder_runs() {
         },
     ];
     let warmed = Template { warm, ..template() };
-    check("warmed.json", &warmed.replica_set(1, None)["spec"]["template"]["spec"]);
+    check(
+        &expect_file!["data/warmed.json"],
+        &warmed.replica_set(1, None)["spec"]["template"]["spec"],
+    );
     assert_ne!(warmed.name(), template().name(), "each template has its own ReplicaSet");
 }
 

@@ -58,14 +58,22 @@ pub fn prophet(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the binary to its end; returns its exit code, or -1 after a signal, its standard output and
-/// its standard error. Lines of progress are left out, because their number depends on how fast the
-/// machine is.
+/// Runs the binary to its end; returns what [`finish`] returns.
 ///
 /// # Panics
 /// The binary cannot be started.
 pub fn run(arguments: &[&str]) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = prophet(arguments).output().expect("prophet starts");
+    finish(&mut prophet(arguments))
+}
+
+/// Runs a command of the binary to its end; returns its exit code, or -1 after a signal, its
+/// standard output and its standard error. Lines of progress are left out, because their number
+/// depends on how fast the machine is.
+///
+/// # Panics
+/// The binary cannot be started.
+pub fn finish(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("prophet starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let is_progress = |line: &&str| {
         let share = line.strip_prefix("prophet: ").and_then(|rest| rest.split_once(" %, "));
