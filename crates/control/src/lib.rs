@@ -146,8 +146,8 @@ impl Control {
         self.learners.learn(tick);
     }
 
-    /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not counted
-    /// if there is no room for another shape.
+    /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not
+    /// counted if there is no room for another shape.
     pub fn arrived(&mut self, shape: &Shape, count: u64) {
         if let Some(id) = self.recorder.intern(shape) {
             self.recorder.arrived(id, count);

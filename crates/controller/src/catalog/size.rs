@@ -18,8 +18,8 @@ use crate::observe::{Daemon, NodeFacts, NodeSlot, Taint, amounts, resources};
 /// The size of the nodes of a group with the live nodes `nodes`, on which `daemons` run. Updates
 /// `sizes`. `None` if DaemonSets leave no room, or the size is unknown.
 ///
-/// A DaemonSet whose pod does not fit on an empty node runs on none, so it takes no room. Its name is
-/// added to `too_large`.
+/// A DaemonSet whose pod does not fit on an empty node runs on none, so it takes no room. Its name
+/// is added to `too_large`.
 ///
 /// Nodes that are not ready, that lack accelerators, or that have fewer than `accelerators`, do not
 /// define the size.

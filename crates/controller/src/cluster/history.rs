@@ -393,8 +393,8 @@ struct Later {
 }
 
 impl Later {
-    /// Whether a line is later than `now`, by more than clocks of replicas differ. Counts those that
-    /// are.
+    /// Whether a line is later than `now`, by more than clocks of replicas differ. Counts those
+    /// that are.
     fn is_later(&mut self, line: &Line, now: DateTime<Utc>) -> bool {
         let is_later = line.time > now + SKEW;
         if is_later {
