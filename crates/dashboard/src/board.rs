@@ -35,7 +35,7 @@ pub struct Captions {
 /// A curve of each policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
-    /// Its title.
+    /// The heading above its plot, with which the text for screen readers begins, too.
     pub title: &'static str,
     /// The unit on its axis.
     pub unit: &'static str,

@@ -117,7 +117,7 @@ use crate::writes::Writes;
 pub struct Looked {
     /// The policy's namespace and name.
     pub key: Key,
-    /// The policy.
+    /// The policy object that the turn read.
     pub policy: Arc<OverprovisioningPolicy>,
     /// The outcome of the turn.
     pub outcome: Outcome,
@@ -136,7 +136,7 @@ const FIRST_READ: Duration = Duration::from_secs(20);
 /// policies have their turns.
 const REPLAY: Duration = Duration::from_secs(2);
 
-/// The controller.
+/// The controller of all policies: it watches the cluster and runs the turns of each policy.
 pub struct Controller {
     client: Client,
     leadership: Arc<Leadership>,

@@ -22,7 +22,7 @@ const TRUSTED_AFTER: Duration = Duration::from_mins(10);
 /// The time of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Now {
-    /// The time.
+    /// The time that the turn uses.
     pub(super) time: DateTime<Utc>,
     /// Why it is not that of the wall clock.
     pub(super) fault: Option<String>,

@@ -32,7 +32,7 @@ pub struct Tick {
 /// of this bucket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TierArrivals {
-    /// The bucket.
+    /// The index of the bucket in the catalog.
     pub bucket: BucketId,
     /// The name of the tier.
     pub tier: String,

@@ -38,7 +38,7 @@ pub(crate) enum StatisticKind {
     Max,
     /// The smallest demand.
     Min,
-    /// The mean.
+    /// The mean demand. Each tick has the same weight.
     Mean,
     /// The sum of all rises from tick to tick.
     NewNodes,

@@ -12,7 +12,7 @@ use crate::forecast::model_fault::ModelFault;
 use crate::forecast::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 
-/// The forecaster of an expression.
+/// A forecaster whose headroom is the value of the expression that a user wrote.
 pub struct ExpressionForecaster {
     expression: Expression,
     catalog: Catalog,

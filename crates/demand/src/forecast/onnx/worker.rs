@@ -25,7 +25,7 @@ use super::spec::Spec;
 use super::tensors::{ModelInput, ModelOutput, Wanted};
 use crate::forecast::model_fault::ModelFault;
 
-/// The source of a model.
+/// Where the ONNX model of a forecaster is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
     /// No model: the ensemble runs without one.
