@@ -30,11 +30,11 @@ pub struct WitnessedCluster {
 /// A node that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WitnessedNode {
-    /// Its bucket.
+    /// The index of its bucket in the catalog.
     pub bucket: BucketId,
     /// Its group, by number in the bucket.
     pub group: usize,
-    /// Whether a placeholder is on it.
+    /// Whether a placeholder runs on the node.
     pub placeholder: bool,
 }
 
