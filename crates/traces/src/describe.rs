@@ -56,7 +56,7 @@ pub struct Description {
 /// The times between two submissions, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterArrival {
-    /// The mean.
+    /// The mean over all pairs of consecutive jobs.
     pub mean: f64,
     /// Percentiles, by the nearest rank.
     pub percentiles: Percentiles,
