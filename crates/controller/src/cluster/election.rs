@@ -116,7 +116,7 @@ impl Election {
         }
     }
 
-    /// Whether this replica may write, as the election knows it.
+    /// Returns the state that has whether this replica may write. The election updates it.
     pub fn leadership(&self) -> Arc<Leadership> {
         Arc::clone(&self.leadership)
     }

@@ -209,7 +209,7 @@ impl PolicyHistory {
         self.used.extend_from_slice(used);
     }
 
-    /// Forgets what the next line would have of launches and pods that ended.
+    /// Drops the launches and the ended pods that the next line would have.
     pub(super) fn forget(&mut self) {
         self.launches.clear();
         self.used.clear();

@@ -229,7 +229,7 @@ impl Write<'_> {
     }
 }
 
-/// What the placeholders of one namespace are written with.
+/// Writes the placeholders of one namespace, within the limit of write requests.
 pub(super) struct Writer<'a> {
     pub(super) actuator: Actuator,
     pub(super) namespace: &'a str,
