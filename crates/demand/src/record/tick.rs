@@ -51,9 +51,10 @@ pub struct BucketTick {
     pub announced: u64,
     /// Placeholders on nodes.
     pub ready: u64,
-    /// Pods that started since the last tick and had waited no longer than one scan of the
-    /// autoscaler.
+    /// The number of pods that started since the last tick and had waited for no node: they waited
+    /// no longer than one scan of the autoscaler.
     pub pods_hidden: u64,
-    /// Pods that started since the last tick and had waited longer.
+    /// The number of pods that started since the last tick and had waited longer than one scan of
+    /// the autoscaler.
     pub pods_waited: u64,
 }

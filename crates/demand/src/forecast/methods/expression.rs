@@ -22,7 +22,7 @@ pub struct ExpressionForecaster {
 }
 
 impl ExpressionForecaster {
-    /// A forecaster for the buckets of `catalog`. `ensemble` is asked only if the expression reads
+    /// A forecaster for the buckets of `catalog`. `ensemble` is called only if the expression reads
     /// its forecast, of which `prices` select a quantile.
     pub fn new(
         expression: Expression,
