@@ -39,7 +39,7 @@ pub struct WitnessedNode {
 }
 
 /// Runs the jobs under a policy, and shows each turn to a witness: the cluster, what the policy
-/// observed of it, and what the turn came to.
+/// observed of it, and the results of the turn.
 pub fn simulate_witnessed(
     world: SimulationInput<'_>,
     named_policy: NamedPolicy,

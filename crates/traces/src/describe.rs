@@ -259,7 +259,7 @@ fn autocorrelation(series: &[f64], lag: usize) -> f64 {
 }
 
 impl InterArrival {
-    /// Of jobs in the order of submission.
+    /// Returns the times between the submissions of `jobs`, which are in the order of submission.
     fn of(jobs: &[Job]) -> Self {
         let times = jobs.windows(2).map(|pair| (pair[1].submit - pair[0].submit) as f64);
         let mut times: Vec<f64> = times.collect();
