@@ -63,7 +63,7 @@ pub struct Unplaced {
     pub request: usize,
     /// The number of pods.
     pub count: u64,
-    /// The reason.
+    /// Why no bucket accepts the pods.
     pub reason: Unfit,
 }
 

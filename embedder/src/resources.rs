@@ -13,11 +13,11 @@ pub const UNLIMITED: u64 = u64::MAX;
 pub enum Resource {
     /// Whole accelerators.
     Accelerators,
-    /// One of the devices.
+    /// A kind of device, such as slices of GPUs or huge pages. Which kind it is, is not stored.
     Devices,
-    /// CPU.
+    /// CPU, in thousandths of a core.
     Cpu,
-    /// Memory.
+    /// Memory, in bytes.
     Memory,
     /// Local disk.
     Ephemeral,

@@ -141,7 +141,8 @@ impl Index {
         index
     }
 
-    /// Returns the number of nodes, which is the number of the next node.
+    /// Returns the number of nodes. Nodes are numbered from 0, so the next node that is added gets
+    /// this number.
     pub(crate) fn nodes(&self) -> u64 {
         self.nodes
     }

@@ -28,7 +28,7 @@ pub struct StandingSet {
 /// A placeholder pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandingPod {
-    /// The name.
+    /// The pod's name, which the API server generated from that of the ReplicaSet.
     pub name: String,
     /// The `resourceVersion` that a write must carry.
     pub resource_version: String,

@@ -108,14 +108,14 @@ pub struct Template {
 pub enum Warm {
     /// An image that runs once, with a command that ends at once.
     Image {
-        /// The image.
+        /// The reference of the image, such as `registry/name:tag`.
         image: String,
-        /// The command.
+        /// The command with its arguments, which replaces the entry point of the image.
         command: Vec<String>,
     },
     /// An image without a program. The placeholder mounts it as a volume, so the kubelet pulls it.
     Volume {
-        /// The image.
+        /// The reference of the image, such as `registry/name:tag`.
         image: String,
     },
     /// Data that a command writes into a directory of the node.
@@ -127,7 +127,7 @@ pub enum Warm {
         name: String,
         /// The image that contains the command and a shell.
         image: String,
-        /// The command.
+        /// The command with its arguments, which a shell runs as root.
         command: Vec<String>,
         /// The directory on the node, mounted at the same path in the container.
         host_path: String,

@@ -26,7 +26,7 @@ pub struct Plan {
 /// The planned placeholders of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPlan {
-    /// The bucket.
+    /// The index of the bucket in the catalog.
     pub bucket: BucketId,
     /// The number of planned placeholders over all groups of the bucket.
     pub target: u64,

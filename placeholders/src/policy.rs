@@ -155,7 +155,7 @@ pub struct ScalingRules {
 pub struct ScalingPolicy {
     /// The number of placeholders.
     pub value: u64,
-    /// The period in seconds, 1 to 86,400.
+    /// The period in seconds, 1 to 86,400. It ends at the decision.
     pub period_seconds: u32,
 }
 
@@ -219,7 +219,7 @@ impl ScalingRules {
 /// A field of a [`Policy`] with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidField {
-    /// The field.
+    /// The field whose value is invalid.
     pub field: PolicyField,
     /// The problem with its value.
     pub problem: String,
@@ -235,7 +235,7 @@ pub enum PolicyField {
     WaitCost,
     /// The ratio of the objective.
     WaitRatio,
-    /// The spend cap.
+    /// The maximum cost of all placeholders, in dollars per hour.
     SpendCap,
     /// The stabilisation window of a direction.
     Window(Direction),

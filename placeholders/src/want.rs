@@ -7,7 +7,7 @@ use crate::reason::Reason;
 /// The expected needs of one bucket beyond its present demand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want {
-    /// The bucket.
+    /// The index of the bucket in the catalog.
     pub bucket: BucketId,
     /// The number of instances that announced pods need.
     pub announced: u64,

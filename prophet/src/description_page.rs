@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use report::{Axis, Layer, Mark, Names, Plot, elements, escape, section, whole};
 use traces::{Consumption, Description, LogTier, TierDelays};
 
-/// Returns the page of a description.
+/// Returns the description of a log as one HTML document with plots.
 pub fn description_page(description: &Description) -> String {
     let Description { trace, format, jobs, days, notes, .. } = description;
     let mut body = format!(

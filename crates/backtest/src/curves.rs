@@ -18,7 +18,7 @@ pub(super) struct Curves {
 /// The counts of a bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
-    /// The bucket.
+    /// The index of the bucket in the catalog.
     pub(super) bucket: usize,
     /// The time in Unix seconds, and the count; the largest count of each bin of ticks.
     pub(super) points: Vec<(f64, f64)>,

@@ -37,7 +37,7 @@ pub struct Errors {
     /// The start of the first scored day, in Unix seconds.
     pub(super) since: i64,
     pub(super) plotted_days: PlottedDays,
-    /// The faults of the networks.
+    /// The faults of ONNX models, one message each.
     pub(super) faults: Vec<String>,
     /// Counts and forecasts over time, in the paper's protocol.
     pub(super) curves: Option<Curves>,

@@ -121,7 +121,8 @@ impl Pass {
         1e3 * self.spent.as_secs_f64() / f64::from(self.ticks.max(1))
     }
 
-    /// Returns the fault of a network at the last tick.
+    /// Returns the first fault of the forecaster's ONNX model at the last tick, with the name of
+    /// the forecaster.
     pub(super) fn fault(&self) -> Option<String> {
         if !self.is_network() {
             return None;
@@ -218,7 +219,7 @@ impl Pass {
     }
 }
 
-/// Returns the forecaster of a network alone.
+/// Returns a forecaster that is an ONNX model alone, without an ensemble.
 fn network(
     source: ModelSource,
     settings: &SimulationSettings,

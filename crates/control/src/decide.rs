@@ -1,11 +1,12 @@
-//! How many placeholders ought to stand. All state is an argument, and the time is `now`.
+//! Decides how many placeholders should exist. All state is an argument, and the time is `now`.
 
 use chrono::{DateTime, Utc};
 use demand::forecast::Outlook;
 use embedder::{Catalog, Demand};
 use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
-/// How many placeholders ought to stand, and where. Headroom is measured from present demand.
+/// Returns the planned placeholders of each group, and the state of the stabilisers after the
+/// decision. Headroom is measured from present demand.
 pub fn decide(
     outlook: &Outlook,
     demand: &Demand,
@@ -19,8 +20,8 @@ pub fn decide(
     plan(&wants, standing, catalog, policy, steady, now)
 }
 
-/// How many of the standing placeholders stay while the observed cluster is out of date. None is
-/// added in any group.
+/// Returns how many of the standing placeholders stay while the observed cluster is out of date. No
+/// placeholder is added in any group.
 pub fn retain(
     outlook: &Outlook,
     demand: &Demand,
@@ -33,7 +34,8 @@ pub fn retain(
 }
 
 fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy) -> Vec<Want> {
-    // Chances weigh buckets against each other: only a cap over all of them asks.
+    // Chances decide which buckets get fewer placeholders under a limit over all buckets, so they
+    // are computed only if there is such a limit.
     let outer = &policy.limits.outer;
     let capped = policy.limits.total.is_some()
         || policy.spend_cap.is_some()

@@ -1,13 +1,12 @@
 //! Moves placeholders from buckets that cannot launch nodes to others: from spot buckets to
-//! on-demand buckets while launches of spot instances fail, and from the buckets whose nodes
-//! nothing launches, beyond the nodes that these have.
+//! on-demand buckets while launches of spot instances fail, and from buckets for which nothing
+//! launches nodes, as far as their existing nodes do not suffice.
 //!
 //! A spot bucket is closed while all of its groups back off. Headroom for pods that on-demand
-//! buckets admit, too, then stands on demand at once. It returns when the spot bucket is open
-//! again: the nodes on demand go as the placeholders of the spot bucket get nodes.
+//! buckets also admit then moves to on-demand nodes at once. When the spot bucket is open again,
+//! these nodes are given up as the placeholders of the spot bucket get nodes.
 //!
-//! Only decisions are made from the moved forecast. What is recorded and reported is the forecast
-//! as it was.
+//! Only decisions use the moved forecast. Records and reports have the forecast before the move.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,18 +18,19 @@ use embedder::{
 };
 use placeholders::{Policy, Prices, Reason, Standing};
 
-/// How long after a spot bucket opened the nodes in its place stay at most: 15 minutes. A launch of
-/// a spot instance takes no longer, or counts as failed and closes the bucket again.
+/// The longest time for which the nodes in place of a spot bucket stay after it has opened again:
+/// 15 minutes. A launch of a spot instance takes no longer, or counts as failed and closes the
+/// bucket again.
 const RETURN: TimeDelta = TimeDelta::minutes(15);
 
 /// The on-demand nodes that placeholders hold in place of spot instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fallback {
-    /// By on-demand bucket.
+    /// The number of these nodes, by on-demand bucket.
     nodes: BTreeMap<BucketId, u64>,
-    /// The spot buckets in whose place they stand.
+    /// The spot buckets that these nodes replace.
     spot: Vec<BucketId>,
-    /// When the nodes go at the latest.
+    /// The time at which these nodes are given up at the latest.
     until: DateTime<Utc>,
 }
 
@@ -97,7 +97,7 @@ fn free_nodes(id: BucketId, standing: &Standing, catalog: &Catalog) -> Option<u6
 }
 
 impl Fallback {
-    /// Returns the outlook to decide from.
+    /// Returns the outlook that decisions use.
     ///
     /// `demand` prefers the open buckets. `submitted` has the shapes with the number of their pods
     /// so far; they decide which share of a bucket's headroom fits elsewhere, and where. It is read
@@ -153,7 +153,8 @@ impl Fallback {
                     *sum = sum.saturating_add(more);
                 }
             }
-            // Announced pods are part of the demand already, and go with the others.
+            // `demand` has announced pods in open buckets already. This counts the nodes that moved
+            // with them.
             let plain = embed(cluster, catalog);
             for (id, before) in plain.announced.iter().enumerate() {
                 let more = announced(id).saturating_sub(*before);
@@ -171,7 +172,7 @@ impl Fallback {
         Cow::Owned(moved)
     }
 
-    /// Returns the nodes for another catalog. Each bucket keeps them by its name.
+    /// Returns this state for another catalog, in which each bucket is found by its name.
     pub(crate) fn renumbered(&self, from: &Catalog, to: &Catalog) -> Self {
         let number = |id: &BucketId| {
             let name = &from.buckets().get(*id)?.name;
@@ -186,8 +187,8 @@ impl Fallback {
     }
 }
 
-/// The outlook without the headroom of the buckets whose nodes nothing launches, beyond the nodes
-/// that are free. The buckets that launch nodes for the same pods get it.
+/// Returns the outlook in which each bucket of `fixed`, for which nothing launches nodes, has at
+/// most as much headroom as free nodes. Buckets that launch nodes for the same pods get the rest.
 fn moved_from_fixed<'o>(
     outlook: &'o Outlook,
     fixed: &[(BucketId, u64)],
@@ -218,7 +219,7 @@ fn moved_from_fixed<'o>(
     outlook
 }
 
-/// The part of a number of nodes, rounded up.
+/// Returns a share, from 0 to 1, of a number of nodes, rounded up.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

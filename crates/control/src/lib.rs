@@ -1,4 +1,5 @@
-//! One policy's control: records ticks, learns, forecasts, plans.
+//! The control of one policy: it records ticks, learns from them, forecasts demand and plans
+//! placeholders.
 //!
 //! ```text
 //! lib.rs       the turn
@@ -6,9 +7,9 @@
 //! fallback.rs  on-demand nodes in place of spot instances whose launches fail
 //! ```
 //!
-//! The controller, the simulator and the backtest's decisions all run this code, and nothing else
-//! decides. It has no client, reads no clock and does no I/O: what was observed comes in as a
-//! value, and what to do goes out as one.
+//! The controller, the simulator and the backtest run this code for their decisions, and no other
+//! code decides. It has no client, reads no clock and does no I/O: the observation is an argument,
+//! and the plan is the result.
 
 pub mod decide;
 mod fallback;
@@ -28,7 +29,8 @@ use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 
-/// One policy's control. All of its state can be rebuilt from the history and from what stands.
+/// The control of one policy. All of its state can be rebuilt from the history and the standing
+/// placeholders.
 pub struct Control {
     catalog: Catalog,
     learners: Learners,
@@ -37,23 +39,24 @@ pub struct Control {
     fallback: Fallback,
 }
 
-/// What was observed at a moment.
+/// What one turn reads of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// When.
+    /// The time of the observation, in UTC.
     pub time: DateTime<Utc>,
     /// Batch pods, and the nodes that they occupy.
     pub cluster: Cluster,
     /// The free room that is recorded and that forecasts use, in place of what `cluster` leaves
-    /// once pending pods are placed. `Some` for a reference that knows which jobs end.
+    /// once pending pods are placed. `Some` only in a simulation of a reference policy that reads
+    /// when jobs end.
     pub rooms: Option<Vec<Room>>,
-    /// The placeholders that stand or are on their way.
+    /// The placeholders, on nodes or waiting for one, and the state of their groups.
     pub standing: Standing,
     /// By bucket: placeholders on nodes.
     pub ready: Vec<u64>,
     /// Pods submitted since the last observation, by shape.
     pub arrivals: Vec<(Shape, u64)>,
-    /// Of these pods, those that belong to a tier, by the name of the tier.
+    /// The pods among `arrivals` that belong to a tier.
     pub tiers: Vec<TierArrival>,
     /// Gangs submitted since the last observation that are larger than an instance.
     pub gangs: Vec<VirtualInstance>,
@@ -61,13 +64,14 @@ pub struct Observed {
     pub starts: Vec<(BucketId, PodStarts)>,
 }
 
-/// Pods that arrived of a tier: its name, their shape, and their number.
+/// Submitted pods of one tier: the name of the tier, the shape of the pods, and their number.
 pub type TierArrival = (String, Shape, u64);
 
-/// What a turn came to.
+/// The results of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// At a tick: what was recorded.
+    /// The tick that was recorded. `None` if no tick was due, or if the observation was out of
+    /// date.
     pub tick: Option<Tick>,
     /// The nodes that pods need now.
     pub demand: Demand,
@@ -78,7 +82,7 @@ pub struct Turn {
 }
 
 impl Control {
-    /// Nothing learnt yet.
+    /// Creates a control that has learnt nothing yet. `tick_seconds` is the time between two ticks.
     pub fn new(forecaster: Box<dyn Forecaster>, catalog: &Catalog, tick_seconds: i64) -> Self {
         Self {
             learners: Learners::new(forecaster, catalog),
@@ -121,7 +125,8 @@ impl Control {
         self.recorder.shapes_mut()
     }
 
-    /// What was wrong with the network at the last forecast.
+    /// The faults of the ONNX model at the last forecast. Empty without a model, or if the model
+    /// works.
     pub fn faults(&self) -> Vec<ModelFault> {
         self.learners.faults()
     }
@@ -146,8 +151,8 @@ impl Control {
         self.learners.learn(tick);
     }
 
-    /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not counted
-    /// if there is no room for another shape.
+    /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not
+    /// counted if there is no room for another shape.
     pub fn arrived(&mut self, shape: &Shape, count: u64) {
         if let Some(id) = self.recorder.intern(shape) {
             self.recorder.arrived(id, count);
@@ -162,8 +167,8 @@ impl Control {
         self.record(observed, &demand, None)
     }
 
-    /// One turn: embed, record, learn, forecast, decide. What spot buckets cannot launch at the
-    /// moment is decided for on-demand buckets.
+    /// Runs one turn: embed, record, learn, forecast, decide. Headroom that spot buckets cannot
+    /// launch at the moment moves to on-demand buckets.
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
         let Observed { time, cluster, rooms, standing, ready, .. } = observed;
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
@@ -183,8 +188,8 @@ impl Control {
         Turn { tick, demand, outlook, plan }
     }
 
-    /// A turn while what was observed is out of date. Nothing is recorded or learnt, and no
-    /// placeholder is added. `headroom` has, by bucket, the placeholders that stay.
+    /// Runs a turn whose observation is out of date, because watches fail. Nothing is recorded or
+    /// learnt, and no placeholder is added. `headroom` has, by bucket, the placeholders that stay.
     pub fn outdated_turn(&self, observed: &Observed, policy: &Policy, headroom: &[u64]) -> Turn {
         let Observed { time, cluster, standing, .. } = observed;
         let demand = embed(cluster, &self.catalog);
@@ -208,7 +213,8 @@ impl Control {
         }
     }
 
-    /// Records what was observed; where a tick is due, makes it and learns from it.
+    /// Adds an observation to the recorder. If a tick is due, records it, learns from it and
+    /// returns it.
     fn record(
         &mut self,
         observed: &Observed,

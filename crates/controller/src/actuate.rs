@@ -48,8 +48,8 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// Creates an actuator for the policies of a namespace. It asks `may_write` before each write,
-    /// and leaves the write out if the answer is no.
+    /// Creates an actuator for the policies of a namespace. It calls `may_write` before each write,
+    /// and leaves the write out if the result is false.
     pub fn new(
         client: Client,
         namespace: &str,

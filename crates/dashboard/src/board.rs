@@ -35,7 +35,7 @@ pub struct Captions {
 /// A curve of each policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
-    /// Its title.
+    /// The heading above its plot, with which the text for screen readers begins, too.
     pub title: &'static str,
     /// The unit on its axis.
     pub unit: &'static str,
@@ -128,7 +128,8 @@ impl Dashboard {
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.locked();
-        // Copies what a page is being rendered from, and changes the rest in place.
+        // Changes the state in place, unless a page is being rendered from it. In that case
+        // `make_mut` copies the state first.
         let changed = Arc::make_mut(&mut state);
         change(changed);
         changed.version += 1;

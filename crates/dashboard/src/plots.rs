@@ -8,7 +8,8 @@ use super::board::{BAND, Captions, DEMAND, LAUNCHING, PLACEHOLDERS, PolicyState,
 use super::series::Range;
 use super::view::BucketView;
 
-/// The colours of policies, in their order.
+/// The CSS classes of the curves of policies, by the place of the policy on the dashboard. Further
+/// policies use them again.
 const COLOURS: [&str; 6] = ["c1", "c0 strong", "c3", "c2", "c5", "c6"];
 
 /// The class of the colour of a policy.

@@ -11,7 +11,7 @@ pub const CURVES: usize = 4;
 /// A policy at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicyView {
-    /// Its name.
+    /// Its name, unique on the dashboard: NAMESPACE/NAME for a policy of a cluster.
     pub name: String,
     /// Whether it creates placeholders. `None` where that is no choice.
     pub acting: Option<Acting>,
@@ -25,7 +25,7 @@ pub struct PolicyView {
     pub figures: Vec<Figure>,
     /// What would have happened if a policy that only reports had acted, once it is known.
     pub if_acted: Option<String>,
-    /// Its buckets.
+    /// Its buckets, in the order of the catalog. Empty if no decision was possible.
     pub buckets: Vec<BucketView>,
     /// Its problems, worst first.
     pub faults: Vec<FaultView>,
@@ -63,11 +63,11 @@ impl Acting {
 /// A figure of a policy, such as the money spent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// Its name.
+    /// Its name, the heading of its row in the table of figures.
     pub name: &'static str,
     /// How it was determined.
     pub meaning: &'static str,
-    /// Its unit.
+    /// Its unit, which decides how the value is formatted.
     pub unit: Unit,
     /// Its value; not finite if it cannot be determined.
     pub value: f64,
@@ -76,20 +76,20 @@ pub struct Figure {
 /// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A count.
+    /// A count, rounded to a whole number.
     Count,
-    /// Minutes.
+    /// Minutes, rounded to a whole number.
     Minutes,
-    /// Dollars.
+    /// Dollars, with cents below 100.
     Dollars,
-    /// A share, from 0 to 1.
+    /// A share, from 0 to 1, displayed as a percentage.
     Share,
 }
 
 /// One bucket at a moment, in nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketView {
-    /// Its name.
+    /// Its name in the catalog, such as `m5.xlarge/spot`.
     pub name: String,
     /// Present demand.
     pub demand: u64,

@@ -87,7 +87,7 @@ const VERSION_KEY: &str = "prophet.version";
 const GROUP_ROWS: usize = 50_000;
 const GROUP_BYTES: usize = 16 << 20;
 
-/// One row.
+/// One row of a Parquet file: the record of one bucket at one tick, or of a tick without buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// Unix time in microseconds.

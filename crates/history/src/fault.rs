@@ -32,7 +32,7 @@ pub enum HistoryError {
     /// The file cannot be appended to, for example because the disk is full.
     #[error("failed to append to {file}")]
     Append {
-        /// The file.
+        /// The file of JSON lines, with its folder or URL.
         file: String,
         /// The cause.
         source: std::io::Error,
@@ -53,7 +53,7 @@ pub enum HistoryError {
     /// The line has a newer format version, so the replay stops instead of skipping it.
     #[error("{file}:{line}")]
     Line {
-        /// The file.
+        /// The file of JSON lines, with its folder or URL.
         file: String,
         /// The line number, from 1.
         line: u64,
@@ -65,7 +65,7 @@ pub enum HistoryError {
     Parquet {
         /// The operation that failed.
         act: &'static str,
-        /// The file.
+        /// The Parquet file, as messages name it.
         file: String,
         /// The cause.
         source: ParquetError,
@@ -73,7 +73,7 @@ pub enum HistoryError {
     /// The content of the Parquet file does not follow the format.
     #[error("{file}: {fault}")]
     Columns {
-        /// The file.
+        /// The Parquet file, as messages name it.
         file: String,
         /// The problem.
         fault: String,
@@ -81,7 +81,7 @@ pub enum HistoryError {
     /// The day has a malformed line, which a compaction would lose.
     #[error("day {day} stays as JSON: {fault}")]
     Kept {
-        /// The day.
+        /// The day in UTC whose lines are kept.
         day: NaiveDate,
         /// The first fault.
         fault: HistoryFault,
@@ -114,7 +114,7 @@ impl HistoryError {
 /// A line or a file that a replay skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryFault {
-    /// The file.
+    /// The file with the problem, with its folder or URL.
     pub file: String,
     /// The line number, from 1; 0 for the file.
     pub line: u64,

@@ -65,14 +65,14 @@ pub struct Offered {
     pub rest: Map<String, Value>,
 }
 
-/// A bucket on offer.
+/// A bucket that a policy could use, as the history records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OfferedBucket {
-    /// The name.
+    /// The name, unique among the buckets.
     pub name: String,
-    /// The capacity type.
+    /// How its instances are bought: on demand or spot.
     pub capacity_type: CapacityType,
-    /// The kind of its accelerators.
+    /// The extended resource of its accelerators, such as `nvidia.com/gpu`. Absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator_kind: Option<String>,
     /// The allocatable resources of one instance, by the names that shapes have, and its devices by
@@ -90,9 +90,9 @@ pub struct OfferedBucket {
 /// A group of nodes of a bucket on offer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OfferedGroup {
-    /// The name.
+    /// The name, unique among the groups of all buckets.
     pub name: String,
-    /// The placement group.
+    /// The placement group in which its nodes start. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group: Option<String>,
     /// The minimum number of nodes.

@@ -113,7 +113,7 @@ impl BucketLine {
         "pods_waited",
     ];
 
-    /// Returns the counts.
+    /// Returns the counts, whose names are [`Self::COUNTS`] in the same order.
     pub fn counts(&self) -> [u64; Self::COUNTS.len()] {
         let &Self { demand, demand_max, announced, headroom, placeholders, ready, .. } = self;
         let &Self { pods_hidden, pods_waited, .. } = self;
@@ -146,7 +146,7 @@ impl BucketLine {
     }
 }
 
-/// A launch that ended.
+/// A launch of a node that ended, because the node became ready or the time limit passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndedLaunch {
     /// The bucket's name.

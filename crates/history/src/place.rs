@@ -40,7 +40,7 @@ pub enum PlaceError {
     Store(String, #[source] object_store::Error),
 }
 
-/// The files of a day.
+/// The files in which the history of one policy has one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DayFiles {
     pub(crate) day: NaiveDate,

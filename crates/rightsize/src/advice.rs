@@ -59,13 +59,13 @@ pub struct ContainerAdvice {
     pub pods_max: u64,
     /// The number of samples of five minutes.
     pub samples: u64,
-    /// The class.
+    /// The class of the workload, which decides how CPU is recommended.
     pub class: WorkloadClass,
     /// The tolerance of kills for lack of memory.
     pub oom_tolerance: OomTolerance,
-    /// CPU in thousandths of a core.
+    /// The advice for CPU, in thousandths of a core.
     pub cpu_millis: ResourceAdvice,
-    /// Memory in bytes.
+    /// The advice for memory, in bytes.
     pub memory_bytes: ResourceAdvice,
     /// The days with a sample.
     pub days: u64,

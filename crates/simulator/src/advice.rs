@@ -63,13 +63,13 @@ pub struct SeriesChoice {
 pub struct TypeCount {
     /// The name of the type.
     pub instance_type: String,
-    /// The mean.
+    /// The mean over the time of the window.
     pub mean: f64,
     /// The maximum.
     pub peak: u64,
 }
 
-/// The figures of a policy.
+/// What a simulation with launch latency computed for one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyFigures {
     /// The name of the policy.

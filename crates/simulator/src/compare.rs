@@ -45,9 +45,9 @@ pub struct Comparison {
 /// A policy in a comparison of spot instances and instances on demand.
 #[derive(Clone, Debug)]
 pub struct SpotCase {
-    /// The policy.
+    /// The policy that decided in the simulated runs.
     pub named_policy: NamedPolicy,
-    /// The instances.
+    /// Whether spot instances were used, and whether they were interrupted.
     pub instances: SpotInstances,
     /// The means of the figures over replays, without those beyond `reactive`.
     pub figures: Figures,
@@ -67,7 +67,7 @@ pub enum SpotInstances {
 /// A policy in a comparison.
 #[derive(Clone, Debug)]
 pub struct PolicyResult {
-    /// The policy.
+    /// The policy that decided in the simulated runs.
     pub named_policy: NamedPolicy,
     /// The means of the figures over replays.
     pub figures: Figures,

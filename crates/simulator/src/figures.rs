@@ -94,10 +94,10 @@ pub struct Figures {
 /// The distribution of waits over jobs, in minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PendingMinutes {
-    /// The sum.
+    /// The sum of the waits of all jobs.
     #[serde(serialize_with = "plain")]
     pub sum: f64,
-    /// The mean.
+    /// The sum divided by the number of jobs.
     #[serde(serialize_with = "plain")]
     pub mean: f64,
     /// The median.
@@ -301,7 +301,7 @@ fn launches(log: &RunLog) -> impl Iterator<Item = &NodeRecord> {
 /// Pods of jobs that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodCounts {
-    /// All pods.
+    /// The number of pods, hidden or not.
     pods: u64,
     /// The pods that waited no longer than one scan of the autoscaler.
     hidden: u64,

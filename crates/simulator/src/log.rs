@@ -36,7 +36,7 @@ pub struct JobRecord {
     pub pods_hidden: u64,
     /// The number of nodes that its pods run on; 0 if some of its pods never started.
     pub instances: usize,
-    /// Its priority.
+    /// The priority of its pods: pending pods with a higher one start first.
     pub priority: i32,
     /// What interruptions of spot instances did to it.
     pub interrupted: Interrupted,

@@ -43,7 +43,8 @@ pub enum NamedPolicy {
     /// for other methods, it is a quantile. Without a level, the policy's objective applies.
     /// Reads the past.
     Forecast(Method, Option<f64>),
-    /// A method that no policy in a cluster can choose, and its quantile, in (0, 1). Reads the past.
+    /// A method that no policy in a cluster can choose, and its quantile, in (0, 1). Reads the
+    /// past.
     Baseline(Baseline, Option<f64>),
     /// A quantile of the new nodes that the arrivals around each moment would need, except the
     /// arrivals within the lead time. Reads the future. It is a reference for a forecast from

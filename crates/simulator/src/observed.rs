@@ -46,7 +46,7 @@ pub struct Moment<'a> {
 pub struct NodeCounts {
     /// Placeholders, on nodes or waiting for one.
     pub placeholders: u64,
-    /// Placeholders on nodes.
+    /// Placeholders that run on a node, so without those that wait for one.
     pub placeholders_on_nodes: u64,
     /// Nodes that are ready.
     pub ready: u64,

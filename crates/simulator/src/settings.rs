@@ -140,7 +140,7 @@ impl Default for SimulationSettings {
     }
 }
 
-/// An error in settings.
+/// Why the settings of a simulation are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationSettingsError {
     /// The text is not a valid settings object.

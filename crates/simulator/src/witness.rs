@@ -30,16 +30,16 @@ pub struct WitnessedCluster {
 /// A node that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WitnessedNode {
-    /// Its bucket.
+    /// The index of its bucket in the catalog.
     pub bucket: BucketId,
     /// Its group, by number in the bucket.
     pub group: usize,
-    /// Whether a placeholder is on it.
+    /// Whether a placeholder runs on the node.
     pub placeholder: bool,
 }
 
 /// Runs the jobs under a policy, and shows each turn to a witness: the cluster, what the policy
-/// observed of it, and what the turn came to.
+/// observed of it, and the results of the turn.
 pub fn simulate_witnessed(
     world: SimulationInput<'_>,
     named_policy: NamedPolicy,

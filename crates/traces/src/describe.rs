@@ -56,7 +56,7 @@ pub struct Description {
 /// The times between two submissions, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterArrival {
-    /// The mean.
+    /// The mean over all pairs of consecutive jobs.
     pub mean: f64,
     /// Percentiles, by the nearest rank.
     pub percentiles: Percentiles,
@@ -259,7 +259,7 @@ fn autocorrelation(series: &[f64], lag: usize) -> f64 {
 }
 
 impl InterArrival {
-    /// Of jobs in the order of submission.
+    /// Returns the times between the submissions of `jobs`, which are in the order of submission.
     fn of(jobs: &[Job]) -> Self {
         let times = jobs.windows(2).map(|pair| (pair[1].submit - pair[0].submit) as f64);
         let mut times: Vec<f64> = times.collect();

@@ -24,7 +24,7 @@ const MACHINES_MAX: usize = 1_000_000;
 pub struct Capacity {
     /// The number of machines.
     pub machines: f64,
-    /// Cores.
+    /// The CPU of all machines, in cores.
     pub cores: f64,
     /// Memory in GiB.
     pub gib: f64,

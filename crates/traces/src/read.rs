@@ -13,7 +13,7 @@ use super::reader::{Notes, Row, TraceFault};
 pub struct Trace {
     /// The path of the log, or the name of the example.
     pub source: String,
-    /// The format.
+    /// The format that was detected from the first line.
     pub format: Format,
     /// The jobs, by submission, then by their order in the log.
     pub jobs: Vec<Job>,

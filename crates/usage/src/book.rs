@@ -24,7 +24,7 @@ const OPEN_PODS_MAX: usize = 1_000_000;
 /// How limits are recommended where the measurements do not have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BookSettings {
-    /// The class.
+    /// The class of containers whose rows have none.
     pub class: WorkloadClass,
     /// The tolerance; by the size of the workload if `None`.
     pub oom_tolerance: Option<OomTolerance>,

@@ -30,9 +30,9 @@ pub struct ContainerUsage {
     pub request: ContainerRequest,
     /// What the request is of.
     pub request_of: RequestOf,
-    /// The class.
+    /// The class in the last row, or that of the settings if the row has none.
     pub class: WorkloadClass,
-    /// The tolerance, if it is given.
+    /// The tolerance in the last row or the settings. If `None`, the number of pods decides.
     given_tolerance: Option<OomTolerance>,
     /// The number of complete samples.
     pub samples: u64,
@@ -52,7 +52,7 @@ pub struct ContainerUsage {
     by_age: AgeSums,
 }
 
-/// The recommender of one resource.
+/// The recommender of CPU or of memory: by statistics of a moving window, or by models.
 #[derive(Clone, Debug)]
 enum ResourceRecommender {
     Window(Box<WindowRecommender>),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::ladder::MEMORY_UNIT_BYTES;
 use super::sample::{SAMPLE_SECONDS, UsageSample};
 
-/// The samples of a day.
+/// The number of samples of a container in a day: 288, one every five minutes.
 pub(super) const DAY_SAMPLES: i64 = 86_400 / SAMPLE_SECONDS;
 
 /// The figures of the limits of containers over their job-days. A job-day is a day on which a

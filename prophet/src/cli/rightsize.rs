@@ -76,13 +76,13 @@ pub(super) struct Args {
     #[cfg_attr(not(feature = "kubernetes"), arg(required = true))]
     usage: Option<PathBuf>,
     /// A Prometheus that scrapes the kubelets and, for owners and requests, kube-state-metrics:
-    /// http://HOST:PORT, or `https://HOST`. The certificates of the system verify its certificate; the
-    /// variable `SSL_CERT_FILE` names others, and `HTTPS_PROXY` a proxy
+    /// http://HOST:PORT, or `https://HOST`. The certificates of the system verify its certificate;
+    /// the variable `SSL_CERT_FILE` names others, and `HTTPS_PROXY` a proxy
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "usage")]
     prometheus: Option<Address>,
-    /// A file with the bearer token that this Prometheus needs. It is sent over HTTPS, and over HTTP
-    /// to this machine only
+    /// A file with the bearer token that this Prometheus needs. It is sent over HTTPS, and over
+    /// HTTP to this machine only
     #[cfg(feature = "kubernetes")]
     #[arg(long, value_name = "FILE", requires = "prometheus", conflicts_with = "usage")]
     prometheus_token_file: Option<PathBuf>,

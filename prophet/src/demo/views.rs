@@ -40,7 +40,7 @@ pub(super) struct Views<'a> {
     figures: Mutex<[Option<(i64, Figures)>; POLICIES.len()]>,
 }
 
-/// The views of one run.
+/// The view of one run, which is updated at each tick of the run.
 pub(super) struct RunViews<'a> {
     views: &'a Views<'a>,
     at: usize,

@@ -21,7 +21,7 @@ use crate::horizon::Horizon;
 use crate::plotted_days::{PlottedDays, Point};
 use crate::score::Score;
 
-/// Returns the page.
+/// Returns the report of a backtest as one HTML document with inline plots.
 pub(super) fn page(
     backtest: &Backtest,
     settings: &SimulationSettings,

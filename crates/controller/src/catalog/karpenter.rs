@@ -121,7 +121,7 @@ fn group(
     };
     let estimate =
         claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
-    // What Karpenter knows that a node of the type has.
+    // The devices that Karpenter's NodeClaims list for a node of the type.
     let devices: BTreeMap<String, u64> =
         claims.iter().filter(same).flat_map(|claim| claim.devices.clone()).collect();
     let mut of_node = amounts(*capacity, accelerator_kind);

@@ -268,7 +268,8 @@ impl Merged {
         }
     }
 
-    /// Whether a node could belong to both, as far as its instance type and capacity type tell.
+    /// Whether a node could belong to both groups, judged by its instance type and capacity type
+    /// alone.
     fn could_share_nodes(&self, other: &Self) -> bool {
         self.capacity_type == other.capacity_type
             && !self.instance_types.is_disjoint(&other.instance_types)

@@ -18,8 +18,8 @@ use crate::observe::{Daemon, NodeFacts, NodeSlot, Taint, amounts, resources};
 /// The size of the nodes of a group with the live nodes `nodes`, on which `daemons` run. Updates
 /// `sizes`. `None` if DaemonSets leave no room, or the size is unknown.
 ///
-/// A DaemonSet whose pod does not fit on an empty node runs on none, so it takes no room. Its name is
-/// added to `too_large`.
+/// A DaemonSet whose pod does not fit on an empty node runs on none, so it takes no room. Its name
+/// is added to `too_large`.
 ///
 /// Nodes that are not ready, that lack accelerators, or that have fewer than `accelerators`, do not
 /// define the size.
@@ -150,11 +150,12 @@ pub(super) fn substitutes<'a>(
 }
 
 /// The devices that a placeholder of a group requests: of those that its nodes have offered, those
-/// in place of accelerators, and those of which the autoscaler knows that a new node has them.
-/// `accelerators` is the number of the bucket's accelerators.
+/// in place of accelerators, and those that the autoscaler expects on a new node. `accelerators` is
+/// the number of the bucket's accelerators.
 ///
-/// No others, because an autoscaler launches no node for a pod that requests a device that it does
-/// not know, and a node on which one never registers has no room for the placeholder.
+/// Other devices are not requested, because an autoscaler launches no node for a pod that requests
+/// a device that it does not expect on the node, and a node on which such a device never registers
+/// has no room for the placeholder.
 pub(super) fn requested_devices(
     group: &NodeGroup,
     sizes: &mut Sizes,

@@ -1,4 +1,5 @@
-//! What the program simulates for the controller: that a policy in the mode `Observe` had acted.
+//! The input of a simulation in which a policy in the mode `Observe` acts. The program runs it for
+//! the controller.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -47,7 +48,7 @@ pub struct RecordedPods {
 
 /// Simulates recorded pods with the autoscaler alone and under a policy, until the flag is set, and
 /// returns the result as a text. The controller does not contain the simulator, so the program
-/// gives it.
+/// passes this function to it.
 pub type SimulateIfActed = Arc<
     dyn Fn(
             RecordedPods,

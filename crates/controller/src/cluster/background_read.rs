@@ -20,7 +20,7 @@ pub(super) struct BackgroundRead<T> {
 }
 
 impl<T: Send + 'static> BackgroundRead<T> {
-    /// Starts a read. `read` must end soon once its argument is true. The end of the read rings
+    /// Starts a read. `read` must end soon once its argument is true. The end of the read notifies
     /// `shared`.
     pub(super) fn start<W>(
         shared: &Arc<Shared>,

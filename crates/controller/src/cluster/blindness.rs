@@ -1,7 +1,7 @@
 //! How long watches that a policy needs have been failing, and how much headroom stays meanwhile.
 //!
 //! For a lead time, the standing placeholders stay as they are. Over the next lead time, headroom
-//! shrinks evenly to 0, because forecasts from an outdated state are worth less and less.
+//! shrinks evenly to 0, because forecasts become less reliable as the observed state ages.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Blindness(Option<Began>);
 #[derive(Clone, Debug)]
 struct Began {
     at: DateTime<Utc>,
-    /// The placeholders that stood, by the name of their bucket.
+    /// The number of placeholders when watches began to fail, by the name of their bucket.
     stood: BTreeMap<String, u64>,
 }
 

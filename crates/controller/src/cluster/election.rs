@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::causes::chain;
 
-/// The name of the Lease.
+/// The name of the Lease whose holder is the leader of the replicas.
 pub const LEASE_NAME: &str = "prophet";
 
 /// How long a Lease must be unchanged before another replica takes it over.
@@ -116,7 +116,7 @@ impl Election {
         }
     }
 
-    /// Whether this replica may write, as the election knows it.
+    /// Returns the state that has whether this replica may write. The election updates it.
     pub fn leadership(&self) -> Arc<Leadership> {
         Arc::clone(&self.leadership)
     }

@@ -1,4 +1,4 @@
-//! What the history has of what ran in the cluster: the pods that ended, and the buckets on offer.
+//! The part of the history about past workloads: the pods that ended, and the buckets on offer.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ const WITH_USAGE_MAX: usize = 10_000;
 /// memory.
 const WAITING_MAX: usize = 100_000;
 
-/// What a policy's history does not have yet.
+/// The pods that ended and are not in the policy's history yet, and the buckets on offer that the
+/// history had last.
 #[derive(Default)]
 pub(super) struct Finished {
     pods: Vec<FinishedPods>,

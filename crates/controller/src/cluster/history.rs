@@ -209,7 +209,7 @@ impl PolicyHistory {
         self.used.extend_from_slice(used);
     }
 
-    /// Forgets what the next line would have of launches and pods that ended.
+    /// Drops the launches and the ended pods that the next line would have.
     pub(super) fn forget(&mut self) {
         self.launches.clear();
         self.used.clear();
@@ -393,8 +393,8 @@ struct Later {
 }
 
 impl Later {
-    /// Whether a line is later than `now`, by more than clocks of replicas differ. Counts those that
-    /// are.
+    /// Whether a line is later than `now`, by more than clocks of replicas differ. Counts those
+    /// that are.
     fn is_later(&mut self, line: &Line, now: DateTime<Utc>) -> bool {
         let is_later = line.time > now + SKEW;
         if is_later {

@@ -20,7 +20,7 @@ use crate::observe::{Key, Shared};
 /// The last simulation of a policy, and the one in progress.
 #[derive(Default)]
 pub(super) struct IfActedText {
-    /// What is simulated.
+    /// The policy that was simulated last, or that is being simulated.
     of: Option<ActingPolicy>,
     reading: Option<BackgroundRead<String>>,
     /// When the next simulation begins. `None` before the first one.
@@ -91,7 +91,8 @@ impl IfActedText {
 /// The policy for a simulation.
 fn acting(settings: &PolicySettings, config: &Config) -> ActingPolicy {
     let mut policy = settings.policy.clone();
-    // What other policies hold, and the pods that wait now, say nothing of the recorded pods.
+    // The placeholders of other policies and the pods that wait now do not concern the recorded
+    // pods.
     policy.limits.outer =
         OuterLimits { operator: config.allowed.ceiling, ..OuterLimits::default() };
     ActingPolicy {

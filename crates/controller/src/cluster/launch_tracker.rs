@@ -29,8 +29,8 @@ pub struct LaunchTracker {
     /// Nodes whose launch has been reported because of a pod, or on which a placeholder was
     /// observed.
     nodes: BTreeSet<Arc<str>>,
-    /// The nodes that were launched for placeholders, and whether a batch pod came to each. A new
-    /// process knows those on which the placeholder still is.
+    /// The nodes that were launched for placeholders, and whether a batch pod came to each. After a
+    /// restart, it has only the nodes on which the placeholder still is.
     launched: BTreeMap<String, Launched>,
     /// The requests of the placeholders that had no node at the last call.
     waiting: BTreeMap<Key, Request>,
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!(world.used(190), []);
         world.pod("web", 195);
         assert_eq!(world.used(200), []);
-        // A new process knows the node by its placeholder.
+        // A new process finds the node by its placeholder.
         world.launch_tracker = LaunchTracker::default();
         assert_eq!(world.used(250), []);
         world.pod("jobs", 300);

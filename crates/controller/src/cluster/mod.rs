@@ -117,7 +117,7 @@ use crate::writes::Writes;
 pub struct Looked {
     /// The policy's namespace and name.
     pub key: Key,
-    /// The policy.
+    /// The policy object that the turn read.
     pub policy: Arc<OverprovisioningPolicy>,
     /// The outcome of the turn.
     pub outcome: Outcome,
@@ -129,14 +129,14 @@ pub struct Looked {
 const COALESCE: Duration = Duration::from_millis(250);
 
 /// How long all turns wait for the first reads of histories. The names of the buckets of each
-/// history decide which labels of nodes tell buckets apart, for all policies.
+/// history decide which labels of nodes distinguish buckets, for all policies.
 const FIRST_READ: Duration = Duration::from_secs(20);
 
-/// How long a turn waits for a replay of a history that begins. A longer one goes on while other
+/// How long a turn waits for a replay of a history that begins. A longer replay goes on while other
 /// policies have their turns.
 const REPLAY: Duration = Duration::from_secs(2);
 
-/// The controller.
+/// The controller of all policies: it watches the cluster and runs the turns of each policy.
 pub struct Controller {
     client: Client,
     leadership: Arc<Leadership>,
@@ -146,7 +146,7 @@ pub struct Controller {
     groups: watch::Receiver<Arc<Groups>>,
     /// The keys of the labels by which batch pods select nodes, or did so before.
     selected_labels: BTreeSet<String>,
-    /// The parts that names of buckets had before.
+    /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
     named_parts: BTreeSet<String>,
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,

@@ -3,9 +3,10 @@
 //! A pod that preempts a placeholder stays pending for up to five minutes if the placeholder is
 //! deleted by another client at that moment. kube-scheduler 1.36 does not queue the pod while its
 //! preemption is in progress, and it counts a placeholder that is already gone as preempted, so the
-//! deletion that it saw in between queues nothing (`pkg/scheduler/framework/preemption/executor.go`,
-//! `isRunningPreemption` and `PreemptPod`). A suspended Job that is released makes that likely,
-//! because its placeholders are no longer wanted in the second in which its pods preempt them.
+//! deletion that it saw in between queues nothing
+//! (`pkg/scheduler/framework/preemption/executor.go`, `isRunningPreemption` and `PreemptPod`). A
+//! suspended Job that is released makes that likely, because its placeholders are no longer wanted
+//! in the second in which its pods preempt them.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ pub struct RemoteModel {
 const EVERY: Duration = Duration::from_mins(1);
 
 impl RemoteModel {
-    /// Creates the model of an address, such as `s3://BUCKET/PREFIX/network.onnx`, without fetching
+    /// Creates the model of an address, such as `s3://BUCKET/PREFIX/model.onnx`, without fetching
     /// it.
     ///
     /// # Errors

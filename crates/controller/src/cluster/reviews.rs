@@ -33,11 +33,11 @@ const AT_A_TIME: usize = 4;
 /// Whether a token may read a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It may.
+    /// The user of the token may read the path.
     Granted,
-    /// It has no user.
+    /// The token has no user.
     Unknown,
-    /// Its user may not.
+    /// The user of the token may not read the path.
     Denied,
     /// Too many unknown tokens were sent.
     TooMany,
@@ -125,7 +125,7 @@ impl Reviews {
 /// A token and a path.
 type Question = (String, String);
 
-/// The answers of the last time, and how many reviews unknown tokens have caused.
+/// The recent answers, and how many reviews unknown tokens have caused in a minute.
 #[derive(Default)]
 struct Answers {
     known: BTreeMap<Question, (Duration, Access)>,
@@ -136,7 +136,7 @@ struct Answers {
 
 impl std::fmt::Debug for Answers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The questions contain tokens.
+        // Only the number is written, because the questions contain tokens, which are secret.
         write!(f, "Answers({})", self.known.len())
     }
 }

@@ -51,7 +51,8 @@ pub(super) struct Shrinking {
 struct Missing {
     /// The numbers of steps in CPU and in memory.
     steps: (u32, u32),
-    /// The resources that are not requested, because the autoscaler knows none of them.
+    /// The resources that are not requested, because the nodes that the autoscaler would launch
+    /// have too little of them.
     without: BTreeSet<String>,
     /// Whether no device is requested, because Karpenter named none of the missing resources.
     without_devices: bool,
@@ -247,7 +248,7 @@ struct Reading<'a> {
 /// What is missing on the nodes that an autoscaler would launch.
 #[derive(Debug, PartialEq, Eq)]
 enum Lacks<'a> {
-    /// Nothing that the message names.
+    /// The message names no missing resource.
     Nothing,
     /// These resources, as cluster-autoscaler names them.
     These(Vec<&'a str>),
@@ -323,7 +324,8 @@ impl Missing {
         let more = |steps: u32| (steps + 1).min(STEPS_MAX);
         match lacks {
             Lacks::Nothing => {}
-            // Karpenter may not know a device that nodes offer.
+            // The missing resource may be a device that nodes offer and that Karpenter does not
+            // expect.
             Lacks::Something if has_devices => self.without_devices = true,
             Lacks::Something => self.steps = (more(self.steps.0), more(self.steps.1)),
             Lacks::These(names) => {

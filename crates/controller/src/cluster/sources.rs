@@ -32,7 +32,7 @@ const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 pub(super) const EVERY_SECONDS: i64 = 60;
 
 /// Reads a source every minute, in a task of its own, so that a slow source delays no turn. Each
-/// change of the groups rings `shared`.
+/// change of the groups notifies `shared`.
 pub(super) fn follow_groups(
     mut source: GroupSource,
     placement_group_label: String,

@@ -109,9 +109,9 @@ impl Stands {
     /// Writes the changes that lead to a plan. Returns a message for each write that failed.
     ///
     /// Placeholders whose group is no longer on offer are deleted unless `outdated` is set, because
-    /// in an outdated state the group may only seem to be gone. `preempting` has, by bucket, whether
-    /// pods may be preempting placeholders. If so, placeholders on nodes stay, unless a limit
-    /// lowered the target.
+    /// in an outdated state the group may only seem to be gone. `preempting` has, by bucket,
+    /// whether pods may be preempting placeholders. If so, placeholders on nodes stay, unless a
+    /// limit lowered the target.
     pub(super) async fn follow(
         &self,
         sender: &Writer<'_>,
@@ -229,7 +229,7 @@ impl Write<'_> {
     }
 }
 
-/// What the placeholders of one namespace are written with.
+/// Writes the placeholders of one namespace, within the limit of write requests.
 pub(super) struct Writer<'a> {
     pub(super) actuator: Actuator,
     pub(super) namespace: &'a str,

@@ -22,23 +22,23 @@ const TRUSTED_AFTER: Duration = Duration::from_mins(10);
 /// The time of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Now {
-    /// The time.
+    /// The time that the turn uses.
     pub(super) time: DateTime<Utc>,
-    /// Why it is not that of the wall clock.
+    /// Why `time` is not that of the wall clock. `None` if it is.
     pub(super) fault: Option<String>,
     /// Whether an earlier time than before was taken over in this turn.
     pub(super) went_back: bool,
 }
 
-/// A time, and the monotonic clock then.
+/// A time of the wall clock, and the reading of the monotonic clock at that moment.
 type Reading = (DateTime<Utc>, Duration);
 
-/// What is known of both clocks.
+/// The readings of both clocks by which leaps of the wall clock are recognised.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrustedClock {
     /// The last trusted time.
     trusted: Option<Reading>,
-    /// The monotonic clock since when the trusted time has gone on evenly.
+    /// The reading of the monotonic clock since which the trusted time has gone on evenly.
     since: Duration,
     /// The trusted time before a step back that was followed.
     before: Option<Reading>,

@@ -43,7 +43,7 @@ const PRIORITY_MIN: i32 = 0;
 /// What placeholders do for waiting pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Yield {
-    /// They follow the plan.
+    /// Placeholders follow the plan.
     #[default]
     No,
     /// Each policy gives up this many of the placeholders that it had in these groups at the
@@ -68,7 +68,8 @@ pub(super) struct Yielding {
     waiting: HashMap<ClassId, Waiting>,
     /// When placeholders began to yield.
     since: Option<DateTime<Utc>>,
-    /// The groups whose placeholders yielded last, and since when it is these.
+    /// The groups whose placeholders yielded last. `groups_since` is since when these are the
+    /// groups.
     groups: Arc<BTreeSet<String>>,
     groups_since: Option<DateTime<Utc>>,
     paused_until: Option<DateTime<Utc>>,

@@ -65,7 +65,7 @@ impl Explain {
         Arc::clone(&self.metrics)
     }
 
-    /// The dashboard.
+    /// The dashboard, which shows the last turn of each policy.
     pub fn dashboard(&self) -> Arc<Dashboard> {
         Arc::clone(&self.dashboard)
     }

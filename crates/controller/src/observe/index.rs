@@ -601,7 +601,7 @@ impl Index {
         &self.classes
     }
 
-    /// Returns the nodes.
+    /// Returns the nodes that were listed or that pods refer to, by index and by name.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
@@ -629,8 +629,9 @@ impl Index {
         node.and_then(|slot| slot.facts.as_ref()).is_some_and(|facts| !facts.is_headroom())
     }
 
-    /// Decides which of the nodes that are not ready are expected to be ready again. Returns whether
-    /// so many of them are not ready that a fault of the network or of the control plane is likely.
+    /// Decides which of the nodes that are not ready are expected to be ready again. Returns
+    /// whether so many of them are not ready that a fault of the network or of the control plane is
+    /// likely.
     pub fn expect_nodes_back(&mut self, now: DateTime<Utc>) -> bool {
         self.nodes.expect_back(now)
     }

@@ -361,8 +361,9 @@ impl Nodes {
             .filter_map(|(id, slot)| Some((id, slot, slot.facts.as_ref()?)))
     }
 
-    /// Decides which of the nodes that are not ready are expected to be ready again. Returns whether
-    /// so many of them are not ready that a fault of the network or of the control plane is likely.
+    /// Decides which of the nodes that are not ready are expected to be ready again. Returns
+    /// whether so many of them are not ready that a fault of the network or of the control plane is
+    /// likely.
     pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> bool {
         let facts = || self.slots.iter().filter_map(|slot| slot.facts.as_ref());
         let lost = facts().filter(|facts| facts.lost.is_some()).count();

@@ -157,7 +157,7 @@ macro_rules! resource {
 pub struct Key {
     /// The namespace; empty for objects without a namespace.
     pub namespace: String,
-    /// The name.
+    /// The object's name, unique in its namespace among objects of the same kind.
     pub name: String,
 }
 
@@ -177,7 +177,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// A pod.
+/// A pod, reduced to the fields that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
     /// The metadata, reduced to the fields that are read.
@@ -390,7 +390,7 @@ pub(crate) fn since(conditions: &[Condition], type_: &str) -> Option<DateTime<Ut
     found.last_transition_time.as_ref().and_then(time)
 }
 
-/// A node.
+/// A node, reduced to the fields that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Node {
     /// The metadata, reduced to the fields that are read.
@@ -553,7 +553,7 @@ pub(super) struct EventSeries {
     pub last_observed_time: Option<MicroTime>,
 }
 
-/// A namespace.
+/// A namespace, reduced to its metadata.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Namespace {
     /// The metadata, reduced to the fields that are read.
@@ -562,7 +562,7 @@ pub(super) struct Namespace {
 }
 resource!(Namespace, "Namespace", "", "v1", "namespaces");
 
-/// A Job.
+/// A Job of the API group `batch`, reduced to the fields that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct BatchJob {
     /// The metadata, reduced to the fields that are read.
@@ -676,7 +676,8 @@ pub struct JobTemplate {
     pub spec: JobSpec,
 }
 
-/// A Workload of Kueue.
+/// A Workload of Kueue: pods that wait until a queue admits them, reduced to the fields that are
+/// read.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct KueueWorkload {
     /// The desired state, with the sets of pods.

@@ -23,7 +23,7 @@ pub(super) const ACCELERATORS: [&str; 4] =
 pub struct PodRequests {
     /// The resources, including one pod slot.
     pub resources: Resources,
-    /// The kind of its accelerators.
+    /// The kind of the accelerators that it requests. It has no meaning if the pod requests none.
     pub accelerator_kind: AcceleratorKind,
     /// Other resources, by name, in whole units.
     pub devices: BTreeMap<String, u64>,

@@ -50,7 +50,7 @@ pub struct NoScaleUp {
 /// What autoscalers reported.
 #[derive(Clone, Debug, Default)]
 pub struct ScaleUpReports {
-    /// By pod.
+    /// The last report for each pod for which an autoscaler launched no node.
     pods: BTreeMap<Key, NoScaleUp>,
     /// When the cluster had as many nodes as cluster-autoscaler may launch.
     full_at: Option<DateTime<Utc>>,

@@ -130,8 +130,8 @@ mod tests {
         });
         let fields = ["spec.behavior", "spec.forecast", "spec.limits"];
         assert_eq!(check(&absurd, &fields), Mode::Act);
-        // The mode is read alone, because `Observe` removes the placeholders of an invalid policy. A
-        // mode that cannot be read leaves them.
+        // The mode is read alone, because `Observe` removes the placeholders of an invalid policy.
+        // A mode that cannot be read leaves them.
         let invalid = |mode: &Value| json!({"mode": mode, "limits": {"placeholders": -5}});
         assert_eq!(check(&invalid(&json!("Observe")), &["spec.limits"]), Mode::Observe);
         assert_eq!(check(&invalid(&json!(null)), &["spec.limits", "spec.mode"]), Mode::Observe);

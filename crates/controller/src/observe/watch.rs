@@ -28,7 +28,8 @@ use super::usage::follow_usage;
 use super::world::{OwnedObject, World};
 use super::{objects, scale_up_events};
 
-/// What the controller observes besides the objects that it needs in any cluster.
+/// The configurable part of what the controller watches. Beside it, the controller always watches
+/// the objects that every cluster has, such as pods and nodes.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// The namespaces whose policies count.

@@ -141,7 +141,8 @@ impl Workloads {
         }
     }
 
-    /// Whether the pods of an announced Job are a gang because the policy says so.
+    /// Whether the pods of an announced Job are a gang because the policy's `gang_jobs` select the
+    /// Job.
     pub fn is_gang_of_job(&self, announcement: &Announcement) -> bool {
         let Some(selector) = &self.gang_jobs else { return false };
         announcement.indexed && all_met(selector, &announcement.labels)

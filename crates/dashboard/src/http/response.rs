@@ -9,7 +9,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// at the end of the stream.
 pub type Events = Box<dyn FnMut() -> Option<String> + Send>;
 
-/// A response.
+/// What the server sends for a request.
 pub enum Response {
     /// A text with its status and its content type.
     Text(u16, &'static str, String),

@@ -26,7 +26,7 @@ use super::question::{DemandForecaster, Forecaster};
 pub struct ForecasterConfig {
     /// The buckets.
     pub catalog: Catalog,
-    /// The method.
+    /// The method that computes the forecasts.
     pub method: Method,
     /// The steps of the method `ladder`.
     pub ladder: Ladder,

@@ -15,7 +15,7 @@ use crate::record::History;
 /// One forecaster for each lead time.
 pub(super) struct PerLead {
     forecasters: Vec<Box<dyn DemandForecaster>>,
-    /// By bucket: the forecaster of its lead time.
+    /// By bucket: the index in `forecasters` of the forecaster of its lead time.
     of: Vec<usize>,
 }
 
@@ -25,7 +25,8 @@ impl PerLead {
         Self { forecasters, of }
     }
 
-    /// By bucket, what its forecaster has for it.
+    /// Returns a value for each bucket: that of its own forecaster, among the values that `all`
+    /// returns for all buckets.
     fn each<T: Clone>(&self, all: impl Fn(&dyn DemandForecaster) -> Vec<T>) -> Vec<T> {
         let all: Vec<Vec<T>> = self.forecasters.iter().map(|one| all(&**one)).collect();
         let of_bucket = |(bucket, of): (usize, &usize)| all.get(*of)?.get(bucket).cloned();

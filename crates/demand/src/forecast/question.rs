@@ -14,7 +14,7 @@ use super::distribution::Distribution;
 use super::model_fault::ModelFault;
 use crate::record::{History, ShapeId};
 
-/// The most placeholders of a bucket that a constant or an expression can ask for: more than the
+/// The most placeholders of a bucket that a constant or an expression can request: more than the
 /// nodes of the largest clusters of Kubernetes, which have 15,000.
 pub const HEADROOM_MAX: u64 = 1 << 14;
 

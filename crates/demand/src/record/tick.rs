@@ -32,7 +32,7 @@ pub struct Tick {
 /// of this bucket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TierArrivals {
-    /// The bucket.
+    /// The index of the bucket in the catalog.
     pub bucket: BucketId,
     /// The name of the tier.
     pub tier: String,
@@ -51,9 +51,10 @@ pub struct BucketTick {
     pub announced: u64,
     /// Placeholders on nodes.
     pub ready: u64,
-    /// Pods that started since the last tick and had waited no longer than one scan of the
-    /// autoscaler.
+    /// The number of pods that started since the last tick and had waited for no node: they waited
+    /// no longer than one scan of the autoscaler.
     pub pods_hidden: u64,
-    /// Pods that started since the last tick and had waited longer.
+    /// The number of pods that started since the last tick and had waited longer than one scan of
+    /// the autoscaler.
     pub pods_waited: u64,
 }

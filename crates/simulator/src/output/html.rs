@@ -15,7 +15,7 @@ use crate::compare::{Comparison, PolicyResult};
 use crate::log::{RunLog, TickRecord};
 use crate::settings::SimulationSettings;
 
-/// Returns the page.
+/// Returns the report of a comparison as one HTML document with inline plots.
 pub(super) fn page(
     comparison: &Comparison,
     settings: &SimulationSettings,

@@ -30,10 +30,10 @@ pub struct InstanceTypeEntry {
     /// The accelerators' extended resource name. `nvidia.com/gpu` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator_kind: Option<String>,
-    /// CPU in thousandths of a core.
+    /// CPU in thousandths of a core, including what is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_millis: Option<u64>,
-    /// Memory in bytes.
+    /// Memory in bytes, including what is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Local disk (ephemeral storage) in bytes.
@@ -61,7 +61,7 @@ pub struct InstanceTypeEntry {
 pub struct Reserved {
     /// CPU in thousandths of a core.
     pub cpu_millis: u64,
-    /// Memory in bytes.
+    /// Memory in bytes, which is subtracted from that of the instance.
     pub memory_bytes: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::columns::Columns;
 use crate::reader::{AMOUNT_MAX, TraceFault, name, number};
 use crate::times::SameClock;
 
-/// The columns.
+/// The names of all columns. Other columns are rejected.
 pub(super) const COLUMNS: [&str; 10] = [
     "time",
     "owner",

@@ -18,7 +18,7 @@ use placeholders::Ceiling;
 
 use crate::cli::input;
 
-/// The option for namespaces.
+/// The option `--namespace`: the namespaces whose policies a command uses.
 #[derive(clap::Args)]
 pub(super) struct NamespacesArg {
     /// The namespaces of the policies [default: the namespace of the kubeconfig context or of the

@@ -1,6 +1,6 @@
 //! Problems of an Auto Scaling group.
 
-/// One problem of one group.
+/// A problem of one Auto Scaling group. Its text is the message that users read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("Auto Scaling group {group}: {fault}")]
 pub struct GroupProblem {

@@ -1,5 +1,5 @@
-//! Scripted scenarios: a file of steps in a cluster, with what the controller then writes, plans and
-//! reports, in one text.
+//! Scripted scenarios: a file of steps in a cluster, with what the controller then writes, plans
+//! and reports, in one text.
 //!
 //! Each file of `crates/controller/scenarios` is one scenario. A line that is not indented is a
 //! step, and the indented lines below it are what the controller did, which the test compares.
@@ -7,14 +7,16 @@
 //! steps:
 //!
 //! ```text
-//! operator {…}              limits of the operator, before the first turn: placeholders, dollarsPerHour
+//! operator {…}              limits of the operator, before the first turn: placeholders,
+//!                           dollarsPerHour
 //! groups {NAME: {type: TYPE, …}}   the groups of nodes; max and the other fields of a catalog file
 //! groups of nodes           the groups are those of the live nodes
 //! policy [NAME] {…}         creates the policy `batch`, or replaces its specification
 //! policy [NAME] gone        deletes it
 //! node NAME TYPE {…}        a ready node; taints, labels, unschedulable and ready can be given
 //! node NAME gone            deletes it
-//! pod NAME {…} [on NODE]    a batch pod with these requests, pending or on a node; `pods N NAME` makes N
+//! pod NAME {…} [on NODE]    a batch pod with these requests, pending or on a node; `pods N NAME`
+//!                           makes N
 //! pod NAME on NODE          binds it
 //! pod NAME ends             it completes
 //! object {…}                any other object that the controller watches

@@ -25,7 +25,7 @@ pub(in crate::cluster) struct TurnInput<'a> {
     pub(super) owner: Owner,
     pub(in crate::cluster) context: &'a TurnContext<'a>,
     pub(in crate::cluster) now: DateTime<Utc>,
-    /// Whether the turn writes. Another one is a dry run.
+    /// Whether the turn writes. If not, it is a dry run.
     pub(in crate::cluster) writes: bool,
 }
 
@@ -42,7 +42,7 @@ pub(in crate::cluster) struct TurnContext<'a> {
     pub(in crate::cluster) writes: &'a Writes,
     /// The keys of the labels by which batch pods select nodes.
     pub(in crate::cluster) selected_labels: &'a BTreeSet<String>,
-    /// The parts that names of buckets had before.
+    /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
     pub(in crate::cluster) named_parts: &'a BTreeSet<String>,
     /// The names of the groups that older policies use.
     pub(in crate::cluster) taken: &'a BTreeSet<String>,
@@ -59,7 +59,7 @@ pub(in crate::cluster) struct TurnContext<'a> {
 }
 
 impl<'a> TurnInput<'a> {
-    /// A turn at `now`.
+    /// Creates the input of a turn at `now`.
     pub(in crate::cluster) fn new(
         key: &'a Key,
         policy: &'a OverprovisioningPolicy,
@@ -80,7 +80,7 @@ impl<'a> TurnInput<'a> {
         Stands::of(&self.context.shared.world(), self.key, &self.owner.uid)
     }
 
-    /// What writes the placeholders of the policy, as long as this replica leads.
+    /// Returns a writer of the policy's placeholders, which writes only while this replica leads.
     pub(super) fn writer(&self) -> Writer<'_> {
         let leadership = Arc::clone(self.context.leadership);
         let may_write = Arc::new(move || leadership.leads());

@@ -148,16 +148,16 @@ impl Ensemble {
         ensemble
     }
 
-    /// Lets the ladder hold until the history suffices, as in the paper's initial stage (section
-    /// 4.1).
+    /// Holds the placeholders of the ladder until the history suffices, as in the paper's initial
+    /// stage (section 4.1).
     #[must_use]
     pub fn with_ladder_first(mut self) -> Self {
         self.ladder_first = true;
         self
     }
 
-    /// For an ensemble whose number is only an input of a rule. Pods then wait because of the rule,
-    /// so they do not correct the service level.
+    /// Disables the correction of the service level, for an ensemble whose headroom is only an
+    /// input of an expression. Pods then wait because of the expression.
     #[must_use]
     pub fn without_feedback(mut self) -> Self {
         self.decides = false;

@@ -31,7 +31,7 @@ pub(super) struct Stock {
     ordered: OrderedNodes,
     /// Unneeded nodes by the number of ticks they have been unneeded, fewest first.
     unneeded: VecDeque<u64>,
-    /// The sum of `unneeded`.
+    /// The number of unneeded nodes: the sum of `unneeded`, kept for the same reason as `ordered`.
     unneeded_sum: u64,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Inputs<'a> {
     pub price: f64,
     /// The number of placeholders that the ensemble would hold.
     pub forecast: f64,
-    /// The moment.
+    /// The time of the forecast, in UTC.
     pub now: DateTime<Utc>,
     /// The values of the expression's statistics, in their order.
     pub past: &'a [f64],
@@ -38,7 +38,7 @@ pub(crate) enum StatisticKind {
     Max,
     /// The smallest demand.
     Min,
-    /// The mean.
+    /// The mean demand. Each tick has the same weight.
     Mean,
     /// The sum of all rises from tick to tick.
     NewNodes,

@@ -12,7 +12,7 @@ use crate::forecast::model_fault::ModelFault;
 use crate::forecast::question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present};
 use crate::record::{History, Tick};
 
-/// The forecaster of an expression.
+/// A forecaster whose headroom is the value of the expression that a user wrote.
 pub struct ExpressionForecaster {
     expression: Expression,
     catalog: Catalog,
@@ -22,7 +22,7 @@ pub struct ExpressionForecaster {
 }
 
 impl ExpressionForecaster {
-    /// A forecaster for the buckets of `catalog`. `ensemble` is asked only if the expression reads
+    /// A forecaster for the buckets of `catalog`. `ensemble` is called only if the expression reads
     /// its forecast, of which `prices` select a quantile.
     pub fn new(
         expression: Expression,

@@ -26,7 +26,7 @@ const LEVEL: f64 = 0.5;
 const SEASON: f64 = 0.3;
 /// β: the part of a change of the level that the trend follows, with the season of a week.
 const TREND_OF_WEEK: f64 = 0.001;
-/// The same with the season of a day.
+/// β with the season of a day.
 const TREND_OF_DAY: f64 = 0.005;
 /// The smallest and the largest factor of the season.
 const FACTORS: (f64, f64) = (0.1, 10.0);
@@ -37,7 +37,7 @@ const LEVEL_MIN: f64 = 1.0;
 pub struct Ses<const DAYS: i64> {
     tick_seconds: i64,
     trend_follow: f64,
-    /// By tick of the season.
+    /// The factor of demand, by tick of the season.
     season: Vec<f64>,
     level: f64,
     trend: f64,

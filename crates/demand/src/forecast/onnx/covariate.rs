@@ -11,7 +11,7 @@ pub(super) enum Covariate {
     /// The sine of the time within a period of this many seconds, at the end of the tick, in UTC. A
     /// week begins on Thursday at 00:00, because Unix time does.
     Sine(i64),
-    /// The cosine of the same.
+    /// The cosine of the time within a period of this many seconds, as for `Sine`.
     Cosine(i64),
     /// Announced demand in nodes, the same for all ticks: the pods of suspended jobs, queued
     /// workloads and `CronJobs` that will be released within the launch latency.

@@ -1,6 +1,6 @@
 //! The features of the input `state` of a model, by name.
 
-/// Seconds of a day.
+/// The length of a day in seconds, the period of the daily features.
 pub(super) const DAY_SECONDS: i64 = 86_400;
 
 /// A feature of the state of a bucket, in nodes unless its comment names another unit.

@@ -25,7 +25,7 @@ use super::spec::Spec;
 use super::tensors::{ModelInput, ModelOutput, Wanted};
 use crate::forecast::model_fault::ModelFault;
 
-/// The source of a model.
+/// Where the ONNX model of a forecaster is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
     /// No model: the ensemble runs without one.
@@ -161,7 +161,8 @@ type Outputs = Vec<Result<ModelOutput, ModelFault>>;
 pub(super) struct Runner {
     source: ModelSource,
     place: Place,
-    /// Of a simulation: the file of the model, which is read once for all copies.
+    /// The file of the model in a simulation, which reads it once for all copies. Unused in a
+    /// cluster.
     file: Arc<KeptFile>,
 }
 
@@ -170,13 +171,13 @@ type KeptFile = OnceLock<Result<Cow<'static, [u8]>, Vec<ModelFault>>>;
 
 /// Where a model runs.
 enum Place {
-    /// In a thread of its own, with time limits.
+    /// The model runs in a thread of its own, with time limits.
     Worker(Worker),
-    /// In the thread of the forecast, once another thread has loaded it.
+    /// The model runs in the thread of the forecast, once another thread has loaded it.
     Loading(Receiver<Box<Loaded>>),
-    /// In the thread of the forecast, without a time limit.
+    /// The model runs in the thread of the forecast, without a time limit.
     Here(Box<Loaded>),
-    /// Nowhere, because it was not loaded in time, or loading failed.
+    /// The model does not run, because it was not loaded in time, or loading failed.
     NotLoaded(ModelFault),
 }
 
@@ -318,7 +319,7 @@ impl Loaded {
     }
 }
 
-/// The handle of the thread.
+/// The handle of the thread that runs a model.
 pub(super) struct Worker {
     requests: SyncSender<Request>,
     replies: Receiver<Reply>,
@@ -436,7 +437,7 @@ fn work(mut loaded: Loaded, requests: Receiver<Request>, replies: SyncSender<Rep
 /// The pretrained model that ships with Prophet. Its model card is `models/pretrained/README.md`.
 pub const PRETRAINED: &[u8] = include_bytes!("../../../../../models/pretrained/quantile.onnx");
 
-/// The networks of the paper that ship with Prophet. Their model card is `models/paper/README.md`.
+/// The models of the paper that ship with Prophet. Their model card is `models/paper/README.md`.
 const PAPER_TRANSFORMER: &[u8] = include_bytes!("../../../../../models/paper/transformer.onnx");
 const PAPER_LSTM: &[u8] = include_bytes!("../../../../../models/paper/lstm.onnx");
 

@@ -20,7 +20,7 @@ pub(crate) struct DrawnNodes {
 const FEW: usize = 16;
 
 impl DrawnNodes {
-    /// No draws yet, for `buckets` buckets.
+    /// Creates the counts of `buckets` buckets, without any draw.
     pub(crate) fn new(buckets: usize) -> Self {
         Self { draws: 0, few: vec![[0; FEW]; buckets], many: Vec::new() }
     }
