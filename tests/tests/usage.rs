@@ -4,6 +4,7 @@
 //! Exit codes are 0 after success, 1 after a failure and 2 after wrong usage. Each error names the
 //! argument or the file, and what to do.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -42,12 +43,12 @@ fn errors_name_the_argument_and_what_to_do() {
     for line in golden.data().lines() {
         if let Some(arguments) = line.strip_prefix("$ prophet") {
             let (code, _, error) = run_in(folder.path(), arguments);
-            found += &format!("\n{line}\nexit code {code}\n{}\n", error.trim_end());
+            let _ = writeln!(found, "\n{line}\nexit code {code}\n{}", error.trim_end());
             command_lines += 1;
         } else if line.starts_with("##") {
-            found += &format!("\n{line}\n");
+            let _ = writeln!(found, "\n{line}");
         } else if line.starts_with('#') {
-            found += &format!("{line}\n");
+            let _ = writeln!(found, "{line}");
         }
     }
     assert!(command_lines > 100, "the golden text has {command_lines} command lines");
