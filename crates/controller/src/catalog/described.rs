@@ -59,7 +59,8 @@ fn node_group(
     }
     Ok(NodeGroup {
         other_types: OtherTypes::None,
-        launched_by: LaunchedBy::Unknown,
+        // Karpenter's groups are its pools, so a file describes the groups of a cluster-autoscaler.
+        launched_by: LaunchedBy::ClusterAutoscaler,
         name,
         instance_type: entry.name.clone(),
         capacity_type: bucket.capacity_type,
