@@ -37,7 +37,7 @@ mod steady;
 mod want;
 
 pub use changes::{Binding, Change, StandingPod, StandingSet, changes};
-pub use lint::lint;
+pub use lint::{exceeded, lint};
 pub use manifest::{
     BUCKET_ANNOTATION, GROUP_ANNOTATION, GROUP_LABEL, HOLD_GATE, LIFTED_AT, LIFTED_FOR, Owner,
     POLICY_LABEL, SHRUNK_ANNOTATION, TEMPLATE_LABEL, Template, Warm,

@@ -28,10 +28,10 @@ pub fn lint(
         let of_bucket = reasons(bucket)
             .into_iter()
             .chain(groups(bucket, standing, catalog))
-            .chain(divided(bucket, gangs, standing));
+            .chain(divided(bucket, gangs, standing, catalog));
         wrong.extend(of_bucket.map(|what| format!("{name}: {what}")));
     }
-    wrong.extend(limits(plan, standing, catalog, policy));
+    wrong.extend(exceeded(plan, standing, catalog, policy));
     let shared = standing.shared.iter().filter(|limit| exceeds(plan, limit, standing));
     wrong.extend(shared.map(|limit| format!("a shared limit is exceeded: {limit:?}")));
     wrong
@@ -68,11 +68,22 @@ fn groups(plan: &BucketPlan, standing: &Standing, catalog: &Catalog) -> Vec<Stri
     rows.filter_map(check).collect()
 }
 
-/// Whether the largest announced gang has no group that receives it whole. Where a limit or a group
+/// Whether the largest announced gang for which a group has room is not received whole by one. Where a limit or a group
 /// that backs off leaves less than the gangs need, they are not all dealt.
-fn divided(plan: &BucketPlan, gangs: &[u64], standing: &Standing) -> Option<String> {
-    let all = gangs.iter().fold(0, |sum: u64, size| sum.saturating_add(*size));
-    let largest = gangs.iter().copied().max().unwrap_or(0);
+fn divided(
+    plan: &BucketPlan,
+    gangs: &[u64],
+    standing: &Standing,
+    catalog: &Catalog,
+) -> Option<String> {
+    let groups = catalog.buckets()[plan.bucket].groups.iter();
+    let rooms = groups.zip(&standing.buckets[plan.bucket]).map(|(group, stands)| {
+        group.max.saturating_sub(stands.occupied.saturating_add(stands.unusable))
+    });
+    let room = rooms.max().unwrap_or(0);
+    let fitting = || gangs.iter().copied().filter(|size| *size <= room);
+    let all = fitting().fold(0, u64::saturating_add);
+    let largest = fitting().max().unwrap_or(0);
     let closed = standing.buckets[plan.bucket].iter().any(|group| group.backoff);
     let is_held = plan.why.iter().any(|step| step.reason == crate::Reason::GangFitsNoGroup);
     let fits = plan.groups.iter().any(|group| group.want >= largest);
@@ -81,7 +92,13 @@ fn divided(plan: &BucketPlan, gangs: &[u64], standing: &Standing) -> Option<Stri
     is_divided.then(|| format!("a gang of {largest} nodes is divided"))
 }
 
-fn limits(plan: &Plan, standing: &Standing, catalog: &Catalog, policy: &Policy) -> Vec<String> {
+/// The limits on placeholders and on dollars that the targets of a plan exceed, one message each.
+pub fn exceeded(
+    plan: &Plan,
+    standing: &Standing,
+    catalog: &Catalog,
+    policy: &Policy,
+) -> Vec<String> {
     let target = |id: BucketId| plan.buckets.get(id).map_or(0, |bucket| bucket.target);
     let sum =
         |among: &[BucketId]| among.iter().fold(0, |sum: u64, id| sum.saturating_add(target(*id)));

@@ -7,6 +7,7 @@ use traces::catalog::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
+use super::size::KUBE_PROXY_MILLIS;
 use crate::observe::Taint;
 
 /// Builds the groups of nodes of a catalog, with the labels and taints that their nodes have in a
@@ -59,8 +60,7 @@ fn node_group(
     }
     Ok(NodeGroup {
         other_types: OtherTypes::None,
-        // Karpenter's groups are its pools, so a file describes the groups of a cluster-autoscaler.
-        launched_by: LaunchedBy::ClusterAutoscaler,
+        launched_by: LaunchedBy::Unknown,
         name,
         instance_type: entry.name.clone(),
         capacity_type: bucket.capacity_type,
@@ -78,7 +78,13 @@ fn node_group(
         choices: BTreeMap::new(),
         pool: None,
         resources: quantities(bucket),
-        estimate: None,
+        // Karpenter's groups are its pools, so a file describes those of a cluster-autoscaler.
+        estimate: Some(Resources {
+            cpu_millis: entry
+                .cpu_millis
+                .map_or(UNLIMITED, |cpu| cpu.saturating_sub(KUBE_PROXY_MILLIS)),
+            ..Resources::UNLIMITED
+        }),
         hourly: Some(bucket.hourly),
     })
 }

@@ -186,7 +186,7 @@ const MIB: u64 = 1 << 20;
 
 /// CPU that cluster-autoscaler subtracts from the capacity of an instance type for a pod of
 /// kube-proxy, in thousandths of a core, whether or not the cluster runs kube-proxy.
-const KUBE_PROXY_MILLIS: u64 = 100;
+pub(super) const KUBE_PROXY_MILLIS: u64 = 100;
 
 /// What cluster-autoscaler assumes that a node of a group without nodes has for DaemonSets and
 /// other pods, on AWS: the capacity of the instance type, or the amounts of the group's

@@ -35,6 +35,12 @@ pub(super) struct Closing {
 }
 
 impl Closing {
+    /// The state after a restart of the controller. The attempt in progress goes on, because two at
+    /// once would write the same files.
+    pub(super) fn restarted(self) -> Self {
+        Self { task: self.task, ..Self::default() }
+    }
+
     /// Closes the days before that of `now`, unless that is done or in progress. If the history has
     /// more than `retention_days` days, the oldest is removed. Returns the problems of the last
     /// attempt.

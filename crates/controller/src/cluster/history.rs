@@ -80,6 +80,11 @@ const SKEW: TimeDelta = TimeDelta::seconds(30);
 const APPEND: Duration = Duration::from_secs(20);
 
 impl PolicyHistory {
+    /// A history that is opened and read again, while a closing of its days goes on.
+    pub(super) fn restarted(self) -> Self {
+        Self { closing: self.closing.restarted(), ..Self::default() }
+    }
+
     /// The parts in the names of the buckets of the history.
     pub(super) fn parts(&self) -> impl Iterator<Item = &String> {
         self.parts.iter().flatten()
@@ -232,14 +237,7 @@ impl PolicyHistory {
             }
             return Faults::default();
         }
-        let faults = self.write(key, record, config, *now).await;
-        if !writes {
-            // The status has only the faults of the replica that leads.
-            for fault in faults.iter() {
-                tracing::warn!(fault = fault.message, "the history of this standby fails");
-            }
-        }
-        faults
+        self.write(key, record, config, *now).await
     }
 
     async fn write(

@@ -49,18 +49,20 @@ impl LaunchLatencies {
             LaunchEnd::Ready(ready) => {
                 push(&mut group.seconds, (ready - launch.requested).num_seconds());
                 group.failures = 0;
-                group.backoff_until = None;
+                (group.failed, group.backoff_until) = (None, None);
             }
             LaunchEnd::WaitedFor(at) => {
                 push(&mut group.waited, (at - launch.requested).num_seconds());
             }
-            // A launch that was in progress when another one failed has failed for the same cause,
-            // so it is no further failure.
-            LaunchEnd::Failed(_) if group.failed.is_some_and(|last| launch.requested < last) => {}
             LaunchEnd::Failed(failed) => {
+                // A launch that was in progress when another one failed has failed for the same
+                // cause, so it is no further failure.
+                if group.failed.is_none_or(|last| last <= launch.requested) {
+                    group.failures = group.failures.saturating_add(1);
+                }
                 let (first, most) = BACKOFF_MINUTES;
-                let minutes = first.saturating_mul(1 << group.failures.min(8)).min(most);
-                group.failures = group.failures.saturating_add(1);
+                let doublings = group.failures.saturating_sub(1).min(8);
+                let minutes = first.saturating_mul(1 << doublings).min(most);
                 group.failed = Some(failed);
                 group.backoff_until = Some(failed + TimeDelta::minutes(minutes));
             }
@@ -160,7 +162,7 @@ mod tests {
         assert!(launches.backs_off("g", at(2_599)) && !launches.backs_off("g", at(2_600)));
         // One cause of several failures doubles it once.
         launches.learn(&launch(1_400, LaunchEnd::Failed(at(2_010))));
-        assert!(launches.backs_off("g", at(2_599)) && !launches.backs_off("g", at(2_600)));
+        assert!(launches.backs_off("g", at(2_609)) && !launches.backs_off("g", at(2_610)));
         launches.learn(&launch(2_600, LaunchEnd::Ready(at(2_700))));
         launches.learn(&launch(2_700, LaunchEnd::Failed(at(3_000))));
         assert!(!launches.backs_off("g", at(3_300)));

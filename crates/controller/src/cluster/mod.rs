@@ -299,19 +299,20 @@ impl Controller {
     /// One turn of every policy. Without `writes` it writes nothing anywhere (a dry run).
     async fn turn_at(
         &mut self,
-        &Now { time: now, fault: ref clock_fault, went_back }: &Now,
+        &Now { time: now, fault: ref clock_fault, leapt }: &Now,
         writes: bool,
     ) -> Vec<Looked> {
         if let Some(fault) = clock_fault {
             tracing::warn!(fault, "the clock leapt");
         }
-        if went_back {
-            // Ticks, pauses and attempts of all kinds have times that are now in the future. So
-            // the controller goes on as after a restart, and learns from the history.
-            tracing::warn!(
-                "the clock went back, so the policies are learnt from the history again"
-            );
-            self.runs.clear();
+        if leapt {
+            // Ticks, pauses and attempts of all kinds have times of the other clock, and lines of
+            // the history may have been passed over. So the controller goes on as after a restart,
+            // and learns from the history.
+            tracing::warn!("the clock leapt, so the policies are learnt from the history again");
+            for run in self.runs.values_mut() {
+                *run = std::mem::take(run).restarted();
+            }
             (self.yielding, self.stale) = (Yielding::default(), Stale::default());
         }
         let groups = self.groups();

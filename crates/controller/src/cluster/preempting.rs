@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::Demand;
-use placeholders::{BucketPlan, Reason};
+use placeholders::{BucketPlan, Plan, Reason};
 
 /// How long after new demand no placeholder of the bucket is removed: 15 seconds. The Job
 /// controller creates the pods within seconds, and the scheduler preempts within one.
 const HOLD: TimeDelta = TimeDelta::seconds(15);
+
+/// How long new demand that keeps coming holds the placeholders of a bucket: a minute.
+const HOLD_MAX: TimeDelta = TimeDelta::seconds(60);
 
 /// The demand of each bucket at the last turn, and when pods last came that need nodes.
 #[derive(Debug, Default)]
@@ -28,7 +31,16 @@ pub(super) struct Preempting {
 struct Bucket {
     present: u64,
     announced: u64,
-    since: Option<DateTime<Utc>>,
+    /// When the placeholders began to be held, and when new demand came last since then.
+    held: Option<(DateTime<Utc>, DateTime<Utc>)>,
+}
+
+impl Bucket {
+    /// When the placeholders cease to be held.
+    fn end(&self) -> Option<DateTime<Utc>> {
+        let (began, last) = self.held?;
+        Some((last + HOLD).min(began + HOLD_MAX))
+    }
 }
 
 impl Preempting {
@@ -45,33 +57,63 @@ impl Preempting {
         for ((name, &present), &announced) in names.zip(&demand.present).zip(&demand.announced) {
             let last = before.get(name).copied().unwrap_or_default();
             let came = present > last.present || announced < last.announced;
-            let since = if came { Some(now) } else { last.since };
-            preempting.push(since.is_some_and(|since| now - since < HOLD));
-            self.buckets.insert(name.to_owned(), Bucket { present, announced, since });
+            let held = match last.held {
+                // A turn without it follows, also if demand keeps coming.
+                Some(_) if last.end().is_none_or(|end| end <= now) => None,
+                Some((began, _)) if came => Some((began, now)),
+                None if came => Some((now, now)),
+                held => held,
+            };
+            preempting.push(held.is_some());
+            self.buckets.insert(name.to_owned(), Bucket { present, announced, held });
         }
         preempting
     }
 
     /// When the next of the buckets ceases to hold its placeholders.
     pub(super) fn ends(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let ends = self.buckets.values().filter_map(|bucket| Some(bucket.since? + HOLD));
+        let ends = self.buckets.values().filter_map(Bucket::end);
         ends.filter(|end| now < *end).min()
     }
 }
 
-/// Whether a limit determined the target of a bucket. A limit takes effect at once.
-pub(super) fn is_limited(bucket: &BucketPlan) -> bool {
+/// The plan with the placeholders on nodes that stay. `preempting` has, by bucket, whether pods may
+/// be preempting placeholders, and `on_nodes` returns their number in a group.
+pub(super) fn held(
+    plan: &Plan,
+    preempting: &[bool],
+    on_nodes: impl Fn(usize, usize) -> u64,
+) -> Plan {
+    let mut held = plan.clone();
+    for bucket in &mut held.buckets {
+        let preempting = preempting.get(bucket.bucket).is_some_and(|&preempting| preempting);
+        if !preempting || is_limited(bucket) {
+            continue;
+        }
+        for (at, group) in bucket.groups.iter_mut().enumerate() {
+            group.want = group.want.max(on_nodes(bucket.bucket, at));
+        }
+        let wants = bucket.groups.iter().map(|group| group.want);
+        bucket.target = wants.fold(0, u64::saturating_add);
+    }
+    held
+}
+
+/// Whether a limit determined the target of a bucket. A limit takes effect at once. A rollout lets
+/// stand what stood before, unless it lets nothing stand.
+fn is_limited(bucket: &BucketPlan) -> bool {
     bucket.why.last().is_some_and(|step| {
-        matches!(
-            step.reason,
-            Reason::Rollout
-                | Reason::BucketLimit
-                | Reason::TotalLimit
-                | Reason::SpendCap
-                | Reason::OperatorLimit
-                | Reason::PriceUnknown
-                | Reason::YieldsToRealPods
-        )
+        let stops = step.reason == Reason::Rollout && step.target == 0;
+        stops
+            || matches!(
+                step.reason,
+                Reason::BucketLimit
+                    | Reason::TotalLimit
+                    | Reason::SpendCap
+                    | Reason::OperatorLimit
+                    | Reason::PriceUnknown
+                    | Reason::YieldsToRealPods
+            )
     })
 }
 
@@ -92,6 +134,14 @@ mod tests {
             (40, 1, 0, false),
             (50, 4, 0, true),
             (65, 0, 0, false),
+            // Demand that keeps coming holds for a minute.
+            (100, 1, 0, true),
+            (110, 2, 0, true),
+            (124, 3, 0, true),
+            (138, 4, 0, true),
+            (150, 5, 0, true),
+            (160, 6, 0, false),
+            (170, 7, 0, true),
         ];
         let mut preempting = Preempting::default();
         for (seconds, present, announced, expected) in turns {

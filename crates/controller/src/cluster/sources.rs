@@ -135,9 +135,11 @@ impl Groups {
     /// A label that names one node, such as its hostname, is none of them: it would divide a bucket
     /// into one for each node.
     pub fn have(&self, label: &str, world: &World) -> bool {
-        let names_nodes = world.index.nodes().iter().any(|(_, slot, facts)| {
-            facts.labels.get(label).is_some_and(|value| **value == *slot.name)
-        });
+        let nodes = world.index.nodes().iter();
+        let values =
+            nodes.filter_map(|(_, slot, facts)| Some((facts.labels.get(label)?, &slot.name)));
+        let mut values = values.peekable();
+        let names_nodes = values.peek().is_some() && values.all(|(value, name)| **value == **name);
         if names_nodes || label == HOSTNAME_LABEL {
             return false;
         }

@@ -9,7 +9,6 @@ use futures::StreamExt as _;
 use placeholders::{Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
 
 use super::gather::Places;
-use super::preempting::is_limited;
 use crate::actuate::{ActuateError, Actuator};
 use crate::catalog::Offers;
 use crate::causes::chain;
@@ -110,8 +109,8 @@ impl Stands {
     ///
     /// Placeholders whose group is no longer on offer are deleted unless `outdated` is set, because
     /// in an outdated state the group may only seem to be gone. `preempting` has, by bucket,
-    /// whether pods may be preempting placeholders. If so, placeholders on nodes stay, unless a
-    /// limit lowered the target.
+    /// whether pods may be preempting placeholders. Then none on a node is replaced by one of
+    /// another template.
     pub(super) async fn follow(
         &self,
         sender: &Writer<'_>,
@@ -126,14 +125,16 @@ impl Stands {
         for (bucket, templates) in plan.buckets.iter().zip(templates) {
             let why = bucket.why.last().map_or("", |step| step.reason.label());
             let preempting = preempting.get(bucket.bucket).is_some_and(|&preempting| preempting);
-            let stay = preempting && !is_limited(bucket);
             for (group, template) in bucket.groups.iter().zip(templates) {
                 known.insert((template.bucket.as_str(), template.group.as_str()));
                 match kind {
                     PlaceholderKind::ReplicaSet => {
                         let sets = self.of_group(template);
-                        let stay = if stay { bound(&sets) } else { 0 };
-                        let changes = changes(template, group.want.max(stay), &sets);
+                        let old = sets.iter().filter(|set| set.name != template.name());
+                        if preempting && group.want > 0 && on_nodes(old) > 0 {
+                            continue;
+                        }
+                        let changes = changes(template, group.want, &sets);
                         writes.extend(changes.into_iter().map(|change| Write::Change(change, why)));
                     }
                     PlaceholderKind::CapacityBuffer => {
@@ -146,6 +147,11 @@ impl Stands {
             writes.extend(self.leftovers(&known, kind));
         }
         sender.write(writes, now).await
+    }
+
+    /// The number of placeholders on nodes that provide headroom, of the group of a template.
+    pub(super) fn on_nodes(&self, template: &Template) -> u64 {
+        on_nodes(self.of_group(template).iter())
     }
 
     /// Deletes all placeholders of the policy. Returns a message for each write that failed.
@@ -309,8 +315,8 @@ fn standing_set(name: &str, object: &OwnedObject) -> StandingSet {
 }
 
 /// The number of placeholders that provide headroom on nodes.
-fn bound(sets: &[StandingSet]) -> u64 {
-    let pods = sets.iter().flat_map(|set| &set.pods);
+fn on_nodes<'a>(sets: impl Iterator<Item = &'a StandingSet>) -> u64 {
+    let pods = sets.flat_map(|set| &set.pods);
     pods.filter(|pod| pod.binding == Binding::Bound && !pod.deleting).count() as u64
 }
 

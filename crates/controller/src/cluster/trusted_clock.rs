@@ -26,8 +26,8 @@ pub(super) struct Now {
     pub(super) time: DateTime<Utc>,
     /// Why `time` is not that of the wall clock. `None` if it is.
     pub(super) fault: Option<String>,
-    /// Whether an earlier time than before was taken over in this turn.
-    pub(super) went_back: bool,
+    /// Whether the time of a wall clock that leapt was taken over in this turn.
+    pub(super) leapt: bool,
 }
 
 /// A time of the wall clock, and the reading of the monotonic clock at that moment.
@@ -58,13 +58,16 @@ impl TrustedClock {
     pub(super) fn now(&mut self, wall: DateTime<Utc>, elapsed: Duration) -> Now {
         let is_even = |reading| (wall - expected(reading, elapsed)).abs() <= TOLERANCE;
         let reading = Some((wall, elapsed));
-        let followed = |went_back| Now { time: wall, fault: None, went_back };
+        let followed = |leapt| Now { time: wall, fault: None, leapt };
         let Some(trusted) = self.trusted else {
             *self = Self { trusted: reading, since: elapsed, before: None, leap: None };
             return followed(false);
         };
         if is_even(trusted) {
             (self.trusted, self.leap) = (reading, None);
+            if elapsed.saturating_sub(self.since) >= TRUSTED_AFTER {
+                self.before = None;
+            }
             return followed(false);
         }
         let time = expected(trusted, elapsed);
@@ -75,13 +78,13 @@ impl TrustedClock {
         if self.before.take_if(|before| is_even(*before)).is_some() {
             // The step back was the wrong reading.
             *self = Self { trusted: reading, since: self.since, before: None, leap: None };
-            return followed(false);
+            return followed(true);
         }
         let (leapt_to, at) =
             *self.leap.take_if(|leap| is_even(*leap)).get_or_insert((wall, elapsed));
         if elapsed.saturating_sub(at) >= TRUSTED_AFTER {
             *self = Self { trusted: reading, since: at, before: None, leap: None };
-            return followed(wall < time);
+            return followed(true);
         }
         self.leap = Some((leapt_to, at));
         // The text stays the same during a leap, because each other one would be written into the
@@ -93,7 +96,7 @@ impl TrustedClock {
             .num_seconds(),
             leapt_to.format("%Y-%m-%d %H:%M:%S"),
         );
-        Now { time, fault: Some(fault), went_back: false }
+        Now { time, fault: Some(fault), leapt: false }
     }
 
     /// The time at which the wall clock shows `wall`, without a turn: a leap is not followed.
@@ -115,7 +118,7 @@ mod tests {
             let passed = TimeDelta::seconds(elapsed.cast_signed());
             let wall = zero + passed + TimeDelta::seconds(ahead);
             let now = clock.now(wall, Duration::from_secs(elapsed));
-            ((now.time - zero - passed).num_seconds(), now.fault.is_some(), now.went_back)
+            ((now.time - zero - passed).num_seconds(), now.fault.is_some(), now.leapt)
         };
         turns.iter().map(turn).collect()
     }
@@ -136,7 +139,7 @@ mod tests {
         );
         assert_eq!(
             turns(&[(0, 0), (60, 3_600), (600, 3_600), (660, 3_600)]),
-            [(0, false, false), held, held, (3_600, false, false)]
+            [(0, false, false), held, held, (3_600, false, true)]
         );
         // Back, and a leap within a leap, which begins anew.
         assert_eq!(
@@ -155,7 +158,12 @@ mod tests {
         // The wrong reading was the one that was behind.
         assert_eq!(
             turns(&[(0, 0), (60, -3_600), (72, -3_600), (73, 0)]),
-            [even, (-3_600, false, true), (-3_600, false, false), even]
+            [even, (-3_600, false, true), (-3_600, false, false), (0, false, true)]
+        );
+        // What was wrong at the start is forgotten, so a later leap is none of it.
+        assert_eq!(
+            turns(&[(0, 7_200), (60, 0), (700, 0), (720, 7_200), (732, 0)])[3..],
+            [(0, true, false), even]
         );
     }
 }

@@ -226,9 +226,6 @@ fn daemon(pod: &Pod) -> Option<String> {
     owners.find(|owner| owner.kind == "DaemonSet").map(|owner| owner.name.clone())
 }
 
-/// The namespace of the components of the cluster.
-const SYSTEM_NAMESPACE: &str = "kube-system";
-
 fn role(pod: &Pod) -> Role {
     let has = |map: &Option<BTreeMap<String, String>>, key: &str| {
         map.as_ref().is_some_and(|map| map.contains_key(key))
@@ -236,9 +233,10 @@ fn role(pod: &Pod) -> Role {
     let owned_by =
         |kind: &str| pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == kind);
     // Whoever may create pods may write the annotation and the owner. Static pods of a cluster are
-    // in kube-system, where tenants have no access.
+    // in namespaces to which tenants have no access: kube-system, and those of OpenShift.
     let is_static = has(&pod.metadata.annotations, MIRROR) || owned_by("Node");
-    if is_static && pod.metadata.namespace.as_deref() == Some(SYSTEM_NAMESPACE) {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    if is_static && (namespace == "kube-system" || namespace.starts_with("openshift-")) {
         Role::Mirror
     } else if owned_by("DaemonSet") {
         Role::Daemon

@@ -62,6 +62,9 @@ const EXPECTED_BACK: TimeDelta = TimeDelta::minutes(1);
 /// controller of Kubernetes then evicts no pod.
 const FAULT_NODES_MIN: usize = 3;
 
+/// How long such a fault counts: ten minutes. Nodes that are not ready for longer are gone.
+const FAULT: TimeDelta = TimeDelta::minutes(10);
+
 /// What is known of a node that ceased to be ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -366,10 +369,12 @@ impl Nodes {
     /// likely.
     pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> bool {
         let facts = || self.slots.iter().filter_map(|slot| slot.facts.as_ref());
-        let lost = facts().filter(|facts| facts.lost.is_some()).count();
+        let recently = |lost: &Lost| now - lost.since < FAULT;
+        let lost = facts().filter(|facts| facts.lost.as_ref().is_some_and(recently)).count();
         let many = lost >= FAULT_NODES_MIN && 3 * lost > facts().count();
         for lost in self.slots.iter_mut().filter_map(|slot| slot.facts.as_mut()?.lost.as_mut()) {
-            lost.expected_back = many || now - lost.since < EXPECTED_BACK;
+            let longest = if many { FAULT } else { EXPECTED_BACK };
+            lost.expected_back = now - lost.since < longest;
         }
         many
     }

@@ -288,7 +288,7 @@ impl Cluster {
         let (shared, groups) = (&self.shared, &self.groups);
         let controller =
             self.controller.get_or_insert_with(|| controller(api, allowed, shared, groups));
-        let now = Now { time: self.now, fault: None, went_back: false };
+        let now = Now { time: self.now, fault: None, leapt: false };
         controller.read_labels();
         let looked = controller.turn_at(&now, true).await;
         let mut lines = std::mem::take(&mut self.api.state().written);

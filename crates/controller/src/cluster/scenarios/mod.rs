@@ -7,26 +7,26 @@
 //! steps:
 //!
 //! ```text
-//! operator {…}              limits of the operator, before the first turn: placeholders,
-//!                           dollarsPerHour
-//! groups {NAME: {type: TYPE, …}}   the groups of nodes; max and the other fields of a catalog file
-//! groups of nodes           the groups are those of the live nodes
-//! policy [NAME] {…}         creates the policy `batch`, or replaces its specification
-//! policy [NAME] gone        deletes it
-//! node NAME TYPE {…}        a ready node; taints, labels, unschedulable and ready can be given
-//! node NAME gone            deletes it
-//! pod NAME {…} [on NODE]    a batch pod with these requests, pending or on a node; `pods N NAME`
-//!                           makes N
-//! pod NAME on NODE          binds it
-//! pod NAME ends             it completes
-//! object {…}                any other object that the controller watches
-//! placeholder on NODE       the scheduler binds a pending placeholder to the node
-//! preempt on NODE           the scheduler preempts the placeholder on the node
-//! autoscaler {…}            the status of cluster-autoscaler
-//! watch NAME fails|works    a watch of the API server
-//! api refuses|works         writes to the API server
-//! wait TIME                 turns every 10 seconds for a time, such as 10m
-//! turn                      one turn
+//! operator {…}          limits of the operator, before the first turn: placeholders,
+//!                       dollarsPerHour
+//! groups {NAME: {…}}    the groups of nodes: their type, max, and other fields of a catalog file
+//! groups of nodes       the groups are those of the live nodes
+//! policy [NAME] {…}     creates the policy `batch`, or replaces its specification
+//! policy [NAME] gone    deletes it
+//! node NAME TYPE {…}    a ready node; taints, labels, unschedulable and ready can be given
+//! node NAME gone        deletes it
+//! pod NAME {…}          a pending batch pod with these requests; `on NODE` behind it binds it
+//! pods N NAME {…}       N pending batch pods
+//! pod NAME on NODE      binds a pod
+//! pod NAME ends         it completes
+//! object {…}            any other object that the controller watches
+//! placeholder on NODE   the scheduler binds a pending placeholder to the node
+//! preempt on NODE       the scheduler preempts the placeholder on the node
+//! autoscaler {…}        the status of cluster-autoscaler
+//! watch NAME fails      a watch of the API server fails, or `works` again
+//! api refuses           writes to the API server fail, or it `works` again
+//! wait TIME             turns every 10 seconds for a time, such as 10m
+//! turn                  one turn
 //! ```
 //!
 //! There is no API server: [`api`] accepts the writes and does what the ReplicaSet controller does.

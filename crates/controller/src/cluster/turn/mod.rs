@@ -25,7 +25,7 @@ use chrono::{DateTime, Utc};
 use control::Control;
 use dashboard::Dashboard;
 use demand::forecast::ForecasterConfig;
-use placeholders::OuterLimits;
+use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
 pub(super) use self::input::{TurnContext, TurnInput};
@@ -38,7 +38,7 @@ use super::history::{PolicyHistory, Record};
 use super::if_acted::IfActedText;
 use super::launch_latencies::LaunchLatencies;
 use super::launch_tracker::LaunchTracker;
-use super::preempting::Preempting;
+use super::preempting::{Preempting, held};
 use super::preemptions::Preemptions;
 use super::rollout_state::RolloutState;
 use super::settings::PolicySettings;
@@ -135,6 +135,11 @@ impl PolicyController {
         self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
     }
 
+    /// The state after a restart of the controller.
+    pub(super) fn restarted(self) -> Self {
+        Self { history: self.history.restarted(), ..Self::default() }
+    }
+
     /// When the placeholders of a bucket may be removed again.
     pub(super) fn removal_due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.preempting.ends(now)
@@ -227,9 +232,16 @@ impl PolicyController {
         if writes {
             let preempting = self.preempting(decision.as_ref(), offers, now);
             let made = templates(&input.owner, offers, &settings.placeholders, &self.shrinking);
-            let plan = decision.as_ref().map(|decision| &decision.turn.plan);
+            let plan = decision.as_ref().map(|decision| {
+                let planned = &decision.turn.plan;
+                let on_nodes = |bucket: usize, group: usize| stands.on_nodes(&made[bucket][group]);
+                let held = held(planned, &preempting, on_nodes);
+                let standing = &observation.observed.standing;
+                let over = exceeded(&held, standing, &offers.catalog, &settings.policy);
+                if over.is_empty() { held } else { planned.clone() }
+            });
             let unfit = faults.has(Cause::PriorityClass) || faults.has(Cause::NoCapacityBuffers);
-            let plan = plan.filter(|_| !unfit);
+            let plan = plan.as_ref().filter(|_| !unfit);
             let state = (observation.blind, preempting.as_slice());
             faults.append(actuate(input, &stands, &settings, (plan, &made), state).await);
             let (config, shared) = (context.config, context.shared);
@@ -248,6 +260,12 @@ impl PolicyController {
             objective,
         });
         faults.append(self.history.record(input, record).await);
+        if !writes && context.config.own_history {
+            // The status has only the faults of the replica that leads.
+            for fault in faults.iter().filter(|fault| fault.cause == Cause::HistoryFailed) {
+                tracing::warn!(fault = fault.message, "the history of this standby fails");
+            }
+        }
         let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
         let ready = observation.ready.iter().map(|groups| groups.iter().sum());
         self.account.add(now, names.zip(ready), &observation.launches, &observation.used);
