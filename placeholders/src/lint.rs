@@ -68,8 +68,8 @@ fn groups(plan: &BucketPlan, standing: &Standing, catalog: &Catalog) -> Vec<Stri
     rows.filter_map(check).collect()
 }
 
-/// Whether the largest announced gang for which a group has room is not received whole by one. Where a limit or a group
-/// that backs off leaves less than the gangs need, they are not all dealt.
+/// Whether the largest announced gang for which a group has room is not received whole by one.
+/// Where a limit or a group that backs off leaves less than the gangs need, they are not all dealt.
 fn divided(
     plan: &BucketPlan,
     gangs: &[u64],

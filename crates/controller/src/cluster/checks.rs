@@ -2,7 +2,7 @@
 
 use super::settings::PolicySettings;
 use super::templates::{PRIORITIES, priority_class};
-use super::turn::TurnContext;
+use super::turn_input::TurnContext;
 use crate::catalog::Offers;
 use crate::crd::PlaceholderKind;
 use crate::observe::{Key, Priority, World};

@@ -9,7 +9,7 @@ use placeholders::Objective;
 use serde_json::Map;
 
 use super::gather::{View, by_type, place};
-use super::turn::TurnContext;
+use super::turn_input::TurnContext;
 use crate::catalog::Offers;
 use crate::observe::{FinishedPod, Index, SCAN_SECONDS, Workloads};
 

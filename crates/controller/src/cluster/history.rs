@@ -22,7 +22,7 @@ use super::closing::Closing;
 use super::config::Config;
 use super::finished::Finished;
 use super::retry::Retry;
-use super::turn::TurnInput;
+use super::turn_input::TurnInput;
 use super::unwritten::Unwritten;
 use crate::account::Account;
 use crate::catalog::{Offers, named_parts};

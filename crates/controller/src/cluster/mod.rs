@@ -4,6 +4,7 @@
 //! ```text
 //! mod.rs                the loop
 //! turn/                 one policy's turn, with a file for each stage
+//! turn_input.rs         what a turn of a policy reads
 //! history.rs            one policy's history: reads it, and appends the line of each tick
 //! closing.rs            closes the days of the history in the background
 //! config.rs             the controller's settings
@@ -72,6 +73,7 @@ mod standing;
 mod templates;
 mod trusted_clock;
 mod turn;
+mod turn_input;
 mod unlearnt_arrivals;
 mod unwritten;
 mod yielding;
@@ -105,7 +107,7 @@ use self::stale::Stale;
 pub use self::templates::{PRIORITIES, priority_class};
 use self::trusted_clock::{Now, TrustedClock};
 pub use self::turn::PolicyController;
-use self::turn::{TurnContext, TurnInput};
+use self::turn_input::{TurnContext, TurnInput};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};

@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::turn::TurnContext;
+use super::turn_input::TurnContext;
 use crate::observe::PodClass;
 
 /// What arrived since a control last learnt.

@@ -2,9 +2,10 @@
 
 use placeholders::{Plan, Template};
 
-use super::{MESSAGES_MAX, TurnInput};
+use super::MESSAGES_MAX;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
+use crate::cluster::turn_input::TurnInput;
 use crate::crd::Mode;
 use crate::outcome::{Cause, Faults};
 

@@ -7,10 +7,11 @@ use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
 use embedder::{Bucket, BucketId};
 use placeholders::{Standing, Yielding};
 
-use super::{PolicyController, TurnInput};
+use super::PolicyController;
 use crate::catalog::Offers;
 use crate::cluster::config::Config;
 use crate::cluster::settings::PolicySettings;
+use crate::cluster::turn_input::TurnInput;
 use crate::cluster::yielding::Yield;
 use crate::observe::SCAN_SECONDS;
 use crate::outcome::{Cause, Decision, Faults, Observation};

@@ -1,7 +1,6 @@
 //! One policy's turn, in stages. Each stage returns what it found, and its faults.
 //!
 //! ```text
-//! input.rs    the policy, and what the controller gives to its turn
 //! offer.rs    the buckets on offer
 //! observe.rs  the policy's view of the cluster, and what happened since the last turn
 //! decide.rs   embed, record, forecast, plan
@@ -13,7 +12,6 @@
 
 mod actuate;
 mod decide;
-mod input;
 mod observe;
 mod offer;
 
@@ -28,7 +26,6 @@ use demand::forecast::ForecasterConfig;
 use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
-pub(super) use self::input::{TurnContext, TurnInput};
 use self::offer::kept;
 use super::blindness::Blindness;
 use super::checks::check_prerequisites;
@@ -44,6 +41,7 @@ use super::rollout_state::RolloutState;
 use super::settings::PolicySettings;
 use super::shrinking::Shrinking;
 use super::templates::templates;
+use super::turn_input::TurnInput;
 use super::unlearnt_arrivals::UnlearntArrivals;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label};

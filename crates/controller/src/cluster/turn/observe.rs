@@ -10,13 +10,14 @@ use demand::record::PodStarts;
 use embedder::{BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
 use history::{EndedLaunch, LaunchEnd};
 
-use super::{MESSAGES_MAX, PolicyController, TurnContext, TurnInput};
+use super::{MESSAGES_MAX, PolicyController};
 use crate::catalog::Offers;
 use crate::cluster::checks::check_watches;
 use crate::cluster::gather::{Places, Seen, by_type, place};
 use crate::cluster::preemptions::Taken;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
+use crate::cluster::turn_input::{TurnContext, TurnInput};
 use crate::cluster::unlearnt_arrivals::{Arrived, Lesson};
 use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use embedder::{CatalogError, MicroDollars};
 
-use super::{PolicyController, TurnContext};
+use super::PolicyController;
 use crate::catalog::offers;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
+use crate::cluster::turn_input::TurnContext;
 use crate::outcome::{Cause, Faults, KeptPlaceholders};
 
 impl PolicyController {

@@ -8,59 +8,59 @@ use chrono::{DateTime, Utc};
 use kube::{Client, Resource as _};
 use placeholders::{Ceiling, Owner};
 
+use super::config::Config;
+use super::election::Leadership;
+use super::sources::Groups;
+use super::standing::{Stands, Writer};
+use super::yielding::Yield;
 use crate::actuate::Actuator;
-use crate::cluster::config::Config;
-use crate::cluster::election::Leadership;
-use crate::cluster::sources::Groups;
-use crate::cluster::standing::{Stands, Writer};
-use crate::cluster::yielding::Yield;
 use crate::crd::OverprovisioningPolicy;
 use crate::observe::{Key, Occurred, Shared};
 use crate::writes::Writes;
 
 /// One turn of a policy.
-pub(in crate::cluster) struct TurnInput<'a> {
-    pub(in crate::cluster) key: &'a Key,
-    pub(in crate::cluster) policy: &'a OverprovisioningPolicy,
+pub(super) struct TurnInput<'a> {
+    pub(super) key: &'a Key,
+    pub(super) policy: &'a OverprovisioningPolicy,
     pub(super) owner: Owner,
-    pub(in crate::cluster) context: &'a TurnContext<'a>,
-    pub(in crate::cluster) now: DateTime<Utc>,
+    pub(super) context: &'a TurnContext<'a>,
+    pub(super) now: DateTime<Utc>,
     /// Whether the turn writes. If not, it is a dry run.
-    pub(in crate::cluster) writes: bool,
+    pub(super) writes: bool,
 }
 
 /// What the controller gives to the turn of each policy.
-pub(in crate::cluster) struct TurnContext<'a> {
-    pub(in crate::cluster) client: &'a Client,
-    pub(in crate::cluster) leadership: &'a Arc<Leadership>,
-    pub(in crate::cluster) config: &'a Config,
-    pub(in crate::cluster) shared: &'a Arc<Shared>,
-    pub(in crate::cluster) groups: &'a Groups,
+pub(super) struct TurnContext<'a> {
+    pub(super) client: &'a Client,
+    pub(super) leadership: &'a Arc<Leadership>,
+    pub(super) config: &'a Config,
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) groups: &'a Groups,
     /// How long the turn waits for a replay of the history that begins.
-    pub(in crate::cluster) patience: Duration,
+    pub(super) patience: Duration,
     /// Which writes may be sent now.
-    pub(in crate::cluster) writes: &'a Writes,
+    pub(super) writes: &'a Writes,
     /// The keys of the labels by which batch pods select nodes.
-    pub(in crate::cluster) selected_labels: &'a BTreeSet<String>,
+    pub(super) selected_labels: &'a BTreeSet<String>,
     /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
-    pub(in crate::cluster) named_parts: &'a BTreeSet<String>,
+    pub(super) named_parts: &'a BTreeSet<String>,
     /// The names of the groups that older policies use.
-    pub(in crate::cluster) taken: &'a BTreeSet<String>,
+    pub(super) taken: &'a BTreeSet<String>,
     /// What the operator's limits leave after older policies.
-    pub(in crate::cluster) left: Ceiling,
+    pub(super) left: Ceiling,
     /// What placeholders do for pods that wait for nodes.
-    pub(in crate::cluster) yielding: Yield,
+    pub(super) yielding: Yield,
     /// What occurred since the last turn.
-    pub(in crate::cluster) occurred: &'a Occurred,
+    pub(super) occurred: &'a Occurred,
     /// Why the time of the turn is not that of the wall clock.
-    pub(in crate::cluster) clock_fault: Option<&'a str>,
+    pub(super) clock_fault: Option<&'a str>,
     /// Whether so many nodes are not ready that no policy adds placeholders.
-    pub(in crate::cluster) many_not_ready: bool,
+    pub(super) many_not_ready: bool,
 }
 
 impl<'a> TurnInput<'a> {
     /// Creates the input of a turn at `now`.
-    pub(in crate::cluster) fn new(
+    pub(super) fn new(
         key: &'a Key,
         policy: &'a OverprovisioningPolicy,
         context: &'a TurnContext<'a>,
