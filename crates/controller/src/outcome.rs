@@ -93,6 +93,9 @@ pub struct KeptPlaceholders {
     pub hourly: MicroDollars,
 }
 
+/// The most messages of one cause that a status lists.
+pub(crate) const MESSAGES_MAX: usize = 5;
+
 /// The problems that a stage of a turn found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults(Vec<PolicyFault>);

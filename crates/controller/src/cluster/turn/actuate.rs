@@ -2,12 +2,11 @@
 
 use placeholders::{Plan, Template};
 
-use super::MESSAGES_MAX;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
 use crate::cluster::turn_input::TurnInput;
 use crate::crd::Mode;
-use crate::outcome::{Cause, Faults};
+use crate::outcome::{Cause, Faults, MESSAGES_MAX};
 
 /// Writes the changes that lead to the plan, and removes the placeholders of a policy in the mode
 /// `Observe`. `blind` is whether the plan comes from an observation that is out of date.

@@ -5,6 +5,7 @@
 //! observe.rs  the policy's view of the cluster, and what happened since the last turn
 //! decide.rs   embed, record, forecast, plan
 //! actuate.rs  write the placeholders of the plan, or remove them
+//! kept.rs     the placeholders that an invalid policy keeps
 //! ```
 //!
 //! The settings are read before these stages (`settings.rs`), and the line of a tick is appended to
@@ -12,6 +13,7 @@
 
 mod actuate;
 mod decide;
+mod kept;
 mod observe;
 mod offer;
 
@@ -26,7 +28,7 @@ use demand::forecast::ForecasterConfig;
 use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
-use self::offer::kept;
+use self::kept::kept;
 use super::blindness::Blindness;
 use super::checks::check_prerequisites;
 use super::config::Config;
@@ -48,7 +50,7 @@ use crate::catalog::{Offers, Sizes, is_capacity_label};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::recalled;
 use crate::observe::{Key, Shared};
-use crate::outcome::{Cause, Decision, Faults, KeptPlaceholders, Outcome};
+use crate::outcome::{Cause, Decision, Faults, KeptPlaceholders, MESSAGES_MAX, Outcome};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]
@@ -75,9 +77,6 @@ pub struct PolicyController {
     stood: Option<(Arc<BTreeSet<String>>, u64)>,
     account: Account,
 }
-
-/// The most messages of one cause that a status lists.
-const MESSAGES_MAX: usize = 5;
 
 impl PolicyController {
     /// Seconds between the policy's ticks.

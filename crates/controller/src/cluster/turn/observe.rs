@@ -10,7 +10,7 @@ use demand::record::PodStarts;
 use embedder::{BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
 use history::{EndedLaunch, LaunchEnd};
 
-use super::{MESSAGES_MAX, PolicyController};
+use super::PolicyController;
 use crate::catalog::Offers;
 use crate::cluster::checks::check_watches;
 use crate::cluster::gather::{Places, Seen, by_type, place};
@@ -21,7 +21,7 @@ use crate::cluster::turn_input::{TurnContext, TurnInput};
 use crate::cluster::unlearnt_arrivals::{Arrived, Lesson};
 use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
-use crate::outcome::{Cause, Faults, Observation};
+use crate::outcome::{Cause, Faults, MESSAGES_MAX, Observation};
 
 impl PolicyController {
     /// Reads the policy's view of the cluster, its standing placeholders, the launches that ended,
