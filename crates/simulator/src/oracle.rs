@@ -4,7 +4,8 @@
 //! launches that take no time. The scheduler and the autoscaler are those of the run, so jobs are
 //! packed in the order of time onto the nodes that exist. The headroom is the number of nodes that
 //! jobs of the future use and that are empty or missing now. With less headroom, a job would wait.
-//! With more, a node would be idle.
+//! With more, a node would be idle. A job that comes in the second in which another one ends takes
+//! its room, and the oracle holds no node for it; a job after it can wait for that reason.
 //!
 //! The references `jobs:active` and `jobs:others` know the jobs of some users only, and continue
 //! the run with these.
