@@ -3,36 +3,16 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Order, PodRequest,
-    Resources, Room, Shape, UNLIMITED, pack,
-};
+use embedder::{Bucket, Order, PodRequest, Resources, Room, UNLIMITED, pack};
+use testkit::{catalog_of, cpus};
 
-fn bucket(name: String, cpu_millis: u64, memory_bytes: u64, pods: u64) -> Bucket {
-    Bucket {
-        capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources {
-            devices: embedder::Devices::NONE,
-            accelerators: 0,
-            cpu_millis,
-            memory_bytes,
-            ephemeral_bytes: UNLIMITED,
-            pods,
-        },
-        hourly: MicroDollars(1_000_000),
-        groups: vec![Group { name: name.clone(), placement_group: None, min: 0, max: UNLIMITED }],
-        name,
-    }
-}
-
-fn catalog(buckets: impl IntoIterator<Item = Bucket>) -> Catalog {
-    Catalog::new(buckets.into_iter().collect()).expect("the benchmark's buckets are distinct")
+fn bucket(name: &str, cpu_millis: u64, memory_bytes: u64, pods: u64) -> Bucket {
+    let bucket = testkit::bucket(name, cpu_millis, 1.0);
+    Bucket { allocatable: Resources { memory_bytes, pods, ..bucket.allocatable }, ..bucket }
 }
 
 fn pods(count: u64, cpu_millis: u64, memory_bytes: u64) -> PodRequest {
-    let requests = Resources { cpu_millis, memory_bytes, ..Resources::default() };
-    PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count }
+    testkit::pods(count, Resources { memory_bytes, ..cpus(cpu_millis) })
 }
 
 /// Returns pseudo-random sizes from a linear congruential generator, the same on every run.
@@ -48,14 +28,14 @@ fn packing(c: &mut Criterion) {
         "cluster-autoscaler's own BenchmarkBinpackingEstimate packs the same 51,000 pods in 3.8 s, and \
          in 41 ms with --fastpath-binpacking-enabled (pkg/estimator of kubernetes-sigs/cluster-autoscaler)"
     );
-    let template = catalog([bucket("template".into(), 1_000, 5_000, 100)]);
+    let template = catalog_of([bucket("template", 1_000, 5_000, 100)]);
     let estimator = [pods(50_000, 50, 100), pods(1_000, 95, 190)];
     for order in [Order::Increasing, Order::Decreasing] {
         let name = format!("cluster-autoscaler's 51,000 pods, {order:?}");
         c.bench_function(&name, |b| b.iter(|| pack(black_box(&estimator), &[], &template, order)));
     }
 
-    let many = catalog((1..=50).map(|i| bucket(format!("b{i}"), i * 2_000, i * 8_000, 110)));
+    let many = catalog_of((1..=50).map(|i| bucket(&format!("b{i}"), i * 2_000, i * 8_000, 110)));
     let shapes: Vec<PodRequest> = sizes(1, 16_000)
         .zip(sizes(2, 64_000))
         .take(200)

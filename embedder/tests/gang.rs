@@ -3,60 +3,39 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    AcceleratorKind, Bucket, BucketSet, CapacityType, Catalog, Gang, Group, MicroDollars,
-    PodRequest, Resources, Shape, Split, UNLIMITED, Unfit, share, split, virtual_instance,
+    Bucket, BucketSet, Catalog, Gang, PodRequest, Resources, Split, Unfit, share, split,
+    virtual_instance,
 };
+use testkit::{catalog_of, cpus};
 
 const GIB: u64 = 1 << 30;
 
 fn bucket(name: &str, accelerators: u64, cpu: u64, gib: u64) -> Bucket {
-    Bucket {
-        name: name.into(),
-        capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources {
-            devices: embedder::Devices::NONE,
-            accelerators,
-            cpu_millis: cpu * 1_000,
-            memory_bytes: gib * GIB,
-            ephemeral_bytes: UNLIMITED,
-            pods: UNLIMITED,
-        },
-        hourly: MicroDollars(1_000_000 * (1 + accelerators)),
-        groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
-    }
+    let bucket = testkit::bucket(name, cpu * 1_000, (1 + accelerators) as f64);
+    let memory_bytes = gib * GIB;
+    Bucket { allocatable: Resources { accelerators, memory_bytes, ..bucket.allocatable }, ..bucket }
 }
 
 fn pods(count: u64, accelerators: u64, cpu: u64, gib: u64) -> PodRequest {
-    let requests = Resources {
-        accelerators,
-        cpu_millis: cpu * 1_000,
-        memory_bytes: gib * GIB,
-        ..Resources::default()
-    };
-    PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count }
+    let memory_bytes = gib * GIB;
+    testkit::pods(count, Resources { accelerators, memory_bytes, ..cpus(cpu * 1_000) })
 }
 
 fn gpus() -> Catalog {
-    Catalog::new(vec![
-        bucket("gpu4", 4, 32, 128),
-        bucket("gpu8", 8, 64, 256),
-        bucket("cpu", 0, 16, 64),
-    ])
-    .unwrap()
+    catalog_of([bucket("gpu4", 4, 32, 128), bucket("gpu8", 8, 64, 256), bucket("cpu", 0, 16, 64)])
 }
 
 /// Tables 1 and 2 of the paper. The paper prints 1.5 where the maximum of 2/1 and 3/2 is 2.
 #[test]
 fn algorithm_2_reproduces_the_tables_of_the_paper() {
-    let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 4)]).unwrap();
+    let catalog = catalog_of([bucket("small", 0, 1, 2), bucket("large", 1, 2, 4)]);
     let vectors = [pods(1, 0, 1, 1), pods(1, 0, 1, 2), pods(1, 1, 2, 4)];
     assert_eq!(share(&vectors, &catalog).instances, [2, 1]);
 }
 
 #[test]
 fn a_vector_counts_only_towards_a_bucket_that_it_fits() {
-    let catalog = Catalog::new(vec![bucket("small", 0, 1, 2), bucket("large", 1, 2, 400)]).unwrap();
+    let catalog = catalog_of([bucket("small", 0, 1, 2), bucket("large", 1, 2, 400)]);
     // The vector is less than the small bucket in lexicographic order, but too large for it.
     let sums = share(&[pods(3, 0, 0, 100)], &catalog);
     assert_eq!(sums.instances, [0, 1]);

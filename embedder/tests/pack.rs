@@ -3,25 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    AcceleratorKind, Bucket, BucketSet, CapacityType, Catalog, FreeRoom, Group, MicroDollars,
-    Order, PackShape, Packing, PodRequest, Resource, Resources, Room, Shape, Unfit, pack,
+    AcceleratorKind, Bucket, BucketSet, Catalog, FreeRoom, Order, PackShape, Packing, PodRequest,
+    Resource, Resources, Room, Shape, Unfit, pack,
 };
 use proptest::prelude::*;
+use testkit::{catalog_of, pods};
 
 fn bucket(name: &str, kind: &str, allocatable: Resources) -> Bucket {
-    Bucket {
-        name: name.into(),
-        capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::new(kind),
-        allocatable,
-        hourly: MicroDollars(1_000_000),
-        groups: vec![Group {
-            name: format!("{name}-a"),
-            placement_group: None,
-            min: 0,
-            max: u64::MAX,
-        }],
-    }
+    let accelerator_kind = AcceleratorKind::new(kind);
+    Bucket { accelerator_kind, allocatable, ..testkit::bucket(name, 0, 1.0) }
 }
 
 fn r(accelerators: u64, cpu_millis: u64, memory_bytes: u64) -> Resources {
@@ -41,19 +31,14 @@ fn node(accelerators: u64, cpu_millis: u64, memory_bytes: u64) -> Resources {
     Resources { ephemeral_bytes: u64::MAX, pods: 110, ..r(accelerators, cpu_millis, memory_bytes) }
 }
 
-fn pods(count: u64, requests: Resources) -> PodRequest {
-    PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count }
-}
-
 fn small_catalog() -> Catalog {
     let nvidia = AcceleratorKind::NVIDIA;
-    Catalog::new(vec![
+    catalog_of([
         bucket("gpu8", nvidia, node(8, 32_000, 128)),
         bucket("cpu4", nvidia, node(0, 4_000, 16)),
         bucket("neuron2", AcceleratorKind::NEURON, node(2, 8_000, 32)),
         bucket("cpu16", nvidia, node(0, 16_000, 64)),
     ])
-    .unwrap()
 }
 
 /// `opened` lists the buckets in ascending order: cpu4, cpu16, neuron2, gpu8.
@@ -143,8 +128,7 @@ fn the_estimator_benchmark_needs_as_many_nodes_as_in_cluster_autoscaler() {
         accelerators: 0,
         ephemeral_bytes: u64::MAX,
     };
-    let catalog =
-        Catalog::new(vec![bucket("template", AcceleratorKind::NVIDIA, template)]).unwrap();
+    let catalog = catalog_of([bucket("template", AcceleratorKind::NVIDIA, template)]);
     let requests = [pods(50_000, r(0, 50, 100)), pods(1_000, r(0, 95, 190))];
     assert_eq!(pack(&requests, &[], &catalog, Order::Decreasing).opened, [2_595]);
     assert_eq!(pack(&requests, &[], &catalog, Order::Increasing).opened, [2_600]);
@@ -234,7 +218,7 @@ fn any_catalog() -> impl Strategy<Value = Catalog> {
                 Resources { pods, ephemeral_bytes: u64::MAX, ..size },
             )
         });
-        Catalog::new(buckets.collect()).unwrap()
+        catalog_of(buckets)
     })
 }
 
@@ -307,7 +291,7 @@ proptest! {
     /// bins is less than twice the optimum, plus one.
     #[test]
     fn the_naive_implementation_is_within_twice_the_optimum(sizes in prop::collection::vec(1..11_u64, 1..9)) {
-        let catalog = Catalog::new(vec![bucket("b", AcceleratorKind::NVIDIA, r(0, 10, 0).roof(Resources { pods: 99, ..Resources::default() }))]).unwrap();
+        let catalog = catalog_of([bucket("b", AcceleratorKind::NVIDIA, r(0, 10, 0).roof(Resources { pods: 99, ..Resources::default() }))]);
         let requests: Vec<PodRequest> = sizes.iter().map(|&size| pods(1, r(0, size, 0))).collect();
         let opened = naive(&requests, &[], &catalog, Order::Increasing).opened[0];
         let optimum = optimum(&sizes, 10);
@@ -322,7 +306,7 @@ proptest! {
     /// The input has hundreds of runs, so that blocks are split.
     #[test]
     fn many_runs_pack_like_the_naive_implementation(seeds in prop::collection::vec(1..97_u64, 300..700)) {
-        let catalog = Catalog::new(vec![bucket("b", AcceleratorKind::NVIDIA, node(0, 100, 200))]).unwrap();
+        let catalog = catalog_of([bucket("b", AcceleratorKind::NVIDIA, node(0, 100, 200))]);
         let rooms: Vec<Room> = seeds.iter().map(|&free| Room { bucket: 0, free: node(0, free, 200 - free), nodes: 2 }).collect();
         let requests: Vec<PodRequest> = seeds.iter().map(|&s| pods(1 + s % 4, r(0, 1 + s * 7 % 50, s * 3 % 70))).collect();
         let (fast, slow) = (pack(&requests, &rooms, &catalog, Order::Increasing), naive(&requests, &rooms, &catalog, Order::Increasing));

@@ -4,32 +4,26 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    AcceleratorKind, Bucket, BucketId, BucketSet, CapacityType, Catalog, Cluster, Gang, Group,
-    MicroDollars, PodRequest, Resources, Room, Shape, UNLIMITED, embed_preferring, new_instance,
+    Bucket, BucketId, BucketSet, Catalog, Cluster, Gang, PodRequest, Resources, Room, Shape,
+    embed_preferring, new_instance,
 };
+use testkit::{catalog_of, cpus};
 
-/// A bucket of a price in cents per hour. A name that ends in `/spot` makes it a spot bucket.
-fn bucket(name: &str, cpu_millis: u64, cents: u64) -> Bucket {
-    let is_spot = name.ends_with("/spot");
-    Bucket {
-        name: name.into(),
-        capacity_type: if is_spot { CapacityType::Spot } else { CapacityType::OnDemand },
-        accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources { cpu_millis, pods: 10, ..Resources::UNLIMITED },
-        hourly: MicroDollars(10_000 * cents),
-        groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
-    }
+/// A bucket of instances for ten pods.
+fn bucket(name: &str, cpu_millis: u64, dollars_per_hour: f64) -> Bucket {
+    let bucket = testkit::bucket(name, cpu_millis, dollars_per_hour);
+    Bucket { allocatable: Resources { pods: 10, ..bucket.allocatable }, ..bucket }
 }
 
 /// Live nodes of one instance type differ by a few resources, so a spot bucket may be the larger.
 fn catalog() -> Catalog {
     let buckets = [
-        ("small", 4_000, 20),
-        ("small/spot", 4_001, 8),
-        ("large", 16_000, 80),
-        ("large/spot", 15_999, 90),
+        ("small", 4_000, 0.2),
+        ("small/spot", 4_001, 0.08),
+        ("large", 16_000, 0.8),
+        ("large/spot", 15_999, 0.9),
     ];
-    Catalog::new(buckets.map(|(name, cpu, cents)| bucket(name, cpu, cents)).into()).unwrap()
+    catalog_of(buckets.map(|(name, cpu, dollars)| bucket(name, cpu, dollars)))
 }
 
 fn ids(catalog: &Catalog, names: &[&str]) -> Vec<BucketId> {
@@ -38,11 +32,8 @@ fn ids(catalog: &Catalog, names: &[&str]) -> Vec<BucketId> {
 }
 
 fn pods(cpu_millis: u64, count: u64, admits: BucketSet) -> PodRequest {
-    let requests = Resources { cpu_millis, ..Resources::default() };
-    PodRequest {
-        shape: Shape { admits, ..Shape::new(requests, AcceleratorKind::default()) },
-        count,
-    }
+    let pods = testkit::pods(count, cpus(cpu_millis));
+    PodRequest { shape: Shape { admits, ..pods.shape }, ..pods }
 }
 
 /// Checks the bucket and the number of pods of a new instance for a pod that these buckets admit,

@@ -147,22 +147,14 @@ fn exceeds(plan: &Plan, limit: &SharedLimit, standing: &Standing) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Bucket, CapacityType, Group, Resources};
+    use embedder::Bucket;
 
     use super::*;
     use crate::{GroupPlan, GroupStanding, Limits, Reason, Step};
 
     fn catalog() -> Catalog {
-        let group = |name: &str| Group { name: name.into(), placement_group: None, min: 0, max: 4 };
-        let bucket = Bucket {
-            name: "m5.xlarge".into(),
-            capacity_type: CapacityType::OnDemand,
-            accelerator_kind: AcceleratorKind::default(),
-            allocatable: Resources::UNLIMITED,
-            hourly: MicroDollars(1_000_000),
-            groups: vec![group("a"), group("b")],
-        };
-        Catalog::new(vec![bucket]).unwrap()
+        let groups = vec![testkit::group("a", 4), testkit::group("b", 4)];
+        testkit::catalog_of([Bucket { groups, ..testkit::bucket("m5.xlarge", 4_000, 1.0) }])
     }
 
     /// The messages about a plan with these placeholders in both groups, which led to `target`.

@@ -55,7 +55,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Bucket, CapacityType, Group, MicroDollars, Resources};
+    use testkit::{bucket, catalog_of};
 
     use super::*;
 
@@ -63,20 +63,8 @@ mod tests {
     /// prices.
     #[track_caller]
     fn check(objective: Objective, hourly: &[f64], wait: f64, idle: &[f64], quantiles: &[f64]) {
-        let bucket = |(at, price): (usize, &f64)| Bucket {
-            name: format!("bucket-{at}"),
-            capacity_type: CapacityType::OnDemand,
-            accelerator_kind: AcceleratorKind::default(),
-            allocatable: Resources { cpu_millis: 1_000 * (1 + at as u64), ..Resources::UNLIMITED },
-            hourly: MicroDollars::from_dollars(*price).unwrap(),
-            groups: vec![Group {
-                name: format!("group-{at}"),
-                placement_group: None,
-                min: 0,
-                max: 9,
-            }],
-        };
-        let catalog = Catalog::new(hourly.iter().enumerate().map(bucket).collect()).unwrap();
+        let bucket = |(at, price): (u64, &f64)| bucket(&format!("bucket-{at}"), 1_000 * at, *price);
+        let catalog = catalog_of((1..).zip(hourly).map(bucket));
         let prices = Prices::new(objective, &catalog);
         let near = |found: f64, expected: f64| {
             assert!((found - expected).abs() < 1e-12, "{found}, expected {expected}");

@@ -3,33 +3,27 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use chrono::{DateTime, TimeDelta, Utc};
-use embedder::{AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
+use embedder::{Bucket, Catalog, Group, MicroDollars};
 use placeholders::{
     Behavior, Ceiling, GroupStanding, Limits, OuterLimits, Plan, Policy, Reason, ScalingPolicy,
     ScalingRules, SharedLimit, Standing, Steady, Want, Yielding, plan, shrink,
 };
 use proptest::prelude::*;
+use testkit::catalog_of;
 
 fn group(name: &str, max: u64) -> Group {
-    Group { name: name.into(), placement_group: Some(name.into()), min: 0, max }
+    Group { placement_group: Some(name.into()), ..testkit::group(name, max) }
 }
 
 fn bucket(name: &str, cpu_millis: u64, dollars: f64, groups: Vec<Group>) -> Bucket {
-    Bucket {
-        name: name.into(),
-        capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources { cpu_millis, ..Resources::UNLIMITED },
-        hourly: MicroDollars::from_dollars(dollars).unwrap(),
-        groups,
-    }
+    Bucket { groups, ..testkit::bucket(name, cpu_millis, dollars) }
 }
 
 /// Two buckets: `small` for one dollar an hour in groups a and b of at most 6, `large` for four
 /// dollars an hour in one group.
 fn catalog() -> Catalog {
     let small = bucket("small", 4_000, 1.0, vec![group("a", 6), group("b", 6)]);
-    Catalog::new(vec![bucket("large", 16_000, 4.0, vec![group("c", 100)]), small]).unwrap()
+    catalog_of([bucket("large", 16_000, 4.0, vec![group("c", 100)]), small])
 }
 
 fn want(bucket: usize, headroom: u64) -> Want {
@@ -410,7 +404,7 @@ fn an_absurd_target_costs_no_time() {
     let group = |name| group(name, u64::MAX);
     let small = bucket("small", 4_000, 1.0, vec![group("a"), group("b")]);
     let large = bucket("large", 16_000, 4.0, vec![group("c")]);
-    let catalog = Catalog::new(vec![small, large]).unwrap();
+    let catalog = catalog_of([small, large]);
     let absurd = |bucket| Want { headroom: u64::from(u32::MAX), ..want(bucket, 0) };
     let capped = Policy { spend_cap: Some(1e9), ..Policy::default() };
     for policy in [Policy::default(), capped] {
@@ -449,7 +443,7 @@ fn the_limit_of_a_bucket_that_was_divided_applies_to_its_parts_together() {
         let group = Group { name: name.into(), placement_group: None, min: 0, max: 9 };
         bucket(name, cpu_millis, 1.0, vec![group])
     };
-    let catalog = Catalog::new(vec![part("m5/team=a", 4_000), part("m5/team=b", 4_001)]).unwrap();
+    let catalog = catalog_of([part("m5/team=a", 4_000), part("m5/team=b", 4_001)]);
     let limits = Limits { buckets: [("m5".to_string(), 3)].into(), ..Limits::default() };
     let policy = Policy { limits, ..Policy::default() };
     let standing =
@@ -641,7 +635,7 @@ fn a_clock_that_goes_back_holds_no_target() {
 fn a_new_catalog_keeps_memories_by_the_names_of_buckets() {
     let (_, steady) = large(20, 20, &grows_slowly(), &Steady::default(), 0);
     let only_large = bucket("large", 16_000, 4.0, vec![group("c", 100)]);
-    let other = Catalog::new(vec![only_large]).unwrap();
+    let other = catalog_of([only_large]);
     let there = steady.renumbered(&catalog(), &other);
     assert_ne!(there, Steady::default());
     assert_eq!(there.renumbered(&other, &catalog()).renumbered(&catalog(), &other), there);

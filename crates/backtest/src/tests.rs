@@ -2,10 +2,9 @@
 
 use base::span::Span;
 use chrono::DateTime;
-use embedder::Catalog;
+use embedder::{Bucket, Catalog, Resources};
 use simulator::replay::{Workload, ticks};
 use simulator::{NamedPolicy, Progress, SimulationSettings};
-use traces::catalog::{CatalogFile, InstanceTypeEntry};
 use traces::{Job, Recipe, generate};
 
 use super::blended::Blended;
@@ -19,13 +18,9 @@ use super::score::Score;
 const DAY: i64 = 86_400;
 
 fn catalog() -> Catalog {
-    let entry = InstanceTypeEntry {
-        name: "eight".into(),
-        accelerators: Some(8),
-        cpu_millis: Some(64_000),
-        ..InstanceTypeEntry::default()
-    };
-    CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
+    let eight = testkit::bucket("eight", 64_000, 0.0);
+    let allocatable = Resources { accelerators: 8, ..eight.allocatable };
+    testkit::catalog_of([Bucket { allocatable, ..eight }])
 }
 
 fn settings() -> SimulationSettings {

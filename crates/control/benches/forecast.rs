@@ -11,9 +11,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{ForecasterConfig, Ladder, Lead, Learners, Method, Present};
 use demand::record::{BucketTick, ShapeId, Tick};
-use embedder::{AcceleratorKind, Catalog, Cluster, Demand, PodRequest, Resources, Room, Shape};
+use embedder::{Catalog, Cluster, Demand, Resources, Room, Shape};
 use placeholders::{GroupStanding, Objective, Policy, Standing, Steady};
-use traces::catalog::{CatalogFile, InstanceTypeEntry};
+use testkit::{bucket, catalog_of, cpus, pods};
 
 /// The number of instance types.
 const BUCKETS: u64 = 50;
@@ -23,20 +23,13 @@ const MINUTES: i64 = 14 * 1_440;
 const LEAD: Lead = Lead { seconds: 360, tick_seconds: 60 };
 
 fn catalog() -> Catalog {
-    let entry = |n: u64| InstanceTypeEntry {
-        name: format!("type-{n:02}"),
-        cpu_millis: Some(4_000 * (n + 1)),
-        price_per_hour: (n + 1) as f64,
-        ..InstanceTypeEntry::default()
-    };
-    let types = CatalogFile { instance_types: (0..BUCKETS).map(entry).collect() };
-    types.catalog().expect("the benchmark's types make a catalog")
+    let bucket = |n: u64| bucket(&format!("type-{n:02}"), 4_000 * (n + 1), (n + 1) as f64);
+    catalog_of((0..BUCKETS).map(bucket))
 }
 
 /// A pod that fits on instance type `n` and on larger types, but on no smaller one.
 fn shape(n: u64) -> Shape {
-    let requests = Resources { cpu_millis: 4_000 * (n + 1) - 1_000, ..Resources::default() };
-    Shape::new(requests, AcceleratorKind::default())
+    testkit::shape(cpus(4_000 * (n + 1) - 1_000))
 }
 
 fn time(minute: i64) -> DateTime<Utc> {
@@ -149,11 +142,7 @@ fn tick_of_a_million_pods(c: &mut Criterion) {
         let _ = control.shapes_mut().intern(&shape(n));
     }
     (0..2_880).for_each(|minute| control.recall(tick(minute), &[]));
-    let pending = |n: u64| {
-        let requests =
-            Resources { cpu_millis: 250 + 40 * n, memory_bytes: n << 28, ..Resources::default() };
-        PodRequest { shape: Shape::new(requests, AcceleratorKind::default()), count: 5_000 }
-    };
+    let pending = |n: u64| pods(5_000, Resources { memory_bytes: n << 28, ..cpus(250 + 40 * n) });
     let room = |n: u64| Room {
         bucket: usize::try_from(n % BUCKETS).unwrap_or_default(),
         free: Resources { cpu_millis: n * 7_919 % 16_000, ..Resources::UNLIMITED },

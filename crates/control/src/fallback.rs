@@ -276,7 +276,6 @@ fn shares(
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Bucket, Group, MicroDollars, Resources, UNLIMITED};
     use placeholders::GroupStanding;
 
     use super::*;
@@ -286,28 +285,12 @@ mod tests {
     const ON_DEMAND: BucketId = 1;
 
     fn catalog() -> Catalog {
-        let bucket = |name: &str, capacity_type, cents: u64| Bucket {
-            name: name.into(),
-            capacity_type,
-            accelerator_kind: AcceleratorKind::default(),
-            allocatable: Resources { cpu_millis: 4_000, ..Resources::UNLIMITED },
-            hourly: MicroDollars(10_000 * cents),
-            groups: vec![Group {
-                name: name.into(),
-                placement_group: None,
-                min: 0,
-                max: UNLIMITED,
-            }],
-        };
-        let buckets =
-            vec![bucket("a", CapacityType::OnDemand, 20), bucket("a/spot", CapacityType::Spot, 8)];
-        Catalog::new(buckets).unwrap()
+        testkit::catalog([("a", 4_000, 0.2), ("a/spot", 4_000, 0.08)])
     }
 
     /// A pod that takes a node.
     fn shape(admits: BucketSet) -> Shape {
-        let requests = Resources { cpu_millis: 4_000, ..Resources::default() };
-        Shape { admits, ..Shape::new(requests, AcceleratorKind::default()) }
+        Shape { admits, ..testkit::shape(testkit::cpus(4_000)) }
     }
 
     /// The placeholders on spot nodes, and whether the spot group backs off.

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, Devices, Group, MicroDollars, Resources,
-};
+use embedder::{Bucket, Catalog, Resources};
 use placeholders::Objective;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -24,21 +22,16 @@ use super::replay::ReplayReport;
 /// Buckets of one group each, in ascending size. A bucket whose name begins with `g` has
 /// accelerators.
 pub(crate) fn catalog(names: &[&str]) -> Catalog {
-    let is_spot = |name: &str| name.split('/').nth(1) == Some("spot");
-    let bucket = |(at, name): (usize, &&str)| Bucket {
-        name: (*name).into(),
-        capacity_type: if is_spot(name) { CapacityType::Spot } else { CapacityType::OnDemand },
-        accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
-        allocatable: Resources {
-            accelerators: if name.starts_with('g') { 4 } else { 0 },
-            devices: Devices::NONE,
-            cpu_millis: 4_000 * (at as u64 + 1),
-            ..Resources::UNLIMITED
-        },
-        hourly: MicroDollars(100),
-        groups: vec![Group { name: format!("asg-{name}"), placement_group: None, min: 0, max: 9 }],
+    let bucket = |(size, name): (u64, &&str)| {
+        let bucket = testkit::bucket(name, 4_000 * size, 0.0001);
+        let accelerators = if name.starts_with('g') { 4 } else { 0 };
+        Bucket {
+            allocatable: Resources { accelerators, ..bucket.allocatable },
+            groups: vec![testkit::group(&format!("asg-{name}"), 9)],
+            ..bucket
+        }
     };
-    Catalog::new(names.iter().enumerate().map(bucket).collect()).unwrap()
+    testkit::catalog_of((1..).zip(names).map(bucket))
 }
 
 /// A day of the samples: 0 is 2026-07-01.

@@ -179,10 +179,9 @@ mod tests {
             &Shape { requests: GPU, accelerator_kind: kind, admits: BucketSet::only([0, 2]) },
             "accelerators=1,cpu_millis=4000,memory_bytes=8589934592,pods=1;kind=nvidia.com/gpu;admits=a|odd%7C%3B%257C",
         );
-        let plain = Resources { cpu_millis: 500, ..Resources::default() };
-        check(&Shape::new(plain, AcceleratorKind::default()), "cpu_millis=500,pods=1");
-        let nowhere =
-            Shape { admits: BucketSet::none(), ..Shape::new(plain, AcceleratorKind::default()) };
+        let plain = testkit::cpus(500);
+        check(&testkit::shape(plain), "cpu_millis=500,pods=1");
+        let nowhere = Shape { admits: BucketSet::none(), ..testkit::shape(plain) };
         check(&nowhere, "cpu_millis=500,pods=1;admits=");
     }
 
@@ -190,8 +189,8 @@ mod tests {
     #[track_caller]
     fn check_admits(buckets: &[&str], admits: BucketSet, key: &str) {
         let catalog = catalog(buckets);
-        let plain = Resources { cpu_millis: 500, ..Resources::default() };
-        let shape = Shape { admits, ..Shape::new(plain, AcceleratorKind::default()) };
+        let plain = testkit::cpus(500);
+        let shape = Shape { admits, ..testkit::shape(plain) };
         assert_eq!(shape_key(&shape, &catalog), key);
         assert_eq!(parse_shape_key(key, &catalog), Ok(shape));
     }
@@ -211,9 +210,9 @@ mod tests {
         let buckets = catalog(&["a"]).buckets().to_vec();
         let names = ["hugepages-2Mi", "vpc.amazonaws.com/efa"].map(str::to_owned);
         let with = Catalog::with_devices(buckets, names.into()).unwrap();
-        let mut requests = Resources { cpu_millis: 500, ..Resources::default() };
+        let mut requests = testkit::cpus(500);
         requests.devices.set(1, 4);
-        let shape = Shape::new(requests, AcceleratorKind::default());
+        let shape = testkit::shape(requests);
         let key = "cpu_millis=500,pods=1;devices=vpc.amazonaws.com/efa=4";
         assert_eq!(shape_key(&shape, &with), key);
         assert_eq!(parse_shape_key(key, &with), Ok(shape));

@@ -177,35 +177,19 @@ impl fmt::Display for IfActed {
 
 #[cfg(test)]
 mod tests {
-    use demand::forecast::sample;
-    use embedder::Resources;
     use history::ReplayReport;
 
     use super::*;
     use crate::RecordedWaiting;
-    use traces::{Admits, Job, Work};
 
     /// On each of some days, a pod that fills a node comes at noon and runs for an hour. A launch
     /// takes five minutes.
     fn recorded(days: i64) -> Recorded {
-        let requests = Resources { cpu_millis: 8_000, ..Resources::default() };
-        let job = |day: i64| Job {
-            name: "a".into(),
-            user: "".into(),
-            submit: 1_704_110_400 + 86_400 * day,
-            runtime: 3_600,
-            priority: 0,
-            work: Work {
-                units: 1,
-                unit: requests,
-                accelerator_kind: embedder::AcceleratorKind::default(),
-                split: None,
-                admits: Admits::All,
-            },
-        };
+        let job =
+            |day: i64| testkit::job("a", 1_704_110_400 + 86_400 * day, 3_600, testkit::cpus(8_000));
         Recorded {
             jobs: (0..days).map(job).collect(),
-            catalog: sample::catalog_of([("one", 0.5)]),
+            catalog: testkit::catalog([("one", 8_000, 0.5)]),
             objective: placeholders::Objective::default(),
             launch_latency: None,
             waiting: RecordedWaiting { seconds: 7_200, ..RecordedWaiting::default() },

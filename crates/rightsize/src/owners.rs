@@ -87,18 +87,9 @@ pub fn recurring(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use traces::Admits;
 
-    pub(crate) fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
-        let unit = embedder::Resources { cpu_millis, ..embedder::Resources::default() };
-        let work = traces::Work {
-            units: 1,
-            unit,
-            accelerator_kind: embedder::AcceleratorKind::default(),
-            split: None,
-            admits: Admits::All,
-        };
-        Job { name: name.into(), user: "".into(), submit, runtime: 60, priority: 0, work }
+    fn job(name: &str, submit: i64, cpu_millis: u64) -> Job {
+        testkit::job(name, submit, 60, testkit::cpus(cpu_millis))
     }
 
     #[test]

@@ -89,24 +89,12 @@ mod tests {
     use usage::{BookSettings, ContainerKey, UsageBook, UsageRow};
 
     use super::*;
-    use traces::{Admits, Work};
 
     const MIB: u64 = 1 << 20;
 
     fn job(name: &str, cpu_millis: u64, mib: u64) -> Job {
-        let unit = embedder::Resources {
-            cpu_millis,
-            memory_bytes: mib * MIB,
-            ..embedder::Resources::default()
-        };
-        let work = Work {
-            units: 1,
-            unit,
-            accelerator_kind: embedder::AcceleratorKind::default(),
-            split: None,
-            admits: Admits::All,
-        };
-        Job { name: name.into(), user: "".into(), submit: 0, runtime: 60, priority: 0, work }
+        let cpu = testkit::cpus(cpu_millis);
+        testkit::job(name, 0, 60, embedder::Resources { memory_bytes: mib * MIB, ..cpu })
     }
 
     /// An hour of a container that uses 100 millis and 50 MiB. Limits are 100 + 15, which is 115 or

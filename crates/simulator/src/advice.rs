@@ -329,7 +329,6 @@ impl SeriesAdvice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use traces::{Admits, Work};
 
     fn series(types: &[(&str, u64, f64)]) -> InstanceSeries {
         let entry = |&(name, cpus, price): &(&str, u64, f64)| InstanceTypeEntry {
@@ -343,25 +342,7 @@ mod tests {
 
     /// Jobs of an hour at the same time, with these CPUs.
     fn jobs(cpus: &[u64]) -> Vec<Job> {
-        let job = |&cpus: &u64| Job {
-            name: "j".into(),
-            user: "u".into(),
-            submit: 0,
-            runtime: 3_600,
-            priority: 0,
-            work: Work {
-                units: 1,
-                unit: embedder::Resources {
-                    cpu_millis: 1_000 * cpus,
-                    pods: 1,
-                    ..embedder::Resources::default()
-                },
-                accelerator_kind: embedder::AcceleratorKind::default(),
-                split: None,
-                admits: Admits::All,
-            },
-        };
-        cpus.iter().map(job).collect()
+        cpus.iter().map(|cpus| testkit::job("j", 0, 3_600, testkit::cpus(1_000 * cpus))).collect()
     }
 
     #[track_caller]

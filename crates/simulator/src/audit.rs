@@ -8,12 +8,10 @@ use base::span::Span;
 use base::tier::{Tier, Tiers};
 use demand::forecast::{Baseline, Method};
 use demand::record::ShapeId;
-use embedder::{
-    AcceleratorKind, CapacityType, Catalog, PodRequest, Resources, Split, UNLIMITED, share,
-};
+use embedder::{Bucket, Catalog, Group, PodRequest, Resources, Split, UNLIMITED, share};
 use placeholders::{Objective, Prices};
 use proptest::prelude::*;
-use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use testkit::{bucket, catalog, catalog_of, cpus, group};
 use traces::{Admits, Job, Work};
 
 use super::figures::Figures;
@@ -118,18 +116,8 @@ fn job(
     split: Option<Split>,
     priority: i32,
 ) -> Job {
-    let work = Work {
-        units,
-        unit,
-        accelerator_kind: AcceleratorKind::default(),
-        split,
-        admits: Admits::Assumed,
-    };
-    Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
-}
-
-fn cpus(millis: u64) -> Resources {
-    Resources { cpu_millis: millis, ..Resources::default() }
+    let job = testkit::job("", submit, runtime, unit);
+    Job { priority, work: Work { units, split, ..job.work }, ..job }
 }
 
 fn any_job() -> impl Strategy<Value = Job> {
@@ -145,49 +133,34 @@ fn any_job() -> impl Strategy<Value = Job> {
     )
 }
 
-fn entry(
-    name: &str,
-    cpu_millis: u64,
-    accelerators: u64,
-    price: f64,
-    groups: Vec<GroupEntry>,
-) -> InstanceTypeEntry {
-    InstanceTypeEntry {
-        name: name.into(),
-        cpu_millis: Some(cpu_millis),
-        accelerators: (accelerators > 0).then_some(accelerators),
-        price_per_hour: price,
-        groups,
-        ..InstanceTypeEntry::default()
-    }
+/// A group of `min` to `max` nodes.
+fn limited(name: &str, max: u64, min: u64) -> Group {
+    Group { min, ..group(name, max) }
+}
+
+/// A type with accelerators, whose group has at most this many nodes.
+fn gpu(dollars_per_hour: f64, max: u64) -> Bucket {
+    let gpu = bucket("gpu", 8_000, dollars_per_hour);
+    let allocatable = Resources { accelerators: 4, ..gpu.allocatable };
+    Bucket { allocatable, groups: vec![group("c", max)], ..gpu }
 }
 
 fn two_types(most: u64, least: u64) -> Catalog {
-    let group = |name: &str, max, min| GroupEntry {
-        name: name.into(),
-        min,
-        max: Some(max),
-        ..GroupEntry::default()
-    };
-    let small = entry("small", 4_000, 0, 1.0, vec![group("a", most, least), group("b", most, 0)]);
-    let gpu = entry("gpu", 8_000, 4, 5.0, vec![group("c", most, 0)]);
-    CatalogFile { instance_types: vec![small, gpu] }.catalog().unwrap()
+    let groups = vec![limited("a", most, least), group("b", most)];
+    catalog_of([Bucket { groups, ..bucket("small", 4_000, 1.0) }, gpu(5.0, most)])
 }
 
 /// The two types, and the small one as spot instances.
 fn spot_and_two_types(least: u64) -> Catalog {
-    let group = |name: &str, min| {
-        vec![GroupEntry { name: name.into(), min, max: Some(12), ..GroupEntry::default() }]
-    };
-    let small = entry("small", 4_000, 0, 1.0, group("a", 0));
-    let spot = InstanceTypeEntry {
-        capacity_type: CapacityType::Spot,
-        price_per_hour: 0.4,
-        groups: group("s", least),
-        ..small.clone()
-    };
-    let gpu = entry("gpu", 8_000, 4, 5.0, group("c", 0));
-    CatalogFile { instance_types: vec![small, spot, gpu] }.catalog().unwrap()
+    let small = Bucket { groups: vec![group("a", 12)], ..bucket("small", 4_000, 1.0) };
+    let groups = vec![limited("s", 12, least)];
+    let spot = Bucket { groups, ..bucket("small/spot", 4_000, 0.4) };
+    catalog_of([small, spot, gpu(5.0, 12)])
+}
+
+/// A type whose one group has at most this many nodes.
+fn one_type(max: u64) -> Catalog {
+    catalog_of([Bucket { groups: vec![group("a", max)], ..bucket("one", 4_000, 1.0) }])
 }
 
 fn any_settings() -> impl Strategy<Value = SimulationSettings> {
@@ -401,7 +374,7 @@ proptest! {
         submits in prop::collection::vec(0..9_000_i64, 1..40), runtime in 30..3_000_i64, fewer in 0..6_u64, more in 0..6_u64,
     ) {
         let jobs = sorted(submits.into_iter().map(|submit| job(submit, runtime, 1, cpus(1_000), None, 0)).collect());
-        let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }.catalog().unwrap();
+        let catalog = catalog([("one", 1_000, 1.0)]);
         let waits = |n| {
             let log = run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Constant(n), ALL);
             log.jobs.iter().map(|job| job.wait_seconds(i64::MAX)).sum::<i64>()
@@ -425,7 +398,7 @@ proptest! {
         };
         let first = job(0, 1, 1, cpus(1_000), None, 0);
         let jobs = sorted(iter::once(first).chain(jobs.into_iter().map(later)).collect());
-        let catalog = CatalogFile { instance_types: vec![entry("gpu", 8_000, 4, 1.0, vec![])] }.catalog().unwrap();
+        let catalog = catalog_of([gpu(1.0, UNLIMITED)]);
         let log = run(&jobs, &catalog, &settings, NamedPolicy::Oracle, ALL);
         for job in &log.jobs[1..] {
             prop_assert_eq!(job.wait_seconds(ALL.1), 0, "{:?}", job);
@@ -457,10 +430,7 @@ proptest! {
 #[test]
 fn a_group_at_its_maximum_leaves_jobs_waiting_and_says_so() {
     let jobs: Vec<Job> = (0..3).map(|i| job(i, 100_000, 4, cpus(1_000), None, 0)).collect();
-    let catalog = {
-        let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
-        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
-    };
+    let catalog = one_type(2);
     let log =
         run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let starts: Vec<i64> = log.jobs.iter().filter_map(start).collect();
@@ -477,10 +447,7 @@ fn start(job: &super::log::JobRecord) -> Option<i64> {
 fn higher_priority_goes_first() {
     let mut jobs: Vec<Job> = (0..2).map(|i| job(i, 1_000, 4, cpus(1_000), None, 0)).collect();
     jobs[1].priority = 10;
-    let catalog = {
-        let groups = vec![GroupEntry { name: "a".into(), max: Some(1), ..GroupEntry::default() }];
-        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
-    };
+    let catalog = one_type(1);
     let log =
         run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let starts: Vec<i64> = log.jobs.iter().filter_map(start).collect();
@@ -492,10 +459,7 @@ fn higher_priority_goes_first() {
 fn no_placeholder_is_held_for_a_tier_without_weight() {
     let jobs = (0..100).map(|i| job(i * 2_400, 300, 4, cpus(1_000), None, 0));
     let jobs: Vec<Job> = jobs.collect();
-    let catalog = {
-        let groups = vec![GroupEntry { name: "a".into(), max: None, ..GroupEntry::default() }];
-        CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }.catalog().unwrap()
-    };
+    let catalog = one_type(UNLIMITED);
     let writes = |weight| {
         let tier = Tier { name: "free".into(), priority_min: 0, weight };
         let settings =
@@ -529,9 +493,7 @@ fn nothing_is_removed_for_a_while_after_a_scale_up() {
 #[test]
 fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
     let jobs = vec![job(0, 60, 4, cpus(1_000), None, 0), job(900, 60, 4, cpus(1_000), None, 0)];
-    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, vec![])] }
-        .catalog()
-        .unwrap();
+    let catalog = catalog([("one", 4_000, 1.0)]);
     let settings = SimulationSettings {
         scale_down_delay_after_add: Span::seconds(0),
         ..SimulationSettings::default()
@@ -545,11 +507,8 @@ fn the_unneeded_time_starts_when_a_node_is_empty_and_free_of_placeholders() {
 #[test]
 fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
     let jobs: Vec<Job> = (0..2).map(|i| job(i, 9_000, 1, cpus(4_000), None, 0)).collect();
-    let group =
-        |name: &str, max| vec![GroupEntry { name: name.into(), max, ..GroupEntry::default() }];
-    let small = entry("small", 4_000, 0, 1.0, group("a", Some(1)));
-    let large = entry("large", 8_000, 0, 2.0, group("b", None));
-    let catalog = CatalogFile { instance_types: vec![small, large] }.catalog().unwrap();
+    let small = Bucket { groups: vec![group("a", 1)], ..bucket("small", 4_000, 1.0) };
+    let catalog = catalog_of([small, bucket("large", 8_000, 2.0)]);
     let log =
         run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 50_000));
     let buckets: Vec<usize> = log.nodes.iter().map(|node| node.bucket).collect();
@@ -560,10 +519,7 @@ fn what_a_full_group_cannot_take_goes_to_a_larger_type() {
 #[test]
 fn a_gang_that_no_group_will_ever_hold_does_not_keep_a_run_going() {
     let jobs = vec![job(0, 60, 3, cpus(4_000), None, 0), job(10, 60, 1, cpus(1_000), None, 0)];
-    let groups = vec![GroupEntry { name: "a".into(), max: Some(2), ..GroupEntry::default() }];
-    let catalog = CatalogFile { instance_types: vec![entry("one", 4_000, 0, 1.0, groups)] }
-        .catalog()
-        .unwrap();
+    let catalog = one_type(2);
     let log =
         run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Reactive, (0, 5_000));
     assert_eq!(log.jobs.iter().map(start).collect::<Vec<_>>(), [None, Some(310)]);
@@ -610,9 +566,7 @@ fn a_reference_knows_the_jobs_of_active_users_or_of_the_others() {
     let mut jobs: Vec<Job> = (0..9).map(|n| of("a", 480 * n)).collect();
     jobs.push(of("b", 2_500));
     let jobs = sorted(jobs);
-    let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }
-        .catalog()
-        .unwrap();
+    let catalog = catalog([("one", 1_000, 1.0)]);
     let settings = SimulationSettings::default();
     let waiting = |known| {
         let log = run(&jobs, &catalog, &settings, NamedPolicy::Jobs(known), ALL);
@@ -717,9 +671,7 @@ proptest! {
 /// Runs jobs on nodes of one type under a reference that knows ends. Returns the free millicores
 /// that forecasts use, by time, and the end of the first job.
 fn free_after_ends(jobs: &[Job], settings: &SimulationSettings) -> (Vec<(i64, u64)>, i64) {
-    let catalog = CatalogFile { instance_types: vec![entry("one", 1_000, 0, 1.0, vec![])] }
-        .catalog()
-        .unwrap();
+    let catalog = catalog([("one", 1_000, 1.0)]);
     let workload = Workload::new(jobs, &catalog);
     let world = SimulationInput {
         workload: &workload,
@@ -768,15 +720,9 @@ fn a_reference_counts_the_room_of_jobs_that_end_within_the_lead_time_as_free() {
 }
 
 /// A type on demand and as spot instances, at half the price.
-fn with_spot(groups: Vec<GroupEntry>) -> Catalog {
-    let on_demand = entry("one", 4_000, 0, 1.0, vec![]);
-    let spot = InstanceTypeEntry {
-        capacity_type: CapacityType::Spot,
-        price_per_hour: 0.5,
-        groups,
-        ..on_demand.clone()
-    };
-    CatalogFile { instance_types: vec![on_demand, spot] }.catalog().unwrap()
+fn with_spot(spot_group: Group) -> Catalog {
+    let spot = Bucket { groups: vec![spot_group], ..bucket("one/spot", 4_000, 0.5) };
+    catalog_of([bucket("one", 4_000, 1.0), spot])
 }
 
 fn interruptible(job: Job) -> Job {
@@ -807,7 +753,7 @@ fn notices(settings: &SimulationSettings, catalog: &Catalog) -> Vec<i64> {
 /// starts again from the start on the next node, 10 s and a launch later.
 #[test]
 fn an_interrupted_job_runs_again_from_the_start() {
-    let catalog = with_spot(vec![]);
+    let catalog = with_spot(group("s", UNLIMITED));
     let settings = interrupting(GangMode::Whole);
     let notice = notices(&settings, &catalog);
     // The second node lives long enough for the job.
@@ -844,7 +790,7 @@ fn an_interrupted_job_runs_again_from_the_start() {
 /// The oracle knows of the notice a lead time before. No other job comes.
 #[test]
 fn the_oracle_holds_a_node_for_a_job_that_loses_its_own() {
-    let catalog = with_spot(vec![]);
+    let catalog = with_spot(group("s", UNLIMITED));
     let settings = interrupting(GangMode::Whole);
     let notice = notices(&settings, &catalog);
     let gone = 310 + notice[0] + NOTICE_SECONDS;
@@ -857,8 +803,7 @@ fn the_oracle_holds_a_node_for_a_job_that_loses_its_own() {
 /// The first job ends in the second in which the other one comes, and leaves it a node.
 #[test]
 fn the_oracle_holds_no_node_where_a_job_ends_in_time() {
-    let types = vec![entry("one", 1_000, 0, 1.0, vec![])];
-    let catalog = CatalogFile { instance_types: types }.catalog().unwrap();
+    let catalog = catalog([("one", 1_000, 1.0)]);
     let of_node = |submit, runtime| job(submit, runtime, 1, cpus(1_000), None, 0);
     let jobs = vec![of_node(0, 1_190), of_node(1_500, 60)];
     let log = run(&jobs, &catalog, &SimulationSettings::default(), NamedPolicy::Oracle, ALL);
@@ -875,7 +820,7 @@ fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
 /// first starts again, and the job ends when it has run.
 #[test]
 fn pods_that_are_placed_one_by_one_are_lost_one_by_one() {
-    let catalog = with_spot(vec![]);
+    let catalog = with_spot(group("s", UNLIMITED));
     let settings = interrupting(GangMode::PodByPod);
     let notice = notices(&settings, &catalog);
     let (first, second) = (notice[0].min(notice[1]), notice[0].max(notice[1]));
@@ -895,7 +840,7 @@ fn pods_that_are_placed_one_by_one_are_lost_one_by_one() {
 /// A job that does not tolerate interruption runs on demand, and costs twice as much.
 #[test]
 fn only_jobs_that_tolerate_interruption_run_on_spot_instances() {
-    let catalog = with_spot(vec![]);
+    let catalog = with_spot(group("s", UNLIMITED));
     let plain = job(0, 1_000, 4, cpus(1_000), None, 0);
     let settings = SimulationSettings::default();
     let of = |job: Job| {
@@ -914,8 +859,7 @@ fn only_jobs_that_tolerate_interruption_run_on_spot_instances() {
 /// The launches of spot instances fail: the group is full with a node that a long job holds.
 #[test]
 fn a_job_that_tolerates_interruption_goes_on_demand_where_spot_is_full() {
-    let full = vec![GroupEntry { name: "s".into(), max: Some(1), ..GroupEntry::default() }];
-    let catalog = with_spot(full);
+    let catalog = with_spot(group("s", 1));
     let jobs: Vec<Job> =
         (0..2).map(|at| interruptible(job(at, 9_000, 4, cpus(1_000), None, 0))).collect();
     let settings = SimulationSettings::default();
@@ -926,8 +870,7 @@ fn a_job_that_tolerates_interruption_goes_on_demand_where_spot_is_full() {
 /// An Auto Scaling group replaces an instance below its minimum by itself.
 #[test]
 fn a_group_below_its_minimum_gets_a_node_in_place_of_one_that_was_taken_away() {
-    let one = vec![GroupEntry { name: "s".into(), min: 1, max: Some(1), ..GroupEntry::default() }];
-    let catalog = with_spot(one);
+    let catalog = with_spot(limited("s", 1, 1));
     let settings = interrupting(GangMode::Whole);
     let notice = notices(&settings, &catalog);
     let jobs = vec![job(0, 60, 1, cpus(1_000), None, 0), job(400_000, 60, 1, cpus(1_000), None, 0)];

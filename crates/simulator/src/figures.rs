@@ -424,7 +424,7 @@ mod tests {
 
     /// The prices of one bucket: a pending pod-hour costs $36, an idle instance-hour $9.
     fn catalog() -> (Catalog, Prices) {
-        let catalog = demand::forecast::sample::catalog_of([("eight", 9.0)]);
+        let catalog = testkit::catalog([("eight", 8_000, 9.0)]);
         (catalog.clone(), Prices::new(Objective::WaitRatio(4.0), &catalog))
     }
 
@@ -502,7 +502,7 @@ mod tests {
     /// policy pays off where an hour of waiting costs more than $5.
     #[test]
     fn idling_and_nodes_cost_the_price_of_their_bucket() {
-        let catalog = demand::forecast::sample::catalog_of([("cheap", 1.0), ("dear", 10.0)]);
+        let catalog = testkit::catalog([("cheap", 8_000, 1.0), ("dear", 8_000, 10.0)]);
         let prices = Prices::new(Objective::WaitCost(20.0), &catalog);
         let figures = |bucket: usize, hours: i64| {
             let log = RunLog {

@@ -154,7 +154,6 @@ mod tests {
     use embedder::Demand;
 
     use super::*;
-    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     /// Forecasts that each count rises by 1.2 a tick, two ticks ahead and not farther.
     struct Rising;
@@ -176,18 +175,9 @@ mod tests {
         }
     }
 
-    fn catalog() -> Catalog {
-        let entry = InstanceTypeEntry {
-            name: "one".into(),
-            cpu_millis: Some(8_000),
-            ..InstanceTypeEntry::default()
-        };
-        CatalogFile { instance_types: vec![entry] }.catalog().unwrap()
-    }
-
     /// The headroom after `ticks` recorded ticks of ten nodes each, of which `present` are left.
     fn headroom(ticks: usize, present: u64) -> u64 {
-        let (catalog, counts) = (catalog(), Counts::default());
+        let (catalog, counts) = (testkit::catalog([("one", 8_000, 0.0)]), Counts::default());
         let lead = Lead { seconds: 900, tick_seconds: TICK_SECONDS };
         let ladder = LadderForecaster::new(Ladder::default(), &catalog);
         let mut rule = PaperRule::with(Box::new(Rising), ladder, lead, &catalog, counts.clone());

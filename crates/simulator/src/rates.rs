@@ -100,41 +100,18 @@ impl Forecaster for Rates {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use embedder::{AcceleratorKind, Demand, Resources};
+    use embedder::Demand;
 
     use super::*;
-    use traces::catalog::{CatalogFile, InstanceTypeEntry};
-    use traces::{Admits, Job, Work};
+    use traces::Job;
 
     /// `arrivals` are pods that fill a node each, in seconds from now. `chance` is the expected
     /// probability that at least one new node is needed.
     #[track_caller]
     fn check(arrivals: &[i64], chance: f64) {
         const NOW: i64 = 1_000_000;
-        let entry = InstanceTypeEntry {
-            name: "one".into(),
-            cpu_millis: Some(8_000),
-            ..InstanceTypeEntry::default()
-        };
-        let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
-        let job = |after: &i64| {
-            let unit = Resources { cpu_millis: 8_000, ..Resources::default() };
-            let work = Work {
-                units: 1,
-                unit,
-                accelerator_kind: AcceleratorKind::default(),
-                split: None,
-                admits: Admits::Assumed,
-            };
-            Job {
-                name: "".into(),
-                user: "".into(),
-                submit: NOW + after,
-                runtime: 60,
-                priority: 0,
-                work,
-            }
-        };
+        let catalog = testkit::catalog([("one", 8_000, 0.0)]);
+        let job = |after: &i64| testkit::job("", NOW + after, 60, testkit::cpus(8_000));
         let jobs: Vec<Job> = arrivals.iter().map(job).collect();
         let rates = Rates::new(&Workload::new(&jobs, &catalog), &catalog, 300);
         let demand = Demand { present: vec![0], ..Demand::default() };

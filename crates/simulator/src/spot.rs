@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn interruptions_come_at_the_rate_of_the_bucket() {
-        let buckets = demand::forecast::sample::catalog_of([("a", 1.0), ("a/spot", 0.4)]);
+        let buckets = testkit::catalog([("a", 8_000, 1.0), ("a/spot", 8_000, 0.4)]);
         let [on_demand, spot] = [0, 1].map(|id| {
             let mut bucket = buckets.buckets()[id].clone();
             if bucket.name.ends_with("/spot") {

@@ -5,7 +5,6 @@
 use base::span::Span;
 use simulator::replay::Workload;
 use simulator::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
-use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
 type Rows = Vec<Vec<i64>>;
 
@@ -18,13 +17,7 @@ fn rows(text: &str) -> Rows {
 fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
     let trace = traces::read(&path, false).unwrap();
-    let eight = InstanceTypeEntry {
-        name: "eight-units".into(),
-        cpu_millis: Some(8_000),
-        price_per_hour: 1.0,
-        ..InstanceTypeEntry::default()
-    };
-    let catalog = CatalogFile { instance_types: vec![eight] }.catalog().unwrap();
+    let catalog = testkit::catalog([("eight-units", 8_000, 1.0)]);
     let settings = SimulationSettings {
         scale_down_delay_after_add: Span::seconds(0),
         ..SimulationSettings::default()

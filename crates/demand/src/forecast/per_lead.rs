@@ -86,7 +86,7 @@ mod tests {
     /// hour.
     fn outlooks(leads: [Lead; 2]) -> Vec<BucketOutlook> {
         let config = ForecasterConfig {
-            catalog: sample::catalog_of([("one", 0.0), ("two", 0.0)]),
+            catalog: testkit::catalog([("one", 8_000, 0.0), ("two", 8_000, 0.0)]),
             leads: leads.into(),
             ..sample::config(Method::Increments, Objective::Quantile(0.9))
         };

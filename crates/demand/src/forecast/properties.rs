@@ -2,7 +2,7 @@
 //! decrease.
 
 use chrono::{DateTime, TimeDelta};
-use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
+use embedder::{Demand, Resources, Room};
 use placeholders::Objective;
 use proptest::prelude::*;
 
@@ -92,8 +92,7 @@ fn outlooks_of(
     minutes: &[Minute],
     from: usize,
 ) -> Vec<(Outlook, Vec<Ahead>)> {
-    let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-    let shape = Shape::new(half, AcceleratorKind::default());
+    let shape = testkit::shape(testkit::cpus(4_000));
     let mut learners = Learners::new(forecaster, &sample::catalog());
     let forecasts = |(minute, &(demand, above, room, pods)): (usize, &Minute)| {
         let time = DateTime::from_timestamp(60 * i64::try_from(minute).unwrap(), 0).unwrap();
@@ -180,8 +179,7 @@ proptest! {
 /// Returns the outlook half a minute after a tick without arrivals, with the pods `arriving` since.
 /// In the two days before, two pods arrived every ten minutes, and demand rose in the minute after.
 fn after(method: Method, arriving: &[(ShapeId, u64)]) -> Outlook {
-    let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-    let shape = Shape::new(half, AcceleratorKind::default());
+    let shape = testkit::shape(testkit::cpus(4_000));
     let mut learners =
         Learners::new(forecaster(method.into(), Objective::default()), &sample::catalog());
     for minute in 0..2_880 {

@@ -18,25 +18,17 @@ use crate::record::{BucketTick, Tick};
 pub const LEAD: Lead = Lead { seconds: 180, tick_seconds: 60 };
 
 /// A catalog of one instance type with eight processors.
+#[expect(clippy::missing_panics_doc, reason = "one bucket is a valid catalog")]
 pub fn catalog() -> Catalog {
-    catalog_of([("one", 0.0)])
-}
-
-/// A catalog of instance types with these names and prices in dollars per hour, and eight
-/// processors each.
-///
-/// # Panics
-/// On a price out of range, on two types of the same name, and without a type.
-pub fn catalog_of<const N: usize>(types: [(&str, f64); N]) -> Catalog {
-    let bucket = |(name, price): (&str, f64)| Bucket {
-        name: name.into(),
+    let bucket = Bucket {
+        name: "one".into(),
         capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
+        accelerator_kind: AcceleratorKind::default(),
         allocatable: Resources { accelerators: 0, cpu_millis: 8_000, ..Resources::UNLIMITED },
-        hourly: MicroDollars::from_dollars(price).expect("a price that is in range"),
-        groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: UNLIMITED }],
+        hourly: MicroDollars(0),
+        groups: vec![Group { name: "one".into(), placement_group: None, min: 0, max: UNLIMITED }],
     };
-    Catalog::new(types.map(bucket).into()).expect("types with names that differ")
+    Catalog::new(vec![bucket]).expect("a valid catalog")
 }
 
 /// A tick without arrivals, at a minute of 1970.

@@ -224,7 +224,6 @@ const GANG_SIZES_MAX: usize = 1_000;
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use embedder::{AcceleratorKind, Resources};
 
     use super::*;
     use crate::forecast::sample;
@@ -233,10 +232,7 @@ mod tests {
     #[test]
     fn a_successor_has_the_observations_since_the_last_tick() {
         let catalog = sample::catalog();
-        let shape = |cpu_millis| {
-            let requests = Resources { cpu_millis, pods: 1, ..Resources::default() };
-            Shape::new(requests, AcceleratorKind::default())
-        };
+        let shape = |cpu_millis| testkit::shape(testkit::cpus(cpu_millis));
         let mut before = Recorder::new(&catalog, 60);
         before.intern(&shape(2_000));
         let id = before.intern(&shape(1_000)).unwrap();

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_file_without_rows_has_a_header() {
-        let catalog = demand::forecast::sample::catalog_of([("a", 1.0)]);
+        let catalog = testkit::catalog([("a", 8_000, 1.0)]);
         let mut file = Vec::new();
         ticks(std::iter::empty(), &catalog, &mut file).unwrap();
         let header = "policy,tick,bucket,demand,headroom,placeholders,ready,launching\n";

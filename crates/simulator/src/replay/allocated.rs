@@ -125,27 +125,18 @@ pub fn snapshot(time: i64, present: &[u64]) -> Tick {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use traces::catalog::{CatalogFile, InstanceTypeEntry};
-    use traces::{Job, Recipe, generate};
+    use testkit::{bucket, catalog_of, cpus};
+    use traces::{Job, Work};
 
     fn catalog(sizes: &[u64]) -> Catalog {
-        let entry = |cores: &u64| InstanceTypeEntry {
-            name: format!("c{cores}"),
-            cpu_millis: Some(1_000 * cores),
-            ..InstanceTypeEntry::default()
-        };
-        CatalogFile { instance_types: sizes.iter().map(entry).collect() }.catalog().unwrap()
+        catalog_of(sizes.iter().map(|cores| bucket(&format!("c{cores}"), 1_000 * cores, 0.0)))
     }
 
     /// Jobs as (submission, runtime, pods of a core).
     fn workload(jobs: &[(i64, i64, u64)], catalog: &Catalog) -> Workload {
-        let mut template = generate(&Recipe::default()).swap_remove(0);
-        template.work.unit = embedder::Resources { cpu_millis: 1_000, ..Default::default() };
-        template.work.split = None;
         let job = |&(submit, runtime, units): &(i64, i64, u64)| {
-            let mut job: Job = template.clone();
-            (job.submit, job.runtime, job.work.units) = (submit, runtime, units);
-            job
+            let job = testkit::job("", submit, runtime, cpus(1_000));
+            Job { work: Work { units, ..job.work }, ..job }
         };
         Workload::new(&jobs.iter().map(job).collect::<Vec<_>>(), catalog)
     }

@@ -262,21 +262,19 @@ pub(crate) fn requests(
 
 #[cfg(test)]
 mod tests {
-    use embedder::{BucketSet, Catalog, Resources};
+    use embedder::{Bucket, BucketSet, Catalog, Resources};
     use proptest::prelude::*;
 
     use super::*;
     use crate::replay::SchedulerKind;
-    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     fn catalog() -> Catalog {
-        let of = |name: &str, cpu_millis| InstanceTypeEntry {
-            name: name.into(),
-            cpu_millis: Some(cpu_millis),
-            memory_bytes: Some(16_000),
-            ..InstanceTypeEntry::default()
+        let of = |name: &str, cpu_millis| {
+            let bucket = testkit::bucket(name, cpu_millis, 0.0);
+            let memory_bytes = 16_000;
+            Bucket { allocatable: Resources { memory_bytes, ..bucket.allocatable }, ..bucket }
         };
-        CatalogFile { instance_types: vec![of("a", 8_000), of("b", 4_000)] }.catalog().unwrap()
+        testkit::catalog_of([of("a", 8_000), of("b", 4_000)])
     }
 
     fn requests((cpu_millis, memory_bytes): (u64, u64)) -> Resources {

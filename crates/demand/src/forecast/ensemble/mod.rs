@@ -451,7 +451,7 @@ impl DemandForecaster for Ensemble {}
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Demand, Resources, Shape};
+    use embedder::Demand;
 
     use super::*;
     use crate::forecast::learners::Learners;
@@ -482,8 +482,7 @@ mod tests {
         change: impl Fn(&mut Tick),
     ) -> Vec<BucketOutlook> {
         let mut history = History::new(catalog);
-        let requests = Resources { cpu_millis: 8_000, ..Resources::default() };
-        let shape = Shape::new(requests, AcceleratorKind::default());
+        let shape = testkit::shape(testkit::cpus(8_000));
         for minute in 0..3 * 1_440 {
             let demand = 1 + u64::from(minute % 20 < 5);
             let bucket = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
@@ -569,7 +568,7 @@ mod tests {
     /// With two buckets, the output of the model does not depend on the number of rows of a run.
     #[test]
     fn scores_that_are_read_late_are_the_same() {
-        let catalog = sample::catalog_of([("a", 1.0), ("b", 1.0)]);
+        let catalog = testkit::catalog([("a", 8_000, 1.0), ("b", 8_000, 1.0)]);
         let new = || -> Learners {
             let model = Onnx::patient(ModelSource::Pretrained, &catalog, sample::LEAD);
             let (ladder, objective) = (Ladder::default(), Objective::default());
@@ -606,7 +605,7 @@ mod tests {
     /// after the other.
     #[test]
     fn a_decision_runs_only_the_methods_that_can_change_it() {
-        let catalog = sample::catalog_of([("a", 1.0), ("b", 10.0)]);
+        let catalog = testkit::catalog([("a", 8_000, 1.0), ("b", 8_000, 10.0)]);
         let ladder = Ladder::default();
         let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &ladder, Objective::default());
         taught(&mut ensemble, &catalog, 1);
@@ -679,7 +678,7 @@ mod tests {
     /// waiting, and one of the cheap one as much as a minute.
     #[test]
     fn a_dear_bucket_gets_less_headroom_than_a_cheap_one() {
-        let catalog = sample::catalog_of([("cheap", 0.1), ("dear", 144.0)]);
+        let catalog = testkit::catalog([("cheap", 8_000, 0.1), ("dear", 8_000, 144.0)]);
         let objective = Objective::WaitCost(6.0);
         let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
         let outlook = taught(&mut ensemble, &catalog, 0);

@@ -108,16 +108,14 @@ impl DemandForecaster for Scenario {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
+    use embedder::{Demand, Resources, Room};
 
     use super::*;
     use crate::forecast::sample;
 
     /// For two days, two pods of half a node each arrive every ten minutes.
     fn learnt(like_arrivals: bool) -> (Scenario, History) {
-        let _catalog = sample::catalog();
-        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-        let shape = Shape::new(half, AcceleratorKind::default());
+        let shape = testkit::shape(testkit::cpus(4_000));
         let (mut scenario, mut history) =
             (Scenario::new(sample::LEAD, like_arrivals), History::new(&sample::catalog()));
         for minute in 0..2_880 {

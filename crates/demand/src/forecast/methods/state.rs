@@ -143,7 +143,7 @@ impl DemandForecaster for StateForecaster {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Demand, Resources, Room, Shape};
+    use embedder::{Demand, Resources, Room};
 
     use super::*;
     use crate::forecast::sample;
@@ -152,9 +152,7 @@ mod tests {
     /// For two days a pod arrives every ten minutes. In odd hours there is no free room, so the pod
     /// needs a node.
     fn learnt() -> (StateForecaster, History) {
-        let _catalog = sample::catalog();
-        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-        let shape = Shape::new(half, AcceleratorKind::default());
+        let shape = testkit::shape(testkit::cpus(4_000));
         let (mut state, mut history) =
             (StateForecaster::new(1, sample::LEAD), History::new(&sample::catalog()));
         for minute in 0..2_880 {

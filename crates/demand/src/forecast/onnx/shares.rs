@@ -50,34 +50,22 @@ pub fn room(history: &History, tick: &Tick) -> Vec<RoomNodes> {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{
-        AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, Shape,
-    };
+    use embedder::{Bucket, Resources};
 
     use super::*;
     use crate::forecast::sample;
 
     #[test]
     fn a_pod_counts_as_its_dominant_share_of_the_bucket_that_is_opened() {
-        let bucket = |name: &str, cpu_millis, gib: u64| Bucket {
-            name: name.into(),
-            capacity_type: CapacityType::OnDemand,
-            accelerator_kind: AcceleratorKind::default(),
-            allocatable: Resources {
-                accelerators: 0,
-                cpu_millis,
-                memory_bytes: gib << 30,
-                ..Resources::UNLIMITED
-            },
-            hourly: MicroDollars(0),
-            groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: 9 }],
+        let bucket = |name: &str, cpu_millis, gib: u64| {
+            let bucket = testkit::bucket(name, cpu_millis, 0.0);
+            let memory_bytes = gib << 30;
+            Bucket { allocatable: Resources { memory_bytes, ..bucket.allocatable }, ..bucket }
         };
-        let buckets = vec![bucket("small", 2_000, 8), bucket("large", 8_000, 16)];
-        let mut history = History::new(&Catalog::new(buckets).unwrap());
+        let catalog = testkit::catalog_of([bucket("small", 2_000, 8), bucket("large", 8_000, 16)]);
+        let mut history = History::new(&catalog);
         let shape = |cpu_millis, gib: u64| {
-            let requests =
-                Resources { cpu_millis, memory_bytes: gib << 30, ..Resources::default() };
-            Shape::new(requests, AcceleratorKind::default())
+            testkit::shape(Resources { memory_bytes: gib << 30, ..testkit::cpus(cpu_millis) })
         };
         let tick = Tick {
             room: vec![(0, 3), (1, 1), (2, 0)],

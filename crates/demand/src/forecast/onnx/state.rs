@@ -232,7 +232,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use chrono::DateTime;
-    use embedder::{AcceleratorKind, Resources, Shape};
+
     use proptest::collection::vec;
     use proptest::prelude::*;
     use serde_json::Value;
@@ -248,8 +248,7 @@ mod tests {
         let demand = 7_919 * at % 1_013 % 9;
         let demand_max =
             demand + u64::from(at.is_multiple_of(4)) + 6 * u64::from(at.is_multiple_of(97));
-        let half = Resources { cpu_millis: 4_000, ..Resources::default() };
-        let shape = (0, Shape::new(half, AcceleratorKind::default()));
+        let shape = (0, testkit::shape(testkit::cpus(4_000)));
         Tick {
             time: DateTime::from_timestamp(1_700_000_040 + 60 * at.cast_signed(), 0).unwrap(),
             buckets: vec![BucketTick { demand, demand_max, ..BucketTick::default() }],
@@ -274,7 +273,7 @@ mod tests {
             ticks in vec((prop_oneof![Just(60), Just(300), 1..900_i64], 0..9_u64, 0..9_u64), 1..60),
         ) {
             let spec = Spec { window: 12, tick_seconds: 300, ..SPEC.clone() };
-            let catalog = sample::catalog_of([("one", 0.0), ("two", 0.0)]);
+            let catalog = testkit::catalog([("one", 8_000, 0.0), ("two", 8_000, 0.0)]);
             let mut state = ModelState::new(&catalog, sample::LEAD);
             let mut history = History::new(&catalog);
             let mut now = 1_700_000_000;

@@ -6,7 +6,7 @@ use prost::Message as _;
 
 use super::covariate::Covariate;
 use super::*;
-use crate::forecast::sample::{self, catalog_of, tick};
+use crate::forecast::sample::{self, tick};
 use crate::record::{BucketTick, Tick};
 
 /// Learns a demand that rises by 5 once an hour in the first bucket. The other buckets are not in
@@ -37,7 +37,7 @@ fn the_pretrained_model_keeps_the_contract_on_the_embedded_engine() {
 
 #[test]
 fn only_buckets_in_use_have_a_forecast() {
-    let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0), ("b", 8_000, 0.0)]);
     let (onnx, outlook) = learnt(ModelSource::Pretrained, &catalog, 60);
     assert_eq!(onnx.faults(), []);
     let [used, unused] = &outlook.buckets[..] else { panic!("two buckets") };
@@ -49,7 +49,7 @@ fn only_buckets_in_use_have_a_forecast() {
 
 #[test]
 fn the_same_history_gives_the_same_outlook() {
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let outlook = || learnt(ModelSource::Pretrained, &catalog, 60).1;
     assert_eq!(outlook(), outlook());
 }
@@ -58,7 +58,7 @@ fn the_same_history_gives_the_same_outlook() {
 /// from the middle on. Returns the pending forecast of each tick, computed at the tick or, if
 /// `late`, not computed.
 fn requested(source: ModelSource, ticks: u64, late: bool) -> (Onnx, Vec<Arc<Pending>>) {
-    let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0), ("b", 8_000, 0.0)]);
     let mut onnx = Onnx::patient(source, &catalog, Lead { seconds: 370, tick_seconds: 60 });
     let mut history = History::new(&catalog);
     let mut pending = Vec::new();
@@ -162,7 +162,7 @@ fn a_row_without_a_valid_output_is_a_fault_of_its_own() {
 fn a_forecast_that_was_requested_of_another_model_is_a_fault() {
     let slot = ModelSlot::default();
     slot.put(Ok(PRETRAINED.into()));
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let lead = Lead { seconds: 120, tick_seconds: 60 };
     let mut onnx = Onnx::new(ModelSource::Slot(slot.clone()), &catalog, lead);
     let mut history = History::new(&catalog);
@@ -186,7 +186,7 @@ fn a_forecast_that_was_requested_of_another_model_is_a_fault() {
 /// Each entry is one minute: demand, pods that arrived, and whether the model runs again.
 #[test]
 fn the_output_stays_in_use_while_nothing_changes() {
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let mut onnx =
         Onnx::new(ModelSource::Pretrained, &catalog, Lead { seconds: 370, tick_seconds: 60 });
     let mut history = History::new(&sample::catalog());
@@ -215,7 +215,7 @@ fn the_output_stays_in_use_while_nothing_changes() {
 
 #[test]
 fn a_faulty_model_has_no_forecast() {
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let fields = |source, tick_seconds| {
         let (onnx, outlook) = learnt(source, &catalog, tick_seconds);
         assert_eq!(outlook.buckets[0].reason, Reason::TooLittleHistory);
@@ -235,7 +235,7 @@ const ANNOUNCED: &[u8] = include_bytes!("../../../../../models/tests/announced.o
 fn announced_demand_is_a_covariate() {
     let slot = ModelSlot::default();
     slot.put(Ok(ANNOUNCED.into()));
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let lead = Lead { seconds: 120, tick_seconds: 30 };
     let mut onnx = Onnx::new(ModelSource::Slot(slot), &catalog, lead);
     let mut history = History::new(&sample::catalog());
@@ -265,7 +265,7 @@ fn covariates_are_those_of_the_ends_of_the_ticks_to_come() {
         assert!((of(name, end) - value).abs() < 1e-9, "{name} at {end}");
     }
     let spec = contract::read(ANNOUNCED).unwrap().spec;
-    let catalog = catalog_of([("a", 0.0), ("b", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0), ("b", 8_000, 0.0)]);
     let mut history = History::new(&sample::catalog());
     let announced = |announced| BucketTick { announced, ..BucketTick::default() };
     // Two minutes, which are two ticks of the model, before the end of a week.
@@ -299,7 +299,7 @@ fn a_run_for_the_headroom_has_the_same_headroom() {
 /// An ensemble reads new nodes only. They are the same, and demand ahead is present demand.
 #[test]
 fn a_model_for_new_nodes_only_forecasts_the_same_new_nodes() {
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let (onnx, outlook) = learnt(ModelSource::Pretrained, &catalog, 60);
     let mut history = History::new(&sample::catalog());
     let mut only = Onnx::patient(ModelSource::Pretrained, &catalog, onnx.lead).only_new_nodes();
@@ -476,7 +476,7 @@ fn an_output_that_differs_from_the_golden_output_is_a_fault() {
 /// window, 0 otherwise. Only closed windows count.
 #[test]
 fn features_are_those_of_training() {
-    let catalog = catalog_of([("a", 0.0)]);
+    let catalog = testkit::catalog([("a", 8_000, 0.0)]);
     let (onnx, _) = learnt(ModelSource::Pretrained, &catalog, 60);
     let spec = ModelSource::Pretrained
         .load()

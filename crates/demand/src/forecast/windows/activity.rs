@@ -86,7 +86,7 @@ fn level(eighths: f64) -> u8 {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use embedder::{AcceleratorKind, Demand, Resources, Shape};
+    use embedder::Demand;
 
     use super::*;
     use crate::forecast::sample;
@@ -112,11 +112,10 @@ mod tests {
     #[track_caller]
     fn check(minutes: &[u64], seconds: i64, eighths: [f64; 2]) {
         let activity = Activity::new(sample::LEAD);
-        let requests = Resources { cpu_millis: 1_000, ..Resources::default() };
         let mut history = History::new(&sample::catalog());
         for (minute, &pods) in (0..).zip(minutes) {
             let mut tick = sample::tick(minute, vec![]);
-            tick.first_seen = vec![(0, Shape::new(requests, AcceleratorKind::default()))];
+            tick.first_seen = vec![(0, testkit::shape(testkit::cpus(1_000)))];
             tick.arrivals = vec![(0, pods)];
             history.record(tick);
         }

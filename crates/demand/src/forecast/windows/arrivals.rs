@@ -305,7 +305,7 @@ fn arrivals(history: &History, ticks: usize) -> Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{AcceleratorKind, Order, PodRequest, Resources, Shape, pack};
+    use embedder::{Order, PodRequest, Resources, Shape, pack};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -316,8 +316,7 @@ mod tests {
     const CPU_MILLIS: [u64; 4] = [1_000, 3_000, 4_000, 9_000];
 
     fn shape(cpu_millis: u64) -> Shape {
-        let requests = Resources { cpu_millis, ..Resources::default() };
-        Shape::new(requests, AcceleratorKind::default())
+        testkit::shape(testkit::cpus(cpu_millis))
     }
 
     /// Learns a tick with these arrivals.
