@@ -7,9 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use history::{
-    BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place, VERSION,
-};
+use history::{BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tests::{built, run};
@@ -39,17 +37,12 @@ fn line(hours: i64) -> Line {
         end: LaunchEnd::Ready(time(hours)),
         rest: Map::new(),
     };
+    let buckets = [("m5.large", bucket(1)), ("m5.xlarge", bucket(2))];
     Line {
-        v: VERSION,
-        time: time(hours),
-        policy: POLICY.into(),
-        buckets: BTreeMap::from([("m5.large".into(), bucket(1)), ("m5.xlarge".into(), bucket(2))]),
         launches: if demand == 12 { vec![launch] } else { vec![] },
-        used: vec![],
-        rollout_percent: None,
         finished: if demand % 6 == 0 { vec![finished(hours)] } else { vec![] },
         offered: (demand == 0).then(offered),
-        rest: Map::new(),
+        ..testkit::line(time(hours), POLICY, buckets)
     }
 }
 

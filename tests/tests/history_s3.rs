@@ -1,13 +1,11 @@
 //! The history in an emulated S3.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use history::{Appended, BucketLine, HistoryError, Journal, Line, Place, VERSION};
-use serde_json::Map;
+use history::{Appended, BucketLine, HistoryError, Journal, Line, Place};
 use tests::moto::Moto;
 use tests::prophet;
 
@@ -20,18 +18,7 @@ fn time(minutes: i64) -> DateTime<Utc> {
 
 fn line(minutes: i64, demand: u64) -> Line {
     let bucket = BucketLine { demand, demand_max: demand, ..BucketLine::default() };
-    Line {
-        v: VERSION,
-        time: time(minutes),
-        policy: POLICY.into(),
-        buckets: BTreeMap::from([("m5.large".into(), bucket)]),
-        launches: vec![],
-        used: vec![],
-        rollout_percent: None,
-        finished: vec![],
-        offered: None,
-        rest: Map::new(),
-    }
+    testkit::line(time(minutes), POLICY, [("m5.large", bucket)])
 }
 
 /// Creates an S3 bucket with one plain HTTP request.

@@ -16,43 +16,42 @@ use controller::cluster::{Places, Seen, View};
 use controller::observe::{Index, Key, Workloads};
 use demand::forecast::Method;
 use demand::record::{ShapeId, Shapes};
-use embedder::{Catalog, Resource, Resources, Shape};
+use embedder::{Bucket, Catalog, Devices, Resource, Resources, Shape};
 use history::{BucketExtras, Line};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use simulator::replay::Workload;
 use simulator::witness::{WitnessedCluster, forecaster_of, simulate_witnessed};
 use simulator::{GangMode, NamedPolicy, SimulationInput, SimulationSettings};
-use traces::catalog::{CatalogFile, GroupEntry, InstanceTypeEntry};
+use testkit::catalog_of;
 use traces::{Admits, Job, Work};
 
 const GROUP: &str = "group";
 
-fn entry(name: &str, cpu_millis: u64, accelerators: u64, groups: &[&str]) -> InstanceTypeEntry {
-    let group =
-        |name: &&str| GroupEntry { name: (*name).into(), max: Some(9), ..GroupEntry::default() };
-    InstanceTypeEntry {
-        name: name.into(),
-        cpu_millis: Some(cpu_millis),
-        memory_bytes: Some(64 << 30),
-        ephemeral_bytes: Some(100 << 30),
-        pods: Some(110),
-        accelerators: (accelerators > 0).then_some(accelerators),
-        price_per_hour: (1 + accelerators) as f64,
-        groups: groups.iter().map(group).collect(),
-        ..InstanceTypeEntry::default()
+/// A type in groups of at most nine nodes.
+fn bucket(name: &str, cpu_millis: u64, accelerators: u64, groups: &[&str]) -> Bucket {
+    Bucket {
+        allocatable: Resources {
+            accelerators,
+            devices: Devices::NONE,
+            cpu_millis,
+            memory_bytes: 64 << 30,
+            ephemeral_bytes: 100 << 30,
+            pods: 110,
+        },
+        groups: groups.iter().map(|name| testkit::group(name, 9)).collect(),
+        ..testkit::bucket(name, cpu_millis, (1 + accelerators) as f64)
     }
 }
 
 /// A type in two groups, and one with accelerators.
 fn catalog() -> Catalog {
-    let types = vec![entry("small", 4_000, 0, &["a", "b"]), entry("gpu", 8_000, 4, &["c"])];
-    CatalogFile { instance_types: types }.catalog().unwrap()
+    catalog_of([bucket("small", 4_000, 0, &["a", "b"]), bucket("gpu", 8_000, 4, &["c"])])
 }
 
 /// The catalog as the controller's offers.
 fn offers(catalog: &Catalog) -> Arc<Offers> {
-    let offer = |bucket: &embedder::Bucket, group: &embedder::Group| {
+    let offer = |bucket: &Bucket, group: &embedder::Group| {
         let labels = [(INSTANCE_TYPE_LABEL, &bucket.name), (GROUP, &group.name)];
         let labels: BTreeMap<String, String> =
             labels.map(|(key, value)| (key.to_owned(), value.clone())).into();
@@ -128,13 +127,9 @@ impl Mirror {
         self.index.begin_nodes();
         for (id, node) in &run.nodes {
             let bucket = &self.offers.catalog.buckets()[node.bucket];
-            let node = json!({
-                "metadata": {"name": format!("n{id}"), "labels": self.offers.groups[node.bucket][node.group].labels},
-                "status": {
-                    "allocatable": quantities(bucket.allocatable),
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                },
-            });
+            let labels = json!(self.offers.groups[node.bucket][node.group].labels);
+            let allocatable = quantities(bucket.allocatable);
+            let node = testkit::ready_node(&format!("n{id}"), &labels, &allocatable);
             self.index.apply_node(&serde_json::from_value(node).unwrap());
         }
         self.index.end_nodes();
@@ -175,14 +170,8 @@ impl Mirror {
                 for (at, node) in all.enumerate() {
                     let name =
                         node.map_or(format!("w{bucket}-{group}-{at}"), |node| format!("p{node}"));
-                    let pod = json!({
-                        "metadata": {
-                            "name": name, "namespace": "prophet",
-                            "labels": {placeholders::POLICY_LABEL: "batch"},
-                            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set(bucket, group).name, "uid": ""}],
-                        },
-                        "spec": {"nodeName": node.map(|node| format!("n{node}"))},
-                    });
+                    let node = node.map(|node| format!("n{node}")).unwrap_or_default();
+                    let pod = testkit::placeholder(&name, &set(bucket, group).name, &node);
                     self.index.apply_pod(&serde_json::from_value(pod).unwrap());
                 }
             }

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use chrono::{DateTime, TimeDelta, Utc};
 use controller::cluster::RemoteModel;
 use demand::forecast::onnx::{Model, PRETRAINED};
-use history::{BucketLine, FinishedPods, Journal, Line, Offered, Place, VERSION};
+use history::{BucketLine, FinishedPods, Journal, Line, Offered, Place};
 use serde_json::{Map, Value, json};
 use tests::built;
 
@@ -67,16 +67,9 @@ async fn record(folder: &Path) {
         let ended = pods.iter().filter(|(_, end)| since(*end));
         let bucket = BucketLine { demand, demand_max, arrivals, ..BucketLine::default() };
         let line = Line {
-            v: VERSION,
-            time: time(now),
-            policy: POLICY.into(),
-            buckets: BTreeMap::from([(BUCKET.into(), bucket)]),
-            launches: vec![],
-            used: vec![],
-            rollout_percent: None,
             finished: ended.map(|(begin, end)| finished(time(*begin), time(*end))).collect(),
             offered: (tick == 0).then(offered),
-            rest: Map::new(),
+            ..testkit::line(time(now), POLICY, [(BUCKET, bucket)])
         };
         journal.append(&line).await.unwrap();
     }

@@ -52,16 +52,10 @@ fn pod(size: Size, id: usize, pending: bool) -> Value {
 }
 
 fn node(id: usize) -> Node {
-    let node = json!({
-        "metadata": {
-            "name": format!("node-{id}"), "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"node.kubernetes.io/instance-type": format!("type-{}", id % GROUPS)},
-        },
-        "status": {
-            "allocatable": {"cpu": "192", "memory": "768Gi", "pods": "250"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    });
+    let labels = json!({"node.kubernetes.io/instance-type": format!("type-{}", id % GROUPS)});
+    let allocatable = json!({"cpu": "192", "memory": "768Gi", "pods": "250"});
+    let mut node = testkit::ready_node(&format!("node-{id}"), &labels, &allocatable);
+    node["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
     serde_json::from_value(node).expect("a node")
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx::PRETRAINED;
-use history::{BucketLine, Journal, Line, Place, VERSION};
-use serde_json::{Map, Value, json};
+use history::{BucketLine, Journal, Place};
+use serde_json::{Value, json};
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -47,21 +47,9 @@ async fn record(folder: &Path, hours: i64, gang: bool) {
         let gangs = (gang && pods > 0).then(|| ("2".to_owned(), 1)).into_iter().collect();
         let bucket = BucketLine { demand, demand_max: demand, gangs, ..BucketLine::default() };
         let divided = BucketLine { demand: 7, demand_max: 7, arrivals, ..BucketLine::default() };
-        let line = Line {
-            v: VERSION,
-            time: start + TimeDelta::seconds(tick * TICK_SECONDS),
-            policy: "prophet.batch".into(),
-            buckets: BTreeMap::from([
-                ("m5.xlarge".into(), bucket),
-                ("m5.xlarge/team=former".into(), divided),
-            ]),
-            launches: vec![],
-            used: vec![],
-            rollout_percent: None,
-            finished: vec![],
-            offered: None,
-            rest: Map::new(),
-        };
+        let time = start + TimeDelta::seconds(tick * TICK_SECONDS);
+        let buckets = [("m5.xlarge", bucket), ("m5.xlarge/team=former", divided)];
+        let line = testkit::line(time, "prophet.batch", buckets);
         journal.append(&line).await.unwrap();
     }
 }

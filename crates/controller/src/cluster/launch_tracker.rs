@@ -292,14 +292,8 @@ mod tests {
 
     use super::*;
     use crate::catalog::Offer;
-    use traces::catalog::{CatalogFile, InstanceTypeEntry};
 
     fn offers() -> Offers {
-        let entry = InstanceTypeEntry {
-            name: "one".into(),
-            cpu_millis: Some(8_000),
-            ..InstanceTypeEntry::default()
-        };
         let offer = Offer {
             instance_types: ["one".to_owned()].into(),
             members: vec!["one-a".into()],
@@ -314,9 +308,8 @@ mod tests {
             requested_devices: BTreeMap::new(),
             pins: BTreeMap::new(),
         };
-        let catalog = CatalogFile { instance_types: vec![entry] }.catalog().unwrap();
         Offers {
-            catalog,
+            catalog: testkit::catalog([("one", 8_000, 0.0)]),
             groups: vec![vec![offer]],
             unpriced: std::collections::BTreeSet::new(),
             problems: vec![],
@@ -373,10 +366,8 @@ mod tests {
 
         fn pod(&mut self, namespace: &str, made: i64) {
             let name = format!("{namespace}-{made}");
-            let pod = json!({
-                "metadata": {"name": name, "namespace": namespace, "creationTimestamp": at(made)},
-                "spec": {"nodeName": "n"},
-            });
+            let mut pod = testkit::pod(namespace, &name, "n");
+            pod["metadata"]["creationTimestamp"] = json!(at(made));
             self.index.apply_pod(&serde_json::from_value(pod).unwrap());
         }
 
@@ -395,15 +386,10 @@ mod tests {
         }
 
         fn apply_placeholder(&mut self, name: &str, lifted: i64, spec: &Value, status: &Value) {
-            let pod = json!({
-                "metadata": {
-                    "name": name, "namespace": "prophet", "labels": {placeholders::POLICY_LABEL: "batch"},
-                    "annotations": {placeholders::LIFTED_AT: at(lifted)},
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
-                },
-                "spec": spec,
-                "status": status,
-            });
+            let mut pod = testkit::placeholder(name, "set", "");
+            pod["metadata"]["annotations"] = json!({placeholders::LIFTED_AT: at(lifted)});
+            pod["spec"] = spec.clone();
+            pod["status"] = status.clone();
             self.index.apply_pod(&serde_json::from_value(pod).unwrap());
         }
 

@@ -115,10 +115,8 @@ mod tests {
         let first = preemptions.taken(&both, bucket_of, &index, &workloads, at(3_600));
         assert_eq!(first, Taken::default());
         for (made, namespace) in (0..).zip(namespaces) {
-            let pod = json!({
-                "metadata": {"name": "x", "namespace": namespace, "creationTimestamp": at(made)},
-                "spec": {"nodeName": "n"},
-            });
+            let mut pod = testkit::pod(namespace, "x", "n");
+            pod["metadata"]["creationTimestamp"] = json!(at(made));
             index.apply_pod(&serde_json::from_value(pod).unwrap());
         }
         let taken = preemptions.taken(&[], bucket_of, &index, &workloads, at(later));

@@ -71,11 +71,7 @@ mod tests {
     use super::*;
 
     fn line(minute: i64) -> Line {
-        let text = format!(
-            r#"{{"v":1,"time":"{}","policy":"a.b","buckets":{{}}}}"#,
-            (DateTime::UNIX_EPOCH + TimeDelta::minutes(minute)).to_rfc3339()
-        );
-        Line::parse(text.as_bytes()).unwrap()
+        testkit::line(DateTime::UNIX_EPOCH + TimeDelta::minutes(minute), "a.b", [])
     }
 
     async fn times(journal: &Journal) -> Vec<i64> {

@@ -289,7 +289,6 @@ fn quota(instance_type: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     const PATIENCE: TimeDelta = TimeDelta::seconds(100);
 
@@ -307,11 +306,7 @@ mod tests {
     }
 
     fn pod(name: &str, node: &str) -> crate::observe::Pod {
-        let pod = json!({
-            "metadata": {"name": name, "namespace": "jobs"},
-            "spec": {"nodeName": node, "containers": [{"name": "main"}]},
-        });
-        serde_json::from_value(pod).unwrap()
+        serde_json::from_value(testkit::pod("jobs", name, node)).unwrap()
     }
 
     fn groups() -> Arc<BTreeSet<String>> {

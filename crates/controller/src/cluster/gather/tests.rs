@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use embedder::{
-    AcceleratorKind, Bucket, CapacityType, Catalog, Group, MicroDollars, Resources, UNLIMITED,
-};
+use embedder::{Bucket, CapacityType, Catalog, Group, MicroDollars, Resources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -17,20 +15,11 @@ const TYPE: &str = "m5.xlarge";
 /// One bucket with one group.
 fn offers() -> Arc<Offers> {
     let labels = BTreeMap::from([(INSTANCE_TYPE_LABEL.to_owned(), TYPE.to_owned())]);
+    let bucket = testkit::bucket(TYPE, 4_000, 0.000_001);
     let bucket = Bucket {
-        name: TYPE.into(),
-        capacity_type: CapacityType::OnDemand,
-        accelerator_kind: AcceleratorKind::default(),
-        allocatable: Resources {
-            devices: embedder::Devices::NONE,
-            cpu_millis: 4_000,
-            memory_bytes: UNLIMITED,
-            ephemeral_bytes: UNLIMITED,
-            pods: 10,
-            accelerators: 0,
-        },
-        hourly: MicroDollars(1),
-        groups: vec![Group { name: "a".into(), placement_group: None, min: 0, max: 5 }],
+        allocatable: Resources { pods: 10, ..bucket.allocatable },
+        groups: vec![testkit::group("a", 5)],
+        ..bucket
     };
     let offer = Offer {
         instance_types: [TYPE.into()].into(),
@@ -47,7 +36,7 @@ fn offers() -> Arc<Offers> {
         requested_devices: BTreeMap::new(),
     };
     Arc::new(Offers {
-        catalog: Catalog::new(vec![bucket]).unwrap(),
+        catalog: testkit::catalog_of([bucket]),
         groups: vec![vec![offer]],
         unpriced: BTreeSet::new(),
         problems: vec![],
@@ -56,36 +45,19 @@ fn offers() -> Arc<Offers> {
 
 /// A ready node, with `more` in its spec.
 fn node(name: &str, more: &Value) -> Value {
-    json!({
-        "metadata": {"name": name, "labels": {INSTANCE_TYPE_LABEL: TYPE}},
-        "spec": more,
-        "status": {
-            "allocatable": {"cpu": "4", "pods": "10"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    })
+    let labels = json!({INSTANCE_TYPE_LABEL: TYPE});
+    let mut node = testkit::ready_node(name, &labels, &json!({"cpu": "4", "pods": "10"}));
+    node["spec"] = more.clone();
+    node
 }
 
 fn placeholder(node: &str) -> Value {
-    json!({
-        "metadata": {
-            "name": format!("on-{node}"), "namespace": "prophet",
-            "labels": {placeholders::POLICY_LABEL: "batch"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": ""}],
-        },
-        "spec": {"nodeName": node},
-    })
+    testkit::placeholder(&format!("on-{node}"), "set", node)
 }
 
 /// A pod of a namespace, on a node unless its name is empty.
 fn pod(name: &str, namespace: &str, node: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "nodeName": node,
-            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    })
+    testkit::pod(namespace, name, node)
 }
 
 fn index(nodes: &[Value], pods: &[Value]) -> Index {
