@@ -101,3 +101,34 @@ pub struct NodeGroup {
     /// The price of an instance per hour, if the source has it.
     pub hourly: Option<MicroDollars>,
 }
+
+#[cfg(test)]
+impl NodeGroup {
+    /// A group for tests: at most nine on-demand nodes, which cluster-autoscaler launches, without
+    /// labels, taints and tags.
+    pub(crate) fn of_type(name: &str, instance_type: &str, capacity: Resources) -> Self {
+        Self {
+            name: name.into(),
+            instance_type: instance_type.into(),
+            other_types: OtherTypes::None,
+            launched_by: LaunchedBy::ClusterAutoscaler,
+            capacity_type: CapacityType::OnDemand,
+            placement_group: None,
+            zone: None,
+            min: 0,
+            max: 9,
+            desired: 0,
+            instances: BTreeSet::new(),
+            described: true,
+            labels: BTreeMap::new(),
+            choices: BTreeMap::new(),
+            taints: Vec::new(),
+            capacity,
+            accelerator_kind: AcceleratorKind::default(),
+            pool: None,
+            resources: BTreeMap::new(),
+            estimate: None,
+            hourly: None,
+        }
+    }
+}

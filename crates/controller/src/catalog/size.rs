@@ -277,35 +277,17 @@ mod tests {
 
     fn group(name: &str, launched_by: LaunchedBy, tags: &[(&str, &str)]) -> NodeGroup {
         let entry = instance_type(name).unwrap();
+        let capacity = Resources {
+            accelerators: entry.accelerators.unwrap_or(0),
+            devices: embedder::Devices::NONE,
+            cpu_millis: entry.cpu_millis.unwrap(),
+            memory_bytes: entry.memory_bytes.unwrap(),
+            ..Resources::UNLIMITED
+        };
         NodeGroup {
-            name: name.into(),
-            instance_type: name.into(),
-            other_types: OtherTypes::None,
             launched_by,
-            capacity_type: embedder::CapacityType::OnDemand,
-            placement_group: None,
-            zone: None,
-            min: 0,
-            max: 9,
-            desired: 0,
-            instances: BTreeSet::new(),
-            described: true,
-            labels: BTreeMap::new(),
-            choices: BTreeMap::new(),
-            taints: vec![],
-            capacity: Resources {
-                accelerators: entry.accelerators.unwrap_or(0),
-                devices: embedder::Devices::NONE,
-                cpu_millis: entry.cpu_millis.unwrap(),
-                memory_bytes: entry.memory_bytes.unwrap(),
-                ephemeral_bytes: UNLIMITED,
-                pods: UNLIMITED,
-            },
-            accelerator_kind: embedder::AcceleratorKind::default(),
-            pool: None,
             resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
-            estimate: None,
-            hourly: None,
+            ..NodeGroup::of_type(name, name, capacity)
         }
     }
 

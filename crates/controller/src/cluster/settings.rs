@@ -479,9 +479,8 @@ fn is_folder_in(path: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
-    use embedder::{AcceleratorKind, Resources};
+    use embedder::Resources;
 
     use super::*;
 
@@ -514,30 +513,10 @@ mod tests {
 
     /// The spot group `batch-a` of m5.xlarge, whose nodes have the label `team=a`.
     fn group() -> NodeGroup {
-        use crate::catalog::LaunchedBy;
-
         NodeGroup {
-            name: "batch-a".into(),
-            instance_type: "m5.xlarge".into(),
-            other_types: OtherTypes::None,
             capacity_type: CapacityType::Spot,
-            placement_group: None,
-            zone: None,
-            min: 0,
-            max: 9,
-            launched_by: LaunchedBy::ClusterAutoscaler,
-            desired: 0,
-            instances: BTreeSet::new(),
-            described: true,
             labels: [("team".to_owned(), "a".to_owned())].into(),
-            taints: vec![],
-            capacity: Resources::UNLIMITED,
-            accelerator_kind: AcceleratorKind::default(),
-            choices: BTreeMap::new(),
-            pool: None,
-            resources: BTreeMap::new(),
-            estimate: None,
-            hourly: None,
+            ..NodeGroup::of_type("batch-a", "m5.xlarge", Resources::UNLIMITED)
         }
     }
 

@@ -122,7 +122,6 @@ fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
 
 #[cfg(test)]
 mod tests {
-    use embedder::{Bucket, CapacityType, Group, MicroDollars};
 
     use super::*;
     use crate::catalog::{Comparison, NodeGroup, Sizes, offers};
@@ -130,20 +129,11 @@ mod tests {
 
     #[track_caller]
     fn check(dollars: &[u64], expected: &[i32]) {
-        let bucket = |(at, &dollars): (usize, &u64)| Bucket {
-            name: format!("{at:02}"),
-            capacity_type: CapacityType::OnDemand,
-            accelerator_kind: embedder::AcceleratorKind::default(),
-            // A catalog is sorted by size.
-            allocatable: Resources {
-                cpu_millis: 1_000 * (at as u64 + 1),
-                pods: 10,
-                ..Resources::default()
-            },
-            hourly: MicroDollars(1_000_000 * dollars),
-            groups: vec![Group { name: format!("{at}"), placement_group: None, min: 0, max: 1 }],
+        // A catalog is sorted by size.
+        let bucket = |(at, &dollars): (usize, &u64)| {
+            testkit::bucket(&format!("{at:02}"), 1_000 * (at as u64 + 1), dollars as f64)
         };
-        let catalog = Catalog::new(dollars.iter().enumerate().map(bucket).collect()).unwrap();
+        let catalog = testkit::catalog_of(dollars.iter().enumerate().map(bucket));
         assert_eq!(ranks(&catalog), expected);
     }
 
@@ -163,43 +153,21 @@ mod tests {
     #[track_caller]
     fn check_disk(tags: &[(&str, &str)], with_node: u64, at_zero: u64) {
         let labels = [("node.kubernetes.io/instance-type".to_owned(), "m5.xlarge".to_owned())];
-        let group = NodeGroup {
-            name: "a".into(),
-            instance_type: "m5.xlarge".into(),
-            other_types: crate::catalog::OtherTypes::None,
-            capacity_type: CapacityType::OnDemand,
-            placement_group: None,
-            zone: None,
-            min: 0,
-            max: 9,
-            launched_by: crate::catalog::LaunchedBy::ClusterAutoscaler,
-            desired: 0,
-            instances: std::collections::BTreeSet::new(),
-            described: true,
-            labels: labels.into(),
-            taints: vec![],
-            capacity: Resources {
-                cpu_millis: 4_000,
-                memory_bytes: 16 << 30,
-                ephemeral_bytes: UNLIMITED,
-                ..Resources::default()
-            },
-            accelerator_kind: embedder::AcceleratorKind::default(),
-            choices: std::collections::BTreeMap::new(),
-            pool: None,
-            resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
-            estimate: None,
-            hourly: None,
+        let capacity = Resources {
+            cpu_millis: 4_000,
+            memory_bytes: 16 << 30,
+            ephemeral_bytes: UNLIMITED,
+            ..Resources::default()
         };
-        let node = serde_json::json!({
-            "metadata": {"name": "n", "labels": group.labels},
-            "status": {
-                "allocatable": {
-                    "cpu": "3900m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "100Gi",
-                },
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
+        let group = NodeGroup {
+            labels: labels.into(),
+            resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
+            ..NodeGroup::of_type("a", "m5.xlarge", capacity)
+        };
+        let allocatable = serde_json::json!({
+            "cpu": "3900m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "100Gi",
         });
+        let node = testkit::ready_node("n", &serde_json::json!(group.labels), &allocatable);
         let mut index = Index::default();
         index.apply_node(&serde_json::from_value(node.clone()).unwrap());
         let mut sizes = Sizes::new();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use embedder::{AcceleratorKind, CapacityType, Resources, UNLIMITED};
+use embedder::{Resources, UNLIMITED};
 use serde_json::{Value, json};
 
-use super::super::{Known, LaunchedBy, Launchers, OtherTypes, joined, live_groups};
+use super::super::{Known, Launchers, OtherTypes, joined, live_groups};
 use super::{Comparison, NodeGroup, Offers, Sizes, offers};
 use crate::observe::Index;
 
@@ -248,35 +248,19 @@ fn groups_that_only_taints_distinguish_are_reported() {
 /// An Auto Scaling group of m5.xlarge without tags, of these instances.
 fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
     let labels = [("node.kubernetes.io/instance-type".to_owned(), "m5.xlarge".to_owned())];
+    let capacity = Resources {
+        devices: embedder::Devices::NONE,
+        accelerators: 0,
+        cpu_millis: 4_000,
+        memory_bytes: 16 << 30,
+        ephemeral_bytes: UNLIMITED,
+        pods: 58,
+    };
     NodeGroup {
-        name: name.into(),
-        instance_type: "m5.xlarge".into(),
-        other_types: OtherTypes::None,
-        capacity_type: CapacityType::OnDemand,
-        placement_group: None,
-        zone: None,
-        min: 0,
-        max: 9,
-        launched_by: LaunchedBy::ClusterAutoscaler,
-        desired: 0,
         instances: instances.iter().map(ToString::to_string).collect(),
         described,
         labels: labels.into(),
-        taints: vec![],
-        capacity: Resources {
-            devices: embedder::Devices::NONE,
-            accelerators: 0,
-            cpu_millis: 4_000,
-            memory_bytes: 16 << 30,
-            ephemeral_bytes: UNLIMITED,
-            pods: 58,
-        },
-        accelerator_kind: AcceleratorKind::default(),
-        choices: BTreeMap::new(),
-        pool: None,
-        resources: BTreeMap::new(),
-        estimate: None,
-        hourly: None,
+        ..NodeGroup::of_type(name, "m5.xlarge", capacity)
     }
 }
 
