@@ -229,6 +229,8 @@ pub struct PolicyFault {
 /// Why a policy is degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
+    /// The off switch stops all policies.
+    SwitchedOff,
     /// Fields of the policy are invalid.
     InvalidPolicy,
     /// A PriorityClass of the placeholders is missing, or its value is unsuitable.
@@ -266,7 +268,8 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
+        Self::SwitchedOff,
         Self::InvalidPolicy,
         Self::PriorityClass,
         Self::WriteFailed,
@@ -288,6 +291,7 @@ impl Cause {
     /// The cause's spelling in conditions, Events and metrics.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::SwitchedOff => "SwitchedOff",
             Self::InvalidPolicy => "InvalidPolicy",
             Self::PriorityClass => "PriorityClass",
             Self::WriteFailed => "WriteFailed",
@@ -310,6 +314,9 @@ impl Cause {
     /// Explains what to do about the problem.
     pub const fn remedy(self) -> &'static str {
         match self {
+            Self::SwitchedOff => {
+                "Run `prophet on` once placeholders may stand again. The policies observe and learn meanwhile."
+            }
             Self::InvalidPolicy => {
                 "Correct the fields of the policy. Its standing placeholders stay until then."
             }

@@ -10,6 +10,7 @@ mod forecasts;
 mod groups;
 mod liveness;
 mod nodes;
+mod off_switch;
 mod policies;
 mod preemption;
 mod prometheus;

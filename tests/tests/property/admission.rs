@@ -129,6 +129,7 @@ async fn what_is_announced_and_counted_is_what_the_api_server_admits() {
     shared.world().index.read_labels(labels);
     let scope = Scope {
         namespaces: vec![],
+        off_switch_namespace: None,
         autoscaler_namespace: "kube-system".into(),
         karpenter: false,
         usage: false,

@@ -22,6 +22,7 @@
 //! shrinking.rs          by how much placeholders are smaller than their nodes
 //! launch_tracker.rs     detects launches that ended
 //! launch_latencies.rs   launch latencies and backoffs of groups
+//! off_switch.rs         the off switch of all policies
 //! preempting.rs         the buckets in which pods may be preempting placeholders
 //! preemptions.rs        the pods that took the nodes of preempted placeholders
 //! yielding.rs           whether placeholders yield to pods that wait for nodes
@@ -57,6 +58,7 @@ mod history;
 mod if_acted;
 mod launch_latencies;
 mod launch_tracker;
+mod off_switch;
 mod preempting;
 mod preemptions;
 mod remote_model;
@@ -87,6 +89,7 @@ use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use kube::{Client, ResourceExt as _};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use crate::catalog::{Offers, label_of_part, named_parts};
@@ -98,6 +101,8 @@ pub use self::gather::{Places, Seen, View};
 pub use self::health::Health;
 pub use self::launch_latencies::LaunchLatencies;
 pub use self::launch_tracker::LaunchTracker;
+use self::off_switch::follow_off_switch;
+pub use self::off_switch::{switch_off, switch_on};
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
@@ -208,6 +213,9 @@ impl Controller {
     /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
+        let namespaces = self.config.scope.namespaces.clone();
+        let mut switch = JoinSet::new();
+        switch.spawn(follow_off_switch(self.client.clone(), namespaces, Arc::clone(&self.shared)));
         let mut changed_at = None;
         loop {
             let due = self.writes.until_due();
@@ -340,7 +348,10 @@ impl Controller {
             world.index.set_stale(stale);
             world.index.expect_nodes_back(now)
         };
-        let occurred = self.shared.world().index.take_occurred();
+        let (occurred, is_off) = {
+            let mut world = self.shared.world();
+            (world.index.take_occurred(), world.is_off)
+        };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
@@ -364,6 +375,7 @@ impl Controller {
                 occurred: &occurred,
                 clock_fault: clock_fault.as_deref(),
                 many_not_ready,
+                is_off,
             };
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);
@@ -371,7 +383,7 @@ impl Controller {
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.
-            if policy.spec.mode == Mode::Act {
+            if input.mode() == Mode::Act {
                 taken.extend(outcome.groups());
                 let (placeholders, hourly) = outcome.holds();
                 left = left.less(placeholders, hourly);

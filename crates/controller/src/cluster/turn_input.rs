@@ -14,7 +14,7 @@ use super::sources::Groups;
 use super::standing::{Stands, Writer};
 use super::yielding::Yield;
 use crate::actuate::Actuator;
-use crate::crd::OverprovisioningPolicy;
+use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::observe::{Key, Occurred, Shared};
 use crate::writes::Writes;
 
@@ -56,6 +56,8 @@ pub(super) struct TurnContext<'a> {
     pub(super) clock_fault: Option<&'a str>,
     /// Whether so many nodes are not ready that no policy adds placeholders.
     pub(super) many_not_ready: bool,
+    /// Whether the off switch stops all policies.
+    pub(super) is_off: bool,
 }
 
 impl<'a> TurnInput<'a> {
@@ -75,15 +77,22 @@ impl<'a> TurnInput<'a> {
         Self { key, policy, owner, context, now, writes }
     }
 
+    /// The mode in which the policy runs: `Observe` while the off switch is set.
+    pub(super) fn mode(&self) -> Mode {
+        if self.context.is_off { Mode::Observe } else { self.policy.spec.mode }
+    }
+
     /// The standing placeholders of the policy.
     pub(super) fn stands(&self) -> Stands {
         Stands::of(&self.context.shared.world(), self.key, &self.owner.uid)
     }
 
-    /// Returns a writer of the policy's placeholders, which writes only while this replica leads.
+    /// Returns a writer of the policy's placeholders, which writes only while this replica leads
+    /// and the off switch is as the turn read it.
     pub(super) fn writer(&self) -> Writer<'_> {
         let leadership = Arc::clone(self.context.leadership);
-        let may_write = Arc::new(move || leadership.leads());
+        let (shared, was_off) = (Arc::clone(self.context.shared), self.context.is_off);
+        let may_write = Arc::new(move || leadership.leads() && shared.world().is_off == was_off);
         let actuator = Actuator::new(self.context.client.clone(), &self.key.namespace, may_write);
         Writer { actuator, namespace: &self.key.namespace, writes: self.context.writes }
     }

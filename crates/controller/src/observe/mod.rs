@@ -81,7 +81,7 @@ pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;
 pub use stored::StoredPolicy;
 pub(crate) use taints::is_passing;
-pub use watch::{Scope, Watches};
+pub use watch::{OFF_SWITCH, Scope, Watches};
 pub(crate) use workloads::all_met;
 pub use workloads::{SpotFor, WaitingState, Workloads};
 pub use world::{OwnedObject, World};

@@ -34,6 +34,8 @@ use super::{objects, scale_up_events};
 pub struct Scope {
     /// The namespaces whose policies count.
     pub namespaces: Vec<String>,
+    /// The namespace of the off switch. `None` for a dry run, which does not read it.
+    pub off_switch_namespace: Option<String>,
     /// The namespace of the status of cluster-autoscaler.
     pub autoscaler_namespace: String,
     /// Whether the groups of nodes come from Karpenter's NodePools and NodeClaims, if the cluster
@@ -42,6 +44,10 @@ pub struct Scope {
     /// Whether the usage of pods is read from the metrics API.
     pub usage: bool,
 }
+
+/// The name of the ConfigMap that switches all policies off while it exists in the namespace of the
+/// controller.
+pub const OFF_SWITCH: &str = "prophet-off";
 
 /// The name of the ConfigMap with the status of cluster-autoscaler.
 const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
@@ -82,6 +88,9 @@ impl Watches {
         watches.cron_jobs();
         watches.priorities();
         watches.admission();
+        if let Some(namespace) = &scope.off_switch_namespace {
+            watches.off_switch(namespace);
+        }
         watches.autoscaler(&scope.autoscaler_namespace);
         watches.scale_up_events(&scope.autoscaler_namespace, scale_up_events::OF_STATUS);
         for namespace in &scope.namespaces {
@@ -213,6 +222,13 @@ impl Watches {
         self.follow("namespaces", api, config(), apply);
     }
 
+    fn off_switch(&mut self, namespace: &str) {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={OFF_SWITCH}"));
+        self.shared.world().wait_for([OFF_SWITCH.to_owned()]);
+        self.follow(OFF_SWITCH, api, config, off_switch());
+    }
+
     fn autoscaler(&mut self, namespace: &str) {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let config =
@@ -299,6 +315,18 @@ fn admitting<K: Resource, V: Clone + PartialEq>(
         if is_done && *map != std::mem::take(&mut before) {
             world.index.readmit(None);
         }
+    }
+}
+
+/// Returns a function that applies events of the off switch, which is set while it exists.
+fn off_switch() -> impl FnMut(&mut World, Event<ConfigMap>) {
+    let mut is_listed = false;
+    move |world, event| match event {
+        Event::Init => is_listed = false,
+        Event::InitApply(_) => is_listed = true,
+        Event::InitDone => world.is_off = is_listed,
+        Event::Apply(_) => world.is_off = true,
+        Event::Delete(_) => world.is_off = false,
     }
 }
 

@@ -41,6 +41,8 @@ pub struct World {
     pub scale_ups: BTreeMap<String, DateTime<Utc>>,
     /// Why autoscalers launch no nodes.
     pub scale_ups_reported: ScaleUpReports,
+    /// Whether the off switch stops all policies.
+    pub is_off: bool,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
     /// The names of the watches whose first list the controller awaits when it starts.

@@ -181,6 +181,7 @@ impl ClusterArgs {
         let config = Config {
             scope: Scope {
                 namespaces: self.namespaces.or_default(&client),
+                off_switch_namespace: None,
                 autoscaler_namespace: self.autoscaler_namespace.clone(),
                 karpenter: matches!(source, GroupSource::Nodes),
                 usage: false,

@@ -14,6 +14,7 @@ mod health;
 mod history;
 pub(super) mod http_get;
 mod if_acted;
+mod off_switch;
 mod plan;
 pub(super) mod prometheus;
 mod reference;
@@ -29,6 +30,10 @@ pub(super) enum Command {
     Plan(Box<plan::Args>),
     /// Print the reasons for the number of placeholders of each bucket.
     Explain(explain::Args),
+    /// Stop all policies at once: delete all placeholders, and hold none until `prophet on`.
+    Off(off_switch::OffArgs),
+    /// Let the policies act again after `prophet off`.
+    On(off_switch::OnArgs),
     /// Delete all placeholders, before an uninstallation.
     RemovePlaceholders(remove_placeholders::Args),
     /// Print the objects that must exist in a cluster before the controller starts.
@@ -54,6 +59,8 @@ impl Command {
             Self::Run(args) => run::run(*args),
             Self::Plan(args) => plan::run(*args),
             Self::Explain(args) => explain::run(&args),
+            Self::Off(args) => off_switch::off(args),
+            Self::On(args) => off_switch::on(args),
             Self::RemovePlaceholders(args) => remove_placeholders::run(args),
             Self::Crd(args) => crd::run(&args),
             Self::Health(args) => health::run(&args),

@@ -106,12 +106,13 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let explain = Explain::new(client.clone());
         let (metrics, dashboard) = (explain.metrics(), explain.dashboard());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
+        let namespace = args.leader_elect_namespace;
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        config.scope.off_switch_namespace = Some(namespace.clone());
         let election = args.leader_elect.then(|| {
-            let namespace = args.leader_elect_namespace.as_deref();
-            let namespace = namespace.unwrap_or_else(|| client.default_namespace());
             // The name of the pod.
             let replica = std::env::var("HOSTNAME").unwrap_or_else(|_| "prophet".into());
-            Election::new(client.clone(), namespace, &replica)
+            Election::new(client.clone(), &namespace, &replica)
         });
         let leadership = election.as_ref().map_or_else(Leadership::alone, Election::leadership);
         let (end, ended) = tokio::sync::oneshot::channel::<()>();

@@ -147,6 +147,7 @@ impl Cluster {
                 }
             }
             Step::Api { works } => self.api.state().refuses = !works,
+            Step::OffSwitch { is_off } => self.shared.world().is_off = is_off,
             Step::Wait(seconds) => return self.turns(seconds).await,
         }
         Ok(Vec::new())
@@ -361,6 +362,7 @@ fn controller(
     let config = Config {
         scope: Scope {
             namespaces: vec!["team".into()],
+            off_switch_namespace: None,
             autoscaler_namespace: "kube-system".into(),
             karpenter: false,
             usage: false,

@@ -24,6 +24,7 @@
 //! preempt on NODE       the scheduler preempts the placeholder on the node
 //! autoscaler {…}        the status of cluster-autoscaler
 //! watch NAME fails      a watch of the API server fails, or `works` again
+//! off                   the off switch is set, or `on` again
 //! api refuses           writes to the API server fail, or it `works` again
 //! wait TIME             turns every 10 seconds for a time, such as 10m
 //! turn                  one turn

@@ -23,6 +23,7 @@ pub(super) enum Step {
     Autoscaler(String),
     Watch { name: String, works: bool },
     Api { works: bool },
+    OffSwitch { is_off: bool },
     Wait(i64),
 }
 
@@ -73,6 +74,8 @@ impl Step {
             ["watch", name, "fails"] => Self::Watch { name: text(name), works: false },
             ["watch", name, "works"] => Self::Watch { name: text(name), works: true },
             ["api", "refuses"] => Self::Api { works: false },
+            ["off"] => Self::OffSwitch { is_off: true },
+            ["on"] => Self::OffSwitch { is_off: false },
             ["api", "works"] => Self::Api { works: true },
             ["wait", time] => {
                 let span: Span = time.parse().map_err(anyhow::Error::msg)?;

@@ -49,7 +49,7 @@ use crate::account::Account;
 use crate::catalog::{Offers, Sizes, is_capacity_label};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::recalled;
-use crate::observe::{Key, Shared};
+use crate::observe::{Key, OFF_SWITCH, Shared};
 use crate::outcome::{Cause, Decision, Faults, KeptPlaceholders, MESSAGES_MAX, Outcome};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
@@ -154,6 +154,10 @@ impl PolicyController {
             Err(problems) => self.invalid(input, problems).await,
         };
         outcome.faults.add_all(Cause::ClockLeapt, input.context.clock_fault);
+        if input.context.is_off {
+            let message = format!("the ConfigMap {OFF_SWITCH} switches all policies off");
+            outcome.faults.add(Cause::SwitchedOff, message);
+        }
         outcome.faults.sort();
         outcome
     }
@@ -164,7 +168,7 @@ impl PolicyController {
         let mut faults = Faults::default();
         faults.add_all(Cause::InvalidPolicy, problems);
         let stands = input.stands();
-        let kept = if input.policy.spec.mode == Mode::Observe {
+        let kept = if input.mode() == Mode::Observe {
             faults.append(removed(input, &stands).await);
             KeptPlaceholders::default()
         } else {
@@ -174,7 +178,8 @@ impl PolicyController {
         Outcome { faults, stands, kept, account, ..Outcome::default() }
     }
 
-    async fn valid(&mut self, input: &TurnInput<'_>, settings: PolicySettings) -> Outcome {
+    async fn valid(&mut self, input: &TurnInput<'_>, mut settings: PolicySettings) -> Outcome {
+        settings.mode = input.mode();
         self.settings = Some(settings.clone());
         let TurnInput { policy, now, writes, .. } = *input;
         let rollout_percent = self.rollout_state.percent(&settings, policy, writes, now);

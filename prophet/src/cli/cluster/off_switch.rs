@@ -1,0 +1,114 @@
+//! `prophet off` and `prophet on`: the off switch of all policies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use controller::actuate::Actuator;
+use controller::cluster::{switch_off, switch_on};
+use controller::observe::OFF_SWITCH;
+use kube::Client;
+
+use super::args::{NamespacesArg, block_on, connect};
+use crate::cli::output;
+
+const OFF_EXAMPLES: &str = "\
+Examples:
+  prophet off --namespace prophet
+  prophet off --namespace prophet,batch --controller-namespace prophet
+
+The command creates the ConfigMap prophet-off in the namespace of the controller, and deletes the
+placeholders of the namespaces. While the ConfigMap exists, every replica of the controller deletes
+placeholders within 10 seconds, whether it leads or not, and policies only observe and learn. With
+no controller at all, kubectl does the same:
+  kubectl create configmap prophet-off --namespace prophet
+  kubectl delete replicasets --all-namespaces --selector app.kubernetes.io/managed-by=prophet";
+
+const ON_EXAMPLES: &str = "\
+Examples:
+  prophet on
+  prophet on --controller-namespace prophet
+
+The command deletes the ConfigMap prophet-off.";
+
+/// The time limit for the deletions in one namespace.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The time after which a write that a controller began before the switch was set has ended.
+const LAST_WRITE: Duration = Duration::from_secs(10);
+
+#[derive(clap::Args)]
+struct ControllerArgs {
+    /// The namespace of the controller [default: the namespace of the kubeconfig context or of the
+    /// pod]
+    #[arg(long, value_name = "NAMESPACE", env = "PROPHET_LEADER_ELECT_NAMESPACE")]
+    controller_namespace: Option<String>,
+}
+
+impl ControllerArgs {
+    fn or_default(self, client: &Client) -> String {
+        self.controller_namespace.unwrap_or_else(|| client.default_namespace().to_owned())
+    }
+}
+
+#[derive(clap::Args)]
+#[command(after_help = OFF_EXAMPLES)]
+pub(in crate::cli) struct OffArgs {
+    #[command(flatten)]
+    namespaces: NamespacesArg,
+    #[command(flatten)]
+    controller: ControllerArgs,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = ON_EXAMPLES)]
+pub(in crate::cli) struct OnArgs {
+    #[command(flatten)]
+    controller: ControllerArgs,
+}
+
+pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
+    block_on(async {
+        let client = connect().await?;
+        let at = args.controller.or_default(&client);
+        let set = switch_off(client.clone(), &at).await;
+        let set = set.with_context(|| format!("failed to create the ConfigMap {at}/{OFF_SWITCH}"));
+        let how = if set? { "is set" } else { "was set already" };
+        output::print(&format!("off: the ConfigMap {at}/{OFF_SWITCH} {how}\n"))?;
+        let namespaces = args.namespaces.or_default(&client);
+        let mut removed = remove(&client, &namespaces).await?;
+        // A controller that saw the switch late may have written once more.
+        tokio::time::sleep(LAST_WRITE).await;
+        removed += remove(&client, &namespaces).await?;
+        let namespaces = namespaces.join(", ");
+        output::print(&format!(
+            "{removed} ReplicaSets and CapacityBuffers of placeholders deleted in {namespaces}\n\
+            The policies hold no placeholders until `prophet on`.\n"
+        ))
+    })
+}
+
+async fn remove(client: &Client, namespaces: &[String]) -> anyhow::Result<usize> {
+    let mut removed = 0;
+    for namespace in namespaces {
+        let actuator = Actuator::new(client.clone(), namespace, Arc::new(|| true));
+        let done = tokio::time::timeout(LIMIT, actuator.remove_all()).await;
+        removed += done.context("no response of the API server in time")??;
+    }
+    Ok(removed)
+}
+
+pub(super) fn on(args: OnArgs) -> anyhow::Result<()> {
+    block_on(async {
+        let client = connect().await?;
+        let at = args.controller.or_default(&client);
+        let removed = switch_on(client, &at).await;
+        let removed =
+            removed.with_context(|| format!("failed to delete the ConfigMap {at}/{OFF_SWITCH}"));
+        output::print(if removed? {
+            "on: the policies act as their mode says\n"
+        } else {
+            "on: the policies were not switched off\n"
+        })
+    })
+}
