@@ -40,11 +40,15 @@ impl World {
     }
 }
 
-/// Lets another holder renew the Lease for ever.
-async fn hold_lease(leases: Api<Lease>) {
+/// Lets another holder change the Lease for ever: its renewal, or an annotation alone.
+async fn hold_lease(leases: Api<Lease>, renews: bool) {
     for at in 0_u64.. {
-        let held = json!({"metadata": {"annotations": {"renewal": at.to_string()}},
-            "spec": {"holderIdentity": "another", "leaseDurationSeconds": 15}});
+        let mut held = json!({"metadata": {"annotations": {"change": at.to_string()}}});
+        if renews {
+            let time = format!("2026-07-01T00:{:02}:{:02}.000000Z", at / 60 % 60, at % 60);
+            held["spec"] = json!({"holderIdentity": "another", "leaseDurationSeconds": 15,
+                "renewTime": time});
+        }
         let patched = leases.patch("prophet", &PatchParams::default(), &Patch::Merge(held)).await;
         drop(patched);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -87,7 +91,7 @@ async fn the_off_switch_removes_all_placeholders() {
     // No replica leads, because something else renews the Lease.
     let leases: Api<Lease> = Api::namespaced(world.plane.client(), NAMESPACE);
     world.prophet.take().unwrap().stop().await.unwrap();
-    let holding = tokio::spawn(hold_lease(leases.clone()));
+    let holding = tokio::spawn(hold_lease(leases.clone(), true));
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.start_controller(&ELECT.map(str::to_owned)).await;
     maps.create(&PostParams::default(), &switch).await.unwrap();
@@ -96,9 +100,13 @@ async fn the_off_switch_removes_all_placeholders() {
     assert_eq!(lease.holder_identity.as_deref(), Some("another"));
     holding.abort();
 
-    // No controller runs, and the command removes the placeholders itself.
+    // A change of the Lease's metadata is no renewal, so the replica leads once the Lease has ended.
+    let annotating = tokio::spawn(hold_lease(leases.clone(), false));
     maps.delete("prophet-off", &DeleteParams::default()).await.unwrap();
     world.wait_for_placeholders(HELD).await;
+    annotating.abort();
+
+    // No controller runs, and the command removes the placeholders itself.
     world.prophet.take().unwrap().stop().await.unwrap();
     let names = ["--namespace", NAMESPACE, "--controller-namespace", NAMESPACE];
     let off = world.command(&[&["off"][..], &names].concat());

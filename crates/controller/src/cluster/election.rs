@@ -1,10 +1,11 @@
 //! Leader election over a Lease: of several replicas, one writes.
 //!
 //! The rules are those of Kubernetes' client-go (`leaderelection.go`). The leader renews the Lease
-//! every [`RETRY`], and stops writing [`RENEW_DEADLINE`] after it sent its last successful renewal.
-//! Another replica takes over a Lease that nobody has renewed for [`LEASE`], which is longer. Each
-//! replica measures these times with its own monotonic clock, from the moment at which it sees the
-//! Lease change, so clocks of different nodes are never compared. Every write of the Lease carries
+//! every [`RETRY`], and begins no write [`RENEW_DEADLINE`] after it sent its last successful
+//! renewal. A write that it began before ends before the Lease does. Another replica takes over a
+//! Lease that nobody has renewed for the duration that the Lease has. Each replica measures these
+//! times with its own monotonic clock, from the moment at which it sees a renewal, so clocks of
+//! different nodes are never compared. A change of the Lease's metadata is no renewal. Every write of the Lease carries
 //! the `resourceVersion` that was read, so of two replicas that try at once, one fails.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use tokio::sync::Notify;
 
 use crate::causes::chain;
@@ -24,12 +25,18 @@ use crate::causes::chain;
 /// The name of the Lease whose holder is the leader of the replicas.
 pub const LEASE_NAME: &str = "prophet";
 
-/// How long a Lease must be unchanged before another replica takes it over.
+/// The duration of the Lease of this replica.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// How long after its last renewal the leader stops writing. It is shorter than [`LEASE`], so that
-/// writes in progress end before the next leader begins.
+/// How long after its last renewal the leader begins writes.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long before the end of the Lease the last write ends. Clocks of two nodes run differently by
+/// less than this in the length of a Lease.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// The longest duration of another holder's Lease that is respected.
+const LEASE_MAX: Duration = Duration::from_mins(10);
 
 /// The pause between two attempts to take or to renew the Lease.
 const RETRY: Duration = Duration::from_secs(2);
@@ -67,6 +74,14 @@ impl Leadership {
         term.renewed.is_some_and(|renewed| renewed.elapsed() < RENEW_DEADLINE)
     }
 
+    /// How long a write that begins now may last, so that it ends before the Lease. Zero if this
+    /// replica does not lead.
+    pub(super) fn write_limit(&self) -> Duration {
+        let Some(term) = &self.term else { return Duration::MAX };
+        let term = term.lock().unwrap_or_else(PoisonError::into_inner);
+        term.renewed.map_or(Duration::ZERO, |renewed| write_limit(renewed.elapsed()))
+    }
+
     /// Completes when this replica has become the leader since the last call.
     pub async fn won(&self) {
         self.changed.notified().await;
@@ -88,13 +103,45 @@ impl Leadership {
     }
 }
 
+/// How long a write may last that begins this time after a renewal was sent.
+fn write_limit(since_renewal: Duration) -> Duration {
+    if since_renewal < RENEW_DEADLINE {
+        LEASE.saturating_sub(MARGIN).saturating_sub(since_renewal)
+    } else {
+        Duration::ZERO
+    }
+}
+
+/// What a holder changes when it renews its Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Renewal {
+    holder: String,
+    time: Option<MicroTime>,
+    transitions: Option<i32>,
+    /// How long the Lease lasts after a renewal.
+    duration: Duration,
+}
+
+impl Renewal {
+    fn of(spec: &LeaseSpec) -> Self {
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = seconds.filter(|seconds| *seconds > 0).map_or(LEASE, Duration::from_secs);
+        Self {
+            holder: spec.holder_identity.clone().unwrap_or_default(),
+            time: spec.renew_time.clone(),
+            transitions: spec.lease_transitions,
+            duration: duration.min(LEASE_MAX),
+        }
+    }
+}
+
 /// The election of one replica.
 pub struct Election {
     leases: Api<Lease>,
     identity: String,
     leadership: Arc<Leadership>,
-    /// The version of the Lease that was read last, and when it was first seen.
-    seen: Option<(Option<String>, Stopwatch)>,
+    /// The last renewal that was read, and when it was first seen.
+    seen: Option<(Renewal, Stopwatch)>,
     /// Whether to take the Lease from a holder that renews it.
     force: bool,
 }
@@ -168,8 +215,8 @@ impl Election {
         self.force = false;
         let leadership = self.leadership();
         tokio::spawn(self.run(std::future::pending()));
-        // The former holder sees the new one at its next renewal, or stops at its deadline.
-        tokio::time::sleep(RENEW_DEADLINE).await;
+        // The last write of the former holder ends within its Lease.
+        tokio::time::sleep(LEASE).await;
         Ok(leadership)
     }
 
@@ -177,7 +224,8 @@ impl Election {
     async fn ask(&mut self) -> anyhow::Result<bool> {
         let Some(lease) = self.leases.get_opt(LEASE_NAME).await? else {
             // Somebody deleted the Lease, and its holder may still write.
-            let recent = |(_, since): &(_, Stopwatch)| since.elapsed() < LEASE;
+            let recent =
+                |(seen, since): &(Renewal, Stopwatch)| since.elapsed() < seen.duration;
             if !self.leadership.leads() && self.seen.as_ref().is_some_and(recent) {
                 return Ok(false);
             }
@@ -185,16 +233,16 @@ impl Election {
             let lease = Lease { metadata, spec: Some(self.spec(&LeaseSpec::default())) };
             return self.wrote(self.leases.create(&PostParams::default(), &lease).await);
         };
-        let version = lease.resource_version();
+        let spec = lease.spec.clone().unwrap_or_default();
+        let renewal = Renewal::of(&spec);
         let since = match &self.seen {
-            Some((seen, since)) if *seen == version => *since,
+            Some((seen, since)) if *seen == renewal => *since,
             _ => Stopwatch::now(),
         };
-        self.seen = Some((version, since));
-        let spec = lease.spec.clone().unwrap_or_default();
-        let holder = spec.holder_identity.as_deref().unwrap_or_default();
-        let held = !holder.is_empty() && holder != self.identity;
-        if held && !self.force && since.elapsed() < LEASE {
+        let held = !renewal.holder.is_empty() && renewal.holder != self.identity;
+        let is_over = since.elapsed() >= renewal.duration;
+        self.seen = Some((renewal, since));
+        if held && !self.force && !is_over {
             return Ok(false);
         }
         let lease = Lease { spec: Some(self.spec(&spec)), ..lease };
@@ -234,11 +282,37 @@ impl Election {
     fn wrote(&mut self, written: kube::Result<Lease>) -> anyhow::Result<bool> {
         match written {
             Ok(lease) => {
-                self.seen = Some((lease.resource_version(), Stopwatch::now()));
+                let renewal = Renewal::of(&lease.spec.unwrap_or_default());
+                self.seen = Some((renewal, Stopwatch::now()));
                 Ok(true)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             Err(error) => Err(anyhow::anyhow!(chain(&error))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_ends_before_the_lease() {
+        for seconds in 0..20 {
+            let since = Duration::from_secs(seconds);
+            let limit = write_limit(since);
+            assert!(limit.is_zero() || since + limit < LEASE, "{seconds}: {limit:?}");
+            assert_eq!(limit.is_zero(), since >= RENEW_DEADLINE, "{seconds}: {limit:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_without_a_valid_duration_lasts_as_long_as_ours() {
+        let duration = |lease_duration_seconds| {
+            let spec = LeaseSpec { lease_duration_seconds, ..LeaseSpec::default() };
+            Renewal::of(&spec).duration.as_secs()
+        };
+        let of = [None, Some(0), Some(-5), Some(60), Some(i32::MAX)];
+        assert_eq!(of.map(duration), [15, 15, 15, 60, 600]);
     }
 }

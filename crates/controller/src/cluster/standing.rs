@@ -8,6 +8,7 @@ use embedder::BucketId;
 use futures::StreamExt as _;
 use placeholders::{Binding, Change, Plan, StandingPod, StandingSet, Template, changes};
 
+use super::election::Leadership;
 use super::gather::Places;
 use crate::actuate::{ActuateError, Actuator};
 use crate::catalog::Offers;
@@ -238,6 +239,7 @@ impl Write<'_> {
 /// Writes the placeholders of one namespace, within the limit of write requests.
 pub(super) struct Writer<'a> {
     pub(super) actuator: Actuator,
+    pub(super) leadership: &'a Leadership,
     pub(super) namespace: &'a str,
     pub(super) writes: &'a Writes,
 }
@@ -273,7 +275,8 @@ impl Writer<'_> {
                 return None;
             }
         }
-        let written = match tokio::time::timeout(REQUEST, self.send(write, now)).await {
+        let limit = self.leadership.write_limit().min(REQUEST);
+        let written = match tokio::time::timeout(limit, self.send(write, now)).await {
             Ok(Ok(())) => Written::Accepted,
             Ok(Err(error)) => {
                 tracing::debug!(error = chain(&error), stale = error.is_stale(), "write failed");
@@ -281,7 +284,7 @@ impl Writer<'_> {
             }
             Err(_) => {
                 silent.store(true, Ordering::Relaxed);
-                let seconds = REQUEST.as_secs();
+                let seconds = limit.as_secs();
                 Written::Refused(format!("no response to a write of {object} within {seconds}s"))
             }
         };

@@ -94,6 +94,11 @@ impl<'a> TurnInput<'a> {
         let (shared, was_off) = (Arc::clone(self.context.shared), self.context.is_off);
         let may_write = Arc::new(move || leadership.leads() && shared.world().is_off == was_off);
         let actuator = Actuator::new(self.context.client.clone(), &self.key.namespace, may_write);
-        Writer { actuator, namespace: &self.key.namespace, writes: self.context.writes }
+        Writer {
+            actuator,
+            leadership: self.context.leadership,
+            namespace: &self.key.namespace,
+            writes: self.context.writes,
+        }
     }
 }

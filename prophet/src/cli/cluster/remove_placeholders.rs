@@ -21,9 +21,6 @@ within 15 seconds after the command. The chart runs the command before an uninst
 /// The time limit for the deletions in one namespace.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The time after which a write that the former holder of the Lease began has ended.
-const LAST_WRITE: Duration = Duration::from_secs(5);
-
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Args {
@@ -46,10 +43,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             let may_write = Arc::new(move || current.leads());
             let actuator = controller::actuate::Actuator::new(client.clone(), namespace, may_write);
             let removed = tokio::time::timeout(LIMIT, actuator.remove_all()).await;
-            let mut removed = removed.context("no response of the API server in time")??;
-            // A write that the former holder began last may have ended after the first list.
-            tokio::time::sleep(LAST_WRITE).await;
-            removed += actuator.remove_all().await?;
+            let removed = removed.context("no response of the API server in time")??;
             ensure!(
                 leadership.leads(),
                 "another replica took the Lease, so placeholders may remain"
