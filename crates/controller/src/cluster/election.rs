@@ -16,8 +16,8 @@ use base::clock::{self, Stopwatch};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, PostParams};
 use kube::Client;
+use kube::api::{Api, PostParams};
 use tokio::sync::Notify;
 
 use crate::causes::chain;
@@ -224,8 +224,7 @@ impl Election {
     async fn ask(&mut self) -> anyhow::Result<bool> {
         let Some(lease) = self.leases.get_opt(LEASE_NAME).await? else {
             // Somebody deleted the Lease, and its holder may still write.
-            let recent =
-                |(seen, since): &(Renewal, Stopwatch)| since.elapsed() < seen.duration;
+            let recent = |(seen, since): &(Renewal, Stopwatch)| since.elapsed() < seen.duration;
             if !self.leadership.leads() && self.seen.as_ref().is_some_and(recent) {
                 return Ok(false);
             }

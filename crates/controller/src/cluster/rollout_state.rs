@@ -99,7 +99,9 @@ mod tests {
 
     /// A policy whose rollout has three steps.
     fn policy(mode: &str) -> OverprovisioningPolicy {
-        let spec = serde_json::json!({"mode": mode, "rollout": {"stepDuration": "1h"}});
+        let limits = serde_json::json!({"placeholders": 9});
+        let spec =
+            serde_json::json!({"mode": mode, "limits": limits, "rollout": {"stepDuration": "1h"}});
         OverprovisioningPolicy::new("batch", serde_json::from_value(spec).unwrap())
     }
 

@@ -23,6 +23,11 @@ use crate::crd::{
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::rollout::Rollout;
 
+/// The fault of a policy that could buy without a limit.
+const NO_LIMIT: &str = "spec.limits: a policy in the mode Act needs a limit. Set placeholders or \
+                        dollarsPerHour here, or start the controller with --max-placeholders or \
+                        --max-dollars-per-hour";
+
 /// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
@@ -185,6 +190,12 @@ impl OverprovisioningPolicySpec {
             if !faults.iter().any(|fault| fault.starts_with(&path)) {
                 faults.push(path + &problem);
             }
+        }
+        let is_limited = limits.placeholders.is_some()
+            || limits.dollars_per_hour.is_some()
+            || allowed.ceiling != Ceiling::default();
+        if *mode == Mode::Act && !is_limited {
+            faults.push(NO_LIMIT.into());
         }
         let rollout = rollout.as_ref().map(|spec| spec.rollout(tick_seconds, &mut faults));
         placeholders.faults(allowed, &mut faults);

@@ -123,9 +123,10 @@ pub(super) struct ClusterArgs {
     /// The namespace of cluster-autoscaler's status ConfigMap
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     autoscaler_namespace: String,
-    /// The most placeholders of all policies together. Older policies come first
-    #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS", default_value_t = 1_000)]
-    max_placeholders: u64,
+    /// The most placeholders of all policies together. Older policies come first [default: no
+    /// limit, so that each policy in the mode Act needs one of its own]
+    #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS")]
+    max_placeholders: Option<u64>,
     /// The most that the placeholders of all policies together may cost [default: no limit]
     #[arg(
         long,
@@ -201,7 +202,7 @@ impl ClusterArgs {
                 preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
                 instance_types: self.allowed_instance_types,
                 ceiling: Ceiling {
-                    placeholders: Some(self.max_placeholders),
+                    placeholders: self.max_placeholders,
                     hourly: self.max_dollars_per_hour,
                 },
                 placeholder_priority_max: self.max_placeholder_priority,

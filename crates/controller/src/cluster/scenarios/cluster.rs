@@ -9,6 +9,7 @@ use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
+use placeholders::Ceiling;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -70,7 +71,11 @@ impl Cluster {
             shared,
             groups: watch::channel(Arc::new(Groups::default())).0,
             controller: None,
-            allowed: Allowed { placeholder_priority_max: -1, ..Allowed::default() },
+            allowed: Allowed {
+                placeholder_priority_max: -1,
+                ceiling: Ceiling { placeholders: Some(1_000), hourly: None },
+                ..Allowed::default()
+            },
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             now: DateTime::from_timestamp(1_782_900_000, 0).unwrap_or_default(),
