@@ -49,7 +49,8 @@ const DEADLINE: Duration = Duration::from_mins(3);
 
 /// The policy holds the nodes of a burst from its first turn on. The default method would first
 /// need a history, which a demo does not have.
-const SPEC: &str = "{mode: Act, tick: 10s, limits: {placeholders: 10}, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
+const SPEC: &str = "{mode: Act, tick: 10s, limits: {placeholders: 10}, \
+                    forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 3]]}}}";
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -8,7 +8,8 @@
 //! history is also too short, the normal approximation of compound arrivals is used: the quantile q
 //! of D is `z_q` sqrt(batch × rate × lead), where batch = E\[b²\]/E\[b\] over the rises b of demand
 //! from tick to tick, and rate is in nodes a second, averaged over at least two hours of one-minute
-//! ticks.
+//! ticks. One burst says nothing of the next one, so the approximation is capped: of the sums of
+//! rises in the lead times so far, the third largest is the most.
 
 use std::sync::OnceLock;
 
@@ -53,9 +54,19 @@ struct NeedHistogram {
     rises: u64,
     /// The sum of the squared rises, in squared nodes.
     squares: u64,
+    /// The sum of the rises in the current lead time, and the largest of earlier ones, in nodes.
+    lead_rises: u64,
+    largest: [u64; SEPARATE],
     /// The distribution, cached until a need is added.
     distribution: OnceLock<Distribution>,
 }
+
+/// The largest forecast of the rule of thumb, in nodes.
+const THUMB_MAX: u64 = 1_000;
+
+/// The number of lead times with rises that a rule of thumb needs. The first burst of a history can
+/// fall into two of them.
+const SEPARATE: usize = 3;
 
 impl Increments {
     /// A forecaster for `buckets` buckets.
@@ -96,7 +107,7 @@ impl Forecaster for Increments {
             {
                 // Only demand at ticks counts here, because demand that ends between two ticks is
                 // too little evidence for a cold start.
-                needs.rise(at(last).demand.saturating_sub(at(before).demand));
+                needs.rise(at(last).demand.saturating_sub(at(before).demand), self.lead);
             }
             needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
             if rest.len() == window && needs.used {
@@ -142,10 +153,24 @@ impl NeedHistogram {
         self.distribution = OnceLock::new();
     }
 
-    fn rise(&mut self, nodes: u64) {
+    fn rise(&mut self, nodes: u64, lead: Lead) {
         self.ticks += 1;
+        self.lead_rises = self.lead_rises.saturating_add(nodes);
+        if self.ticks.is_multiple_of(lead.ticks() as u64) {
+            self.largest = self.largest_with_current();
+            self.lead_rises = 0;
+        }
         self.rises = self.rises.saturating_add(nodes);
         self.squares = self.squares.saturating_add(nodes.saturating_mul(nodes));
+    }
+
+    /// The largest sums of rises in a lead time, the largest one first.
+    fn largest_with_current(&self) -> [u64; SEPARATE] {
+        let [first, second, third] = self.largest;
+        let mut sums = [first, second, third, self.lead_rises];
+        sums.sort_unstable_by(|a, b| b.cmp(a));
+        let [first, second, third, _] = sums;
+        [first, second, third]
     }
 
     fn distribution(&self) -> Distribution {
@@ -153,9 +178,11 @@ impl NeedHistogram {
         self.distribution.get_or_init(|| Distribution::weighted(weights())).clone()
     }
 
-    /// Returns the normal approximation, in whole nodes and truncated at 4 standard deviations.
+    /// Returns the normal approximation, in whole nodes. It is truncated at 4 standard deviations
+    /// and at the third largest sum of rises in a lead time.
     fn rule_of_thumb(&self, lead: Lead) -> Distribution {
-        if self.rises == 0 || self.ticks == 0 {
+        let [.., cap] = self.largest_with_current();
+        if cap == 0 || self.rises == 0 || self.ticks == 0 {
             return Distribution::certain(0);
         }
         let batch = self.squares as f64 / self.rises as f64;
@@ -163,17 +190,12 @@ impl NeedHistogram {
         let ticks = (self.ticks as f64).max(WINDOWS_MIN as f64);
         let rate = self.rises as f64 / (ticks * lead.tick_seconds as f64);
         let deviation = (batch * rate * lead.seconds as f64).sqrt();
-        let below = |nodes: f64| normal_cdf(nodes / deviation);
-        let chances =
-            (0_u32..1_000).map(f64::from).take_while(|nodes| *nodes < 4.0 * deviation + 1.0);
-        let steps = chances.map(|nodes| {
-            let chance = below(nodes) - if nodes > 0.0 { below(nodes - 1.0) } else { 0.0 };
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "counted up to 1000"
-            )]
-            (nodes as u64, chance)
+        let below = |nodes: u64| normal_cdf(nodes as f64 / deviation);
+        let most = cap.min(THUMB_MAX);
+        let most = (0..most).find(|nodes| *nodes as f64 >= 4.0 * deviation).unwrap_or(most);
+        let steps = (0..=most).map(|nodes| {
+            let at_most = if nodes == most { 1.0 } else { below(nodes) };
+            (nodes, at_most - if nodes > 0 { below(nodes - 1) } else { 0.0 })
         });
         Distribution::weighted(steps)
     }
@@ -227,9 +249,21 @@ mod tests {
         let cold = learnt((0..101).map(|minute| 2 * (minute / 10)));
         let outlook = cold.bucket(0);
         assert_eq!(outlook.reason, Reason::TooLittleHistory);
-        // The normal quantiles are 1.645 nodes at 0.95 and 2.326 nodes at 0.99.
-        assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 3));
+        // The normal quantiles are 1.645 nodes at 0.95 and 2.326 nodes at 0.99, but no lead time
+        // had more than 2.
+        assert_eq!((outlook.new_nodes.quantile(0.95), outlook.new_nodes.quantile(0.99)), (2, 2));
         assert!(learnt(std::iter::repeat_n(7, 50)).bucket(0).new_nodes.quantile(0.999) == 0);
+    }
+
+    /// Bursts of 500 nodes, half an hour apart. The first two are no evidence of a third.
+    #[test]
+    fn a_cold_start_holds_nothing_for_one_burst() {
+        let bursts = |minutes: i64| {
+            let demand = (0..minutes).map(|minute| if minute % 30 == 15 { 500 } else { 0 });
+            learnt(demand).bucket(0).new_nodes.quantile(0.9)
+        };
+        let held: Vec<u64> = [16, 45, 46, 75, 76, 100].map(bursts).to_vec();
+        assert!(held[..4] == [0; 4] && held[4] > 0 && held[5] <= 500, "{held:?}");
     }
 
     /// One of eight buckets is in use. The forecast for the others is 0.
