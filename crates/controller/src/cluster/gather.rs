@@ -13,8 +13,8 @@ use crate::catalog::{LaunchedBy, Offer, Offers, POOL_LABEL, Pool};
 use crate::observe::Key;
 use crate::observe::PodClass;
 use crate::observe::Schedule;
+use crate::observe::{ANNOUNCED_SECONDS, HeldBack, WaitingState, Workloads};
 use crate::observe::{Constraints, Device};
-use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeFacts, NodeSlot, OnNode, units};
 use crate::outcome::{NoBucket, TierPods};
@@ -323,7 +323,19 @@ impl View {
             if within > lead_seconds.iter().copied().max().unwrap_or(0).max(0) {
                 continue;
             }
-            let state = workloads.announced(announcement);
+            let state = match workloads.announced(announcement) {
+                WaitingState::Announced
+                    if announcement.schedule.is_some() && index.creates_no_pods(key, now) =>
+                {
+                    WaitingState::HeldBack(HeldBack::NoPodsBefore)
+                }
+                WaitingState::Announced
+                    if announcement.since.is_some_and(|since| since + ANNOUNCED_SECONDS <= now) =>
+                {
+                    WaitingState::HeldBack(HeldBack::Expired)
+                }
+                state => state,
+            };
             let is_gang = announcement.gang || workloads.is_gang_of_job(announcement);
             // The pods of a running job are present demand. Their job matters only as a gang.
             if state == WaitingState::Pending && !is_gang {

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use super::admission::Admission;
 use super::class::PodClass;
 use super::objects::{
-    BatchJob, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate, TopologyRequest,
-    is_true,
+    BatchJob, Condition, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate,
+    TopologyRequest, is_true,
 };
 use super::schedule::Schedule;
 
@@ -65,7 +65,16 @@ pub struct Announcement {
     pub schedule: Option<Schedule>,
     /// The last time of the schedule whose pods are created, in Unix seconds.
     pub fired: Option<i64>,
+    /// Since when the pods of a suspended Job or JobSet have been held, in Unix seconds.
+    pub since: Option<i64>,
 }
+
+/// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
+/// been released by then may never be.
+pub const ANNOUNCED_SECONDS: i64 = 3_600;
+
+/// The name of the watch of CronJobs.
+pub(super) const CRON_JOBS: &str = "cronjobs";
 
 /// The maximum number of pods per template: a million. A larger number in an object is treated as a
 /// mistake and lowered to this one.
@@ -93,7 +102,8 @@ impl Announcement {
         }
         let held = if spec.suspend { Held::Suspended } else { Held::Created };
         let pods = vec![AnnouncedPods::of_job(spec, status, metadata)];
-        Some(Self { held, labels, pods, gang: false, indexed, schedule: None, fired: None })
+        let since = suspended_since(&status.conditions, metadata);
+        Some(Self { held, labels, pods, gang: false, indexed, schedule: None, fired: None, since })
     }
 
     /// Returns the pods of the next job of a CronJob.
@@ -120,6 +130,7 @@ impl Announcement {
             indexed: is_indexed(&job.spec),
             schedule,
             fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
+            since: None,
         })
     }
 
@@ -149,7 +160,8 @@ impl Announcement {
         });
         let (held, pods) = (Held::Suspended, pods.collect());
         let (gang, indexed) = (true, false);
-        Some(Self { held, labels, pods, gang, indexed, schedule: None, fired: None })
+        let since = suspended_since(&set.status.conditions, metadata);
+        Some(Self { held, labels, pods, gang, indexed, schedule: None, fired: None, since })
     }
 
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,
@@ -196,8 +208,17 @@ impl Announcement {
         });
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
         let (gang, indexed) = (false, false);
-        Some(Self { held, labels, pods, gang, indexed, schedule: None, fired: None })
+        let (schedule, fired, since) = (None, None, None);
+        Some(Self { held, labels, pods, gang, indexed, schedule, fired, since })
     }
+}
+
+/// Since when a Job or a JobSet has been suspended, in Unix seconds.
+fn suspended_since(conditions: &[Condition], metadata: &ObjectMeta) -> Option<i64> {
+    let suspended = conditions.iter().find(|condition| condition.type_ == "Suspended");
+    let since = suspended.filter(|condition| condition.status == "True");
+    let since = since.and_then(|condition| condition.last_transition_time.as_ref());
+    since.or(metadata.creation_timestamp.as_ref()).map(|time| time.0.as_second())
 }
 
 impl AnnouncedPods {

@@ -24,11 +24,15 @@ pub enum HeldBack {
     OtherObstacle,
     /// The schedule of their CronJob cannot be read.
     UnknownSchedule,
+    /// The last Job of their CronJob has created no pods.
+    NoPodsBefore,
+    /// Their job has been suspended for too long.
+    Expired,
 }
 
 impl HeldBack {
     /// All reasons, in their order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::UnknownGate,
         Self::AdmissionCheck,
         Self::NoQuota,
@@ -39,6 +43,8 @@ impl HeldBack {
         Self::UnknownFlavor,
         Self::OtherObstacle,
         Self::UnknownSchedule,
+        Self::NoPodsBefore,
+        Self::Expired,
     ];
 
     /// The spelling of the reason in metrics, events, status and messages.
@@ -54,6 +60,8 @@ impl HeldBack {
             Self::UnknownFlavor => "unknown_flavor",
             Self::OtherObstacle => "other_obstacle",
             Self::UnknownSchedule => "unknown_schedule",
+            Self::NoPodsBefore => "no_pods_before",
+            Self::Expired => "expired",
         }
     }
 
@@ -81,6 +89,10 @@ impl HeldBack {
             Self::UnknownSchedule => {
                 "The schedule or the time zone of their CronJob cannot be read."
             }
+            Self::NoPodsBefore => {
+                "The last Job of their CronJob has created no pods, because of a quota or a webhook."
+            }
+            Self::Expired => "Their job was announced for an hour, and was not released.",
             Self::OwnConstraints => {
                 "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."
             }

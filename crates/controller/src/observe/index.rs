@@ -15,14 +15,14 @@ use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
 use super::admission::Admission;
-use super::announced::{AnnouncedPods, Announcement};
+use super::announced::{AnnouncedPods, Announcement, CRON_JOBS};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::Constraints;
 use super::finished::FinishedPod;
 use super::measured::{MeasuredPods, Measurement};
 use super::nodes::{NodeId, Nodes};
 use super::objects::time;
-use super::objects::{DaemonSet, FlavorSpec, Key, Node, Pod, PodSpec, is_true, since};
+use super::objects::{BatchJob, DaemonSet, FlavorSpec, Key, Node, Pod, PodSpec, is_true, since};
 use super::requests::requests;
 use super::written::Written;
 
@@ -59,6 +59,8 @@ pub struct Index {
     /// What admission adds to pods.
     admission: Admission,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
+    /// By CronJob: its last Job.
+    releases: BTreeMap<Key, Release>,
     /// The sources whose announcements do not count, because they are out of date.
     stale: BTreeSet<String>,
     /// PodGroups whose pods start together, with the minimum number of pods that start.
@@ -98,6 +100,22 @@ struct Entry {
     gated: bool,
     generation: u8,
 }
+
+/// The last Job of a CronJob.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    /// When the Job was created, in Unix seconds.
+    created: i64,
+    /// Whether a pod of the Job was ever created.
+    has_pods: bool,
+}
+
+/// The maximum number of CronJobs whose last Job is known: 10,000. The Jobs of others count as Jobs
+/// with pods.
+const RELEASES_MAX: usize = 10_000;
+
+/// How long after its creation a Job without pods is one that cannot create them.
+const NO_PODS_SECONDS: i64 = 60;
 
 /// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`. A
 /// pod that waits longer waited for a node.
@@ -476,6 +494,35 @@ impl Index {
         self.version += 1;
     }
 
+    /// Records whether a Job of a CronJob has created pods.
+    pub fn note_release(&mut self, job: &BatchJob) {
+        let BatchJob { metadata, status, .. } = job;
+        let mut owners = metadata.owner_references.iter().flatten();
+        let Some(owner) = owners.find(|owner| owner.kind == "CronJob") else { return };
+        let Some(created) = metadata.creation_timestamp.as_ref() else { return };
+        let created = created.0.as_second();
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let key = Key { namespace, name: owner.name.clone() };
+        let is_known = self.releases.contains_key(&key);
+        if !is_known && self.releases.len() >= RELEASES_MAX {
+            return;
+        }
+        let has_pods = status.active > 0 || status.succeeded > 0 || status.failed > 0;
+        let release = self.releases.entry(key).or_insert(Release { created, has_pods });
+        if release.created < created {
+            *release = Release { created, has_pods };
+        } else if release.created == created && has_pods {
+            release.has_pods = true;
+        }
+    }
+
+    /// Whether the last Job of a CronJob has created no pods for a minute, because of a quota or a
+    /// webhook. `now` is in Unix seconds.
+    pub fn creates_no_pods(&self, cron_job: &Key, now: i64) -> bool {
+        let last = self.releases.get(cron_job);
+        last.is_some_and(|last| !last.has_pods && last.created + NO_PODS_SECONDS <= now)
+    }
+
     /// What admission adds to pods. After a change, call [`Index::readmit`].
     pub(crate) fn admission(&mut self) -> &mut Admission {
         &mut self.admission
@@ -499,6 +546,9 @@ impl Index {
     /// Keeps only these announcements of one source, at the end of a list.
     pub fn retain_announced(&mut self, source: &'static str, keys: &BTreeSet<Key>) {
         self.announcements.retain(|(from, key), _| *from != source || keys.contains(key));
+        if source == CRON_JOBS {
+            self.releases.retain(|key, _| keys.contains(key));
+        }
         self.version += 1;
     }
 

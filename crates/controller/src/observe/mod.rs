@@ -58,6 +58,7 @@ mod world;
 mod written;
 
 pub use admission::Admission;
+pub(crate) use announced::ANNOUNCED_SECONDS;
 pub use announced::{AnnouncedPods, Announcement, Held};
 pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::{Choice, Constraints};

@@ -591,6 +591,9 @@ pub struct JobSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
     pub conditions: Vec<Condition>,
+    /// The pods that exist and have not ended.
+    pub active: u32,
+    pub failed: u32,
     pub succeeded: u32,
     /// The indexes that failed, such as `1,3-5`.
     pub failed_indexes: String,

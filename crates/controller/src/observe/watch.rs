@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
 use super::admission::{Admission, ContainerDefaults, NamespaceAdds};
-use super::announced::Announcement;
+use super::announced::{Announcement, CRON_JOBS};
 use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, apply_to, follow, kept};
 use super::objects::{
@@ -167,23 +167,19 @@ impl Watches {
 
     fn jobs(&mut self) {
         let api: Api<BatchJob> = Api::all_with(self.client.clone(), &());
-        self.announcing("jobs", api, Announcement::of_job);
+        let mut announce = announcer("jobs", Announcement::of_job);
+        self.follow("jobs", api, watcher::Config::default(), move |world, event| {
+            if let Event::InitApply(job) | Event::Apply(job) = &event {
+                world.index.note_release(job);
+            }
+            announce(world, event);
+        });
     }
 
     fn cron_jobs(&mut self) {
         let api: Api<CronJob> = Api::all_with(self.client.clone(), &());
-        self.announcing("cronjobs", api, Announcement::of_cron_job);
-    }
-
-    fn announcing<K>(
-        &mut self,
-        name: &'static str,
-        api: Api<K>,
-        read: impl Fn(&K) -> Option<Announcement> + Send + 'static,
-    ) where
-        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        self.follow(name, api, watcher::Config::default(), announcer(name, read));
+        let apply = announcer(CRON_JOBS, Announcement::of_cron_job);
+        self.follow(CRON_JOBS, api, watcher::Config::default(), apply);
     }
 
     fn priorities(&mut self) {

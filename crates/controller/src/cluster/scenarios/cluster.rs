@@ -461,6 +461,7 @@ fn apply(world: &mut World, object: &Value) -> anyhow::Result<()> {
         "DaemonSet" => world.index.apply_daemon(&read(object)?),
         "Job" => {
             let job: BatchJob = read(object)?;
+            world.index.note_release(&job);
             world.index.announce("jobs", key, Announcement::of_job(&job));
         }
         "CronJob" => {
