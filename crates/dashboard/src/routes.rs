@@ -90,7 +90,7 @@ mod tests {
 
     fn text(dashboard: &Arc<Dashboard>, path: &str, query: &[(&str, &str)]) -> String {
         let query = query.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        match respond(dashboard, &Request { path: path.into(), query, token: None }) {
+        match respond(dashboard, &Request { path: path.into(), query, ..Request::default() }) {
             Some(Response::Text(200, _, text)) => text,
             _ => panic!("{path} has no text"),
         }

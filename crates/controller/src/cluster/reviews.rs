@@ -6,6 +6,7 @@
 //! Prometheus cost no requests.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,9 +25,12 @@ const GRANT: Duration = Duration::from_mins(1);
 const REFUSAL: Duration = Duration::from_secs(10);
 /// The most answers that are kept. A cluster has a few readers, of a few paths each.
 const ANSWERS_MAX: usize = 256;
-/// The most reviews of unknown tokens per minute, so that a stranger who sends made-up tokens
-/// cannot burden the API server. Tokens that were granted before do not count.
-const UNKNOWN_MAX: u32 = 120;
+/// The most reviews of unknown tokens per minute, so that strangers who send made-up tokens cannot
+/// burden the API server. Tokens that were granted before do not count.
+const UNKNOWN_MAX: u32 = 600;
+/// The most reviews of unknown tokens per minute and client address, so that one stranger cannot
+/// keep out a reader whose token is new.
+const UNKNOWN_OF_SOURCE_MAX: u32 = 60;
 /// The most reviews at a time.
 const AT_A_TIME: usize = 4;
 
@@ -80,9 +84,14 @@ impl Reviewer {
     ///
     /// # Errors
     /// The API server does not answer.
-    pub async fn access(&self, token: &str, path: &str) -> kube::Result<Access> {
+    pub async fn access(
+        &self,
+        token: &str,
+        path: &str,
+        source: Option<IpAddr>,
+    ) -> kube::Result<Access> {
         let question = (token.to_owned(), path.to_owned());
-        if let Some(access) = self.answers().lookup(&question, self.started.elapsed()) {
+        if let Some(access) = self.answers().lookup(&question, source, self.started.elapsed()) {
             return Ok(access);
         }
         let _running = self.running.acquire().await;
@@ -132,6 +141,8 @@ struct Answers {
     /// The beginning of the minute in which reviews are counted.
     minute: Duration,
     unknown: u32,
+    /// The same by client address. At most [`UNKNOWN_MAX`] addresses are here.
+    unknown_of: BTreeMap<Option<IpAddr>, u32>,
 }
 
 impl std::fmt::Debug for Answers {
@@ -143,7 +154,12 @@ impl std::fmt::Debug for Answers {
 
 impl Answers {
     /// The answer to a question; `None` if it must be reviewed.
-    fn lookup(&mut self, question: &Question, now: Duration) -> Option<Access> {
+    fn lookup(
+        &mut self,
+        question: &Question,
+        source: Option<IpAddr>,
+        now: Duration,
+    ) -> Option<Access> {
         let known = self.known.get(question);
         if let Some((since, access)) = known {
             let lasts = if *access == Access::Granted { GRANT } else { REFUSAL };
@@ -156,11 +172,14 @@ impl Answers {
         }
         if now.saturating_sub(self.minute) >= Duration::from_mins(1) {
             (self.minute, self.unknown) = (now, 0);
+            self.unknown_of.clear();
         }
-        if self.unknown >= UNKNOWN_MAX {
+        let of_source = self.unknown_of.get(&source).copied().unwrap_or(0);
+        if self.unknown >= UNKNOWN_MAX || of_source >= UNKNOWN_OF_SOURCE_MAX {
             return Some(Access::TooMany);
         }
         self.unknown += 1;
+        self.unknown_of.insert(source, of_source + 1);
         None
     }
 
@@ -194,7 +213,7 @@ mod tests {
         answers.note(question("b"), Access::Denied, SECOND);
         answers.note(question("c"), Access::Unknown, SECOND);
         let mut check = |token: &str, seconds: u64, expected: Option<Access>| {
-            let found = answers.lookup(&question(token), Duration::from_secs(seconds));
+            let found = answers.lookup(&question(token), None, Duration::from_secs(seconds));
             assert_eq!(found, expected, "{token} after {seconds} s");
         };
         check("a", 60, Some(Access::Granted));
@@ -210,7 +229,7 @@ mod tests {
     fn a_grant_holds_for_its_path_only() {
         let mut answers = Answers::default();
         answers.note(question("a"), Access::Granted, SECOND);
-        assert_eq!(answers.lookup(&("a".into(), "/".into()), SECOND), None);
+        assert_eq!(answers.lookup(&("a".into(), "/".into()), None, SECOND), None);
     }
 
     #[test]
@@ -220,17 +239,20 @@ mod tests {
         let mut reviews = 0;
         for at in 0..10_000 {
             let made_up = question(&format!("made up {at}"));
-            if answers.lookup(&made_up, 2 * SECOND).is_none() {
+            if answers.lookup(&made_up, None, 2 * SECOND).is_none() {
                 reviews += 1;
                 answers.note(made_up, Access::Unknown, 2 * SECOND);
             }
         }
-        assert_eq!(reviews, UNKNOWN_MAX);
+        assert_eq!(reviews, UNKNOWN_OF_SOURCE_MAX);
+        // A token that is new, from another address, is reviewed.
+        let other = Some(IpAddr::from([10, 0, 0, 1]));
+        assert_eq!(answers.lookup(&question("rotated"), other, 2 * SECOND), None);
         // The reader's token is reviewed again, although no unknown token is.
         let later = Duration::from_secs(61);
-        assert_eq!(answers.lookup(&question("reader"), later), None);
-        assert_eq!(answers.lookup(&question("other"), 3 * SECOND), Some(Access::TooMany));
-        assert_eq!(answers.lookup(&question("other"), later + SECOND), None);
+        assert_eq!(answers.lookup(&question("reader"), None, later), None);
+        assert_eq!(answers.lookup(&question("other"), None, 3 * SECOND), Some(Access::TooMany));
+        assert_eq!(answers.lookup(&question("other"), None, later + SECOND), None);
         for at in 0..2 * ANSWERS_MAX {
             answers.note(question(&format!("made up {at}")), Access::Unknown, later);
         }

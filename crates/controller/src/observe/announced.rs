@@ -71,7 +71,7 @@ pub struct Announcement {
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
 /// been released by then may never be.
-pub const ANNOUNCED_SECONDS: i64 = 3_600;
+pub(crate) const ANNOUNCED_SECONDS: i64 = 3_600;
 
 /// The name of the watch of CronJobs.
 pub(super) const CRON_JOBS: &str = "cronjobs";

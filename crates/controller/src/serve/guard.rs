@@ -28,7 +28,7 @@ impl Guard {
         let Some(Token(token)) = &request.token else {
             return refuse(401, "a token is required: send the header \"Authorization: Bearer TOKEN\", with a token of a Kubernetes user or service account\n".into());
         };
-        let review = self.reviewer.access(token, &request.path);
+        let review = self.reviewer.access(token, &request.path, request.source);
         let reviewed = self.runtime.block_on(async { tokio::time::timeout(REVIEW, review).await });
         match reviewed {
             Ok(Ok(Access::Granted)) => None,

@@ -17,7 +17,7 @@ mod response;
 mod socket;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ pub fn plain() -> Transport {
     Box::new(|socket| Ok(Box::new(socket)))
 }
 
-/// Serves requests on threads of their own, for as long as the process lives.
+/// Serves requests on threads of their own, for as long as the process lives. On a loopback address,
+/// requests for another host than this machine are refused.
 ///
 /// # Errors
 /// The thread that accepts connections cannot be started.
@@ -55,11 +56,18 @@ pub fn serve(
     transport: Transport,
     respond: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let (respond, transport) = (Arc::new(respond), Arc::new(transport));
+    let transport = Arc::new(transport);
     let connections = Arc::<Connections>::default();
+    let is_local = listener.local_addr()?.ip().is_loopback();
+    let respond = Arc::new(move |request: &Request| {
+        if is_local && !request.is_for_this_machine() {
+            return Response::of_status(421);
+        }
+        respond(request)
+    });
     let accept = move || {
         loop {
-            let Ok((stream, _)) = listener.accept() else {
+            let Ok((stream, source)) = listener.accept() else {
                 std::thread::sleep(PAUSE);
                 continue;
             };
@@ -70,7 +78,7 @@ pub fn serve(
             let answer = move || {
                 // The peer has gone: there is nobody to report to.
                 let Ok(mut channel) = transport(Socket::new(stream, HEAD_TIME)) else { return };
-                let _ = answer(&mut *channel, &*respond, &place);
+                let _ = answer(&mut *channel, (&*respond, source.ip()), &place);
                 channel.finish();
                 channel.socket().end();
             };
@@ -83,7 +91,7 @@ pub fn serve(
 
 fn answer(
     channel: &mut dyn Channel,
-    respond: &dyn Fn(&Request) -> Response,
+    (respond, source): (&dyn Fn(&Request) -> Response, IpAddr),
     place: &Place,
 ) -> io::Result<()> {
     let head = read_head(channel);
@@ -93,7 +101,9 @@ fn answer(
         Err(HeadFault::Gone) => return Ok(()),
         Err(HeadFault::Status(status)) => (Response::of_status(status), true),
         Ok(head) => match parse(&head) {
-            Ok((request, has_body)) => (respond(&request), has_body),
+            Ok((request, has_body)) => {
+                (respond(&Request { source: Some(source), ..request }), has_body)
+            }
             Err(status) => (Response::of_status(status), true),
         },
     };
@@ -163,6 +173,13 @@ mod tests {
         check("GET / HTTP/1.1", "200 OK", "\r\n\r\nhello");
         check("HEAD / HTTP/1.1", "200 OK", "\r\n\r\n");
         check("GET /none HTTP/1.1", "404 Not Found", "not found\n");
+        for host in ["localhost:8080", "LOCALHOST", "127.0.0.1:80", "[::1]:80", "[::1]"] {
+            check(&format!("GET / HTTP/1.1\r\nHost: {host}"), "200 OK", "hello");
+        }
+        for host in ["attacker.example", "attacker.example:8080", "10.0.0.1", "", "localhost.x"] {
+            let line = format!("GET / HTTP/1.1\r\nhost: {host}");
+            check(&line, "421 Misdirected Request", "Misdirected Request\n");
+        }
         check("PUT / HTTP/1.1", "405 Method Not Allowed", "Method Not Allowed\n");
         check("GET /events HTTP/1.1", "200 OK", "\r\n\r\ndata: 2\n\ndata: 1\n\ndata: 0\n\n");
     }

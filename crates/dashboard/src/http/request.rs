@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::net::IpAddr;
 
 /// The largest head of a request, in bytes. A browser sends less than 2 KiB, and the token of a
 /// service account has less than 2 KiB.
@@ -21,12 +22,27 @@ pub struct Request {
     pub query: Vec<(String, String)>,
     /// The token of the header field `Authorization: Bearer`.
     pub token: Option<Token>,
+    /// The value of the header field `Host`.
+    pub host: Option<String>,
+    /// The address of the client.
+    pub source: Option<IpAddr>,
 }
 
 impl Request {
     /// The first value of a name of the query.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether `Host` is this machine. A web page whose name was pointed at this machine by its
+    /// name server (DNS rebinding) sends its own name.
+    pub(super) fn is_for_this_machine(&self) -> bool {
+        let Some(host) = self.host.as_deref() else { return true };
+        let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+        let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+        let name = if is_port { name } else { host };
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
     }
 }
 
@@ -100,7 +116,7 @@ pub(super) fn parse(head: &str) -> Result<(Request, bool), u16> {
         _ if method.is_empty() || !method.bytes().all(is_token) => return Err(400),
         _ => return Err(405),
     };
-    let token = token(fields)?;
+    let (token, host) = read_fields(fields)?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -108,12 +124,13 @@ pub(super) fn parse(head: &str) -> Result<(Request, bool), u16> {
     };
     let query = query.split('&').filter(|pair| !pair.is_empty()).map(pair);
     let query = query.collect::<Option<Vec<_>>>().ok_or(400_u16)?;
-    Ok((Request { path: decoded(path).ok_or(400_u16)?, query, token }, has_body))
+    let path = decoded(path).ok_or(400_u16)?;
+    Ok((Request { path, query, token, host, source: None }, has_body))
 }
 
-/// Checks the header fields, and returns the bearer token among them.
-fn token(fields: &str) -> Result<Option<Token>, u16> {
-    let mut found = None;
+/// Checks the header fields, and returns the bearer token and the host among them.
+fn read_fields(fields: &str) -> Result<(Option<Token>, Option<String>), u16> {
+    let (mut authorization, mut host) = (None, None);
     for (at, field) in fields.split("\r\n").filter(|field| !field.is_empty()).enumerate() {
         if at >= FIELDS_MAX {
             return Err(431);
@@ -123,17 +140,19 @@ fn token(fields: &str) -> Result<Option<Token>, u16> {
         if name.is_empty() || !name.bytes().all(is_token) || !is_text {
             return Err(400);
         }
-        if name.eq_ignore_ascii_case("authorization") {
-            // Of two values, another program may have checked the other one.
-            if found.is_some() {
-                return Err(400);
-            }
-            found = Some(value.trim());
+        let found = match name.to_ascii_lowercase().as_str() {
+            "authorization" => &mut authorization,
+            "host" => &mut host,
+            _ => continue,
+        };
+        // Of two values, another program may have checked the other one.
+        if found.replace(value.trim()).is_some() {
+            return Err(400);
         }
     }
-    let (scheme, token) = found.and_then(|value| value.split_once(' ')).unwrap_or_default();
+    let (scheme, token) = authorization.and_then(|value| value.split_once(' ')).unwrap_or_default();
     let is_bearer = scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty();
-    Ok(is_bearer.then(|| Token(token.trim().into())))
+    Ok((is_bearer.then(|| Token(token.trim().into())), host.map(str::to_owned)))
 }
 
 /// Whether a byte may be part of a method or of the name of a header field.
@@ -175,7 +194,8 @@ mod tests {
         let expected = expected.map(|(path, query, has_body)| {
             let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
             let query = query.iter().map(pair).collect();
-            (Request { path: path.into(), query, token: None }, has_body)
+            let host = Some("x".into());
+            (Request { path: path.into(), query, host, ..Request::default() }, has_body)
         });
         assert_eq!(found, expected, "{line}");
     }
