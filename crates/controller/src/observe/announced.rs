@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::admission::Admission;
 use super::class::PodClass;
+use super::constraints::cut;
 use super::objects::{
     BatchJob, Condition, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate,
     TopologyRequest, is_true,
@@ -229,10 +230,12 @@ impl AnnouncedPods {
 
     fn of(template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> Self {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let mut template = template.clone();
+        cut(&mut template.spec);
         Self {
-            class: PodClass::of_template(template, namespace),
+            class: PodClass::of_template(&template, namespace),
             count: count.min(PODS_MAX),
-            template: Arc::new(template.clone()),
+            template: Arc::new(template),
             flavors: BTreeSet::new(),
         }
     }

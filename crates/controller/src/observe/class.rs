@@ -148,6 +148,9 @@ impl PodClass {
         preempts: impl FnOnce(Option<&str>) -> bool,
         volumes_in_any_zone: bool,
     ) -> Option<HeldBack> {
+        if self.constraints.are_cut() {
+            return Some(HeldBack::TooLarge);
+        }
         let topology = self.gates.iter().any(|gate| gate == TOPOLOGY_GATE);
         if !self.may_preempt || topology || !preempts(self.scheduler.as_deref()) {
             return Some(HeldBack::CannotPreempt);

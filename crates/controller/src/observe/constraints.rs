@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::Taint;
-use super::objects::{FlavorSpec, NodeSelectorTerm, PodSpec, Requirement, Toleration};
+use super::objects::{
+    FlavorSpec, NodeSelector, NodeSelectorTerm, PodSpec, Requirement, Toleration,
+};
 
 /// The constraints of a pod on the labels and taints of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,9 +20,17 @@ pub struct Constraints {
     tolerations: Vec<Toleration>,
 }
 
+/// The most bytes of the texts in the constraints of a pod that are kept: 8 KiB. Without a limit, a
+/// few hundred pods with a large node affinity would use up the memory of the controller.
+const BYTES_MAX: usize = 8 << 10;
+
 impl Constraints {
-    /// Returns the constraints of a pod.
+    /// Returns the constraints of a pod. Constraints of more than [`BYTES_MAX`] are replaced by ones
+    /// that no node meets.
     pub fn of(spec: &PodSpec) -> Self {
+        if are_too_large(spec) {
+            return Self { terms: Some(Vec::new()), ..Self::default() };
+        }
         let mut tolerations = spec.tolerations.clone();
         tolerations.sort();
         let required = spec.affinity.node_affinity.required.as_ref();
@@ -29,6 +39,12 @@ impl Constraints {
             terms: required.map(|selector| selector.node_selector_terms.clone()),
             tolerations,
         }
+    }
+
+    /// Whether constraints stand here for others that are too large. The API server admits no pod
+    /// whose list of terms is empty.
+    pub fn are_cut(&self) -> bool {
+        self.terms.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Returns the constraints of a DaemonSet's pods.
@@ -155,6 +171,37 @@ impl Constraints {
         };
         selector.iter().all(|(key, value)| labels.get(key).is_none_or(|label| label == value))
             && terms.as_ref().is_none_or(|terms| terms.iter().any(could_hold))
+    }
+}
+
+/// Whether the constraints of a pod are larger than [`BYTES_MAX`].
+fn are_too_large(spec: &PodSpec) -> bool {
+    let required = spec.affinity.node_affinity.required.iter();
+    let terms = required.flat_map(|selector| &selector.node_selector_terms);
+    let requirements =
+        terms.flat_map(|term| term.match_expressions.iter().chain(&term.match_fields));
+    let of_requirements = requirements.map(|Requirement { key, operator, values }| {
+        size(key) + size(operator) + values.iter().map(size).sum::<usize>()
+    });
+    let of_selector = spec.node_selector.iter().map(|(key, value)| size(key) + size(value));
+    let of_tolerations = spec.tolerations.iter().map(|toleration| {
+        let Toleration { key, operator, value, effect } = toleration;
+        [key, operator, value, effect].into_iter().flatten().map(size).sum()
+    });
+    of_requirements.chain(of_selector).chain(of_tolerations).sum::<usize>() > BYTES_MAX
+}
+
+/// The bytes of a text, with its place in a list.
+fn size(text: impl AsRef<str>) -> usize {
+    text.as_ref().len() + size_of::<String>()
+}
+
+/// Replaces constraints that are too large, before the specification is stored.
+pub(super) fn cut(spec: &mut PodSpec) {
+    if are_too_large(spec) {
+        spec.affinity.node_affinity.required = Some(NodeSelector::default());
+        spec.node_selector.clear();
+        spec.tolerations.clear();
     }
 }
 
@@ -287,6 +334,27 @@ mod tests {
         });
         let spec: PodSpec = serde_json::from_str(spec).unwrap();
         assert_eq!(Constraints::of(&spec).admit(&labels, &taints), admitted, "{spec:?}");
+    }
+
+    #[test]
+    fn constraints_of_more_than_8_kib_are_not_kept() {
+        let of = |values: usize| {
+            let values: Vec<String> = (0..values).map(|at| format!("value-{at}")).collect();
+            let requirement = Requirement { key: "k".into(), operator: "NotIn".into(), values };
+            let term =
+                NodeSelectorTerm { match_expressions: vec![requirement], match_fields: vec![] };
+            let mut spec = PodSpec::default();
+            spec.affinity.node_affinity.required =
+                Some(NodeSelector { node_selector_terms: vec![term] });
+            spec
+        };
+        let labels = BTreeMap::new();
+        let (small, mut large) = (of(200), of(50_000));
+        assert!(Constraints::of(&small).admit(&labels, &[]));
+        let constraints = Constraints::of(&large);
+        assert!(constraints.are_cut() && !constraints.admit(&labels, &[]));
+        cut(&mut large);
+        assert_eq!(Constraints::of(&large), constraints);
     }
 
     #[test]

@@ -28,11 +28,13 @@ pub enum HeldBack {
     NoPodsBefore,
     /// Their job has been suspended for too long.
     Expired,
+    /// Their constraints on nodes are too large.
+    TooLarge,
 }
 
 impl HeldBack {
     /// All reasons, in their order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::UnknownGate,
         Self::AdmissionCheck,
         Self::NoQuota,
@@ -45,6 +47,7 @@ impl HeldBack {
         Self::UnknownSchedule,
         Self::NoPodsBefore,
         Self::Expired,
+        Self::TooLarge,
     ];
 
     /// The spelling of the reason in metrics, events, status and messages.
@@ -62,6 +65,7 @@ impl HeldBack {
             Self::UnknownSchedule => "unknown_schedule",
             Self::NoPodsBefore => "no_pods_before",
             Self::Expired => "expired",
+            Self::TooLarge => "too_large",
         }
     }
 
@@ -93,6 +97,9 @@ impl HeldBack {
                 "The last Job of their CronJob has created no pods, because of a quota or a webhook."
             }
             Self::Expired => "Their job was announced for an hour, and was not released.",
+            Self::TooLarge => {
+                "Their node selector, node affinity and tolerations have more than 8 KiB."
+            }
             Self::OwnConstraints => {
                 "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."
             }

@@ -17,7 +17,7 @@ use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 use super::admission::Admission;
 use super::announced::{AnnouncedPods, Announcement, CRON_JOBS};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
-use super::constraints::Constraints;
+use super::constraints::{Constraints, cut};
 use super::finished::FinishedPod;
 use super::measured::{MeasuredPods, Measurement};
 use super::nodes::{NodeId, Nodes};
@@ -152,7 +152,8 @@ struct DaemonSetSpec {
 }
 
 impl DaemonSetSpec {
-    fn new(template: PodSpec, key: &Key, admission: &Admission) -> Self {
+    fn new(mut template: PodSpec, key: &Key, admission: &Admission) -> Self {
+        cut(&mut template);
         let spec = admission.admitted(&template, &key.namespace);
         let admitted = Daemon {
             name: key.to_string(),

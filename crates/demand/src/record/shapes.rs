@@ -14,6 +14,9 @@ use super::tick::ShapeId;
 /// otherwise fill the memory.
 const SHAPES_MAX: usize = 10_000;
 
+/// From this number of shapes on, the CPU and the memory of new ones are rounded down.
+const EXACT_MAX: usize = SHAPES_MAX / 2;
+
 /// The shapes of one process, each with its [`ShapeId`].
 ///
 /// A shape refers to buckets by their index in one catalog. When the catalog changes, create new
@@ -29,10 +32,22 @@ pub struct Shapes {
 impl Shapes {
     /// The number of a shape, and whether the shape is new. `None` when the shape is new and the
     /// limit of 10,000 shapes is reached.
+    ///
+    /// From 5,000 shapes on, the CPU and the memory of a new one are rounded down by less than an
+    /// eighth, so that requests that differ a little share a shape. A smaller shape fits each node
+    /// that the exact one fits.
     pub fn intern(&mut self, shape: &Shape) -> Option<(ShapeId, bool)> {
-        let shape = canonical(shape);
+        let mut shape = canonical(shape);
         if let Some(id) = self.ids.get(&shape) {
             return Some((*id, false));
+        }
+        if self.by_id.len() >= EXACT_MAX {
+            shape.requests.cpu_millis = rounded_down(shape.requests.cpu_millis);
+            shape.requests.memory_bytes = rounded_down(shape.requests.memory_bytes);
+            shape.requests.ephemeral_bytes = rounded_down(shape.requests.ephemeral_bytes);
+            if let Some(id) = self.ids.get(&shape) {
+                return Some((*id, false));
+            }
         }
         let id =
             ShapeId::try_from(self.by_id.len()).ok().filter(|_| self.by_id.len() < SHAPES_MAX)?;
@@ -77,6 +92,13 @@ impl Shapes {
     }
 }
 
+/// The number with its four leading bits only.
+fn rounded_down(number: u64) -> u64 {
+    let bits = u64::BITS - number.leading_zeros();
+    let cut = bits.saturating_sub(4);
+    number >> cut << cut
+}
+
 /// The shape, with the default accelerator kind if it requests no accelerators, so that shapes that
 /// differ only in a kind without meaning are equal.
 pub fn canonical(shape: &Shape) -> Shape {
@@ -105,11 +127,21 @@ mod tests {
             Some((0, false)),
             "the kind is ignored for a shape without accelerators"
         );
-        for cpu_millis in 1..SHAPES_MAX as u64 {
+        for cpu_millis in 1..EXACT_MAX as u64 {
             assert!(shapes.intern(&shape(10 + cpu_millis, "x")).is_some_and(|(_, new)| new));
         }
-        assert_eq!(shapes.intern(&shape(5, "x")), None);
         assert_eq!(shapes.intern(&shape(11, "x")), Some((1, false)));
+        // 16,999 millicores and fewer, down to 16,384, share a shape from now on.
+        let (id, is_new) = shapes.intern(&shape(16_999, "x")).unwrap();
+        assert!(is_new && shapes.get(id).is_some_and(|of| of.requests.cpu_millis == 16_384));
+        assert_eq!(shapes.intern(&shape(16_500, "x")), Some((id, false)));
+        for exponent in 0..SHAPES_MAX as u64 {
+            shapes.intern(&Shape::new(
+                Resources { accelerators: 1 + exponent, ..Resources::default() },
+                AcceleratorKind::new("x"),
+            ));
+        }
+        assert_eq!(shapes.intern(&shape(1_000_000, "x")), None);
         assert_eq!((shapes.len(), shapes.is_empty()), (SHAPES_MAX, false));
     }
 }
