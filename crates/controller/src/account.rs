@@ -65,12 +65,11 @@ impl Account {
                 LaunchEnd::Failed(_) => self.failed += 1,
             }
         }
-        for UsedLaunch { requested, ready, submitted, .. } in used {
+        for launch in used {
             self.used += 1;
-            let waited = submitted < ready;
+            let waited = launch.submitted < launch.ready;
             *(if waited { &mut self.waited_for } else { &mut self.hidden }) += 1;
-            // Alone, the pod would have waited for the whole launch from its submission on.
-            self.saved_seconds += (*submitted.min(ready) - *requested).num_seconds().max(0);
+            self.saved_seconds += launch.saved_seconds();
         }
     }
 }

@@ -198,6 +198,14 @@ pub struct UsedLaunch {
     pub rest: Map<String, Value>,
 }
 
+impl UsedLaunch {
+    /// The waiting that the launch saved the pod, in seconds. Without the placeholder, the pod
+    /// would have waited for the whole launch from its submission on.
+    pub fn saved_seconds(&self) -> i64 {
+        (self.submitted.min(self.ready) - self.requested).num_seconds().max(0)
+    }
+}
+
 /// The fields of a bucket in a line that a [`Tick`] does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketExtras {

@@ -100,7 +100,8 @@ async fn the_off_switch_removes_all_placeholders() {
     assert_eq!(lease.holder_identity.as_deref(), Some("another"));
     holding.abort();
 
-    // A change of the Lease's metadata is no renewal, so the replica leads once the Lease has ended.
+    // A change of the Lease's metadata is no renewal, so the replica leads once the Lease has
+    // ended.
     let annotating = tokio::spawn(hold_lease(leases.clone(), false));
     maps.delete("prophet-off", &DeleteParams::default()).await.unwrap();
     world.wait_for_placeholders(HELD).await;
@@ -108,13 +109,12 @@ async fn the_off_switch_removes_all_placeholders() {
 
     // No controller runs, and the command removes the placeholders itself.
     world.prophet.take().unwrap().stop().await.unwrap();
-    let names = ["--namespace", NAMESPACE, "--controller-namespace", NAMESPACE];
-    let off = world.command(&[&["off"][..], &names].concat());
+    let off = world.command(&["off", "--namespace", NAMESPACE]);
     assert!(off.contains("off: the ConfigMap prophet/prophet-off is set"), "{off}");
     assert!(off.contains("1 ReplicaSets and CapacityBuffers"), "{off}");
     world.wait_until_off().await;
     assert_eq!(
-        world.command(&["on", "--controller-namespace", NAMESPACE]),
+        world.command(&["on", "--namespace", NAMESPACE]),
         "on: the policies act as their mode says\n"
     );
 }

@@ -5,8 +5,9 @@
 //! renewal. A write that it began before ends before the Lease does. Another replica takes over a
 //! Lease that nobody has renewed for the duration that the Lease has. Each replica measures these
 //! times with its own monotonic clock, from the moment at which it sees a renewal, so clocks of
-//! different nodes are never compared. A change of the Lease's metadata is no renewal. Every write of the Lease carries
-//! the `resourceVersion` that was read, so of two replicas that try at once, one fails.
+//! different nodes are never compared. A change of the Lease's metadata is no renewal. Every write
+//! of the Lease carries the `resourceVersion` that was read, so of two replicas that try at once,
+//! one fails.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

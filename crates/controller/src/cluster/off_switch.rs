@@ -1,7 +1,8 @@
 //! The off switch: while a ConfigMap exists, no policy holds placeholders.
 //!
-//! Every replica deletes the placeholders of all policies, whether it leads or not, in a task of its
-//! own. So the switch works without a leader, for policies that are invalid, and while a turn hangs.
+//! Every replica deletes the placeholders of all policies, whether it leads or not, in a task of
+//! its own. So the switch works without a leader, for policies that are invalid, and while a turn
+//! hangs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,12 @@
 //! Metrics for Prometheus. Labels are policies, buckets and reasons. A gauge is removed once a
 //! turn no longer sets it, or its policy is gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use chrono::{DateTime, Utc};
+use embedder::MicroDollars;
 use history::LaunchEnd;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
@@ -74,6 +76,13 @@ pub struct Metrics {
     tiers: Family<OfTier, Gauge>,
     degraded: Family<OfReason, Gauge>,
     unplaced: Family<OfPolicy, Gauge>,
+    reasons: Family<OfReason, Gauge>,
+    dollars: Family<OfBucket, Gauge<f64, AtomicU64>>,
+    tick: Family<OfPolicy, Gauge>,
+    last_tick: Family<OfPolicy, Gauge>,
+    last_decision: Family<OfPolicy, Gauge>,
+    launches_used: Family<OfPolicy, Counter>,
+    avoided_wait: Family<OfPolicy, Counter<f64, AtomicU64>>,
     launches: Family<OfReason, Counter>,
     pods_started: Family<OfReason, Counter>,
     taken: Family<OfPolicy, Counter>,
@@ -94,16 +103,17 @@ enum Labels {
     HeldBack(OfReason),
     Tier(OfTier),
     Degraded(OfReason),
-    Unplaced(OfPolicy),
+    Reason(OfReason),
+    Policy(OfPolicy),
 }
 
 impl Labels {
     fn policy(&self) -> &str {
         match self {
             Self::Bucket(of) => &of.policy,
-            Self::HeldBack(of) | Self::Degraded(of) => &of.policy,
+            Self::HeldBack(of) | Self::Degraded(of) | Self::Reason(of) => &of.policy,
             Self::Tier(of) => &of.policy,
-            Self::Unplaced(of) => &of.policy,
+            Self::Policy(of) => &of.policy,
         }
     }
 }
@@ -122,6 +132,13 @@ impl Default for Metrics {
             tiers: Family::default(),
             degraded: Family::default(),
             unplaced: Family::default(),
+            reasons: Family::default(),
+            dollars: Family::default(),
+            tick: Family::default(),
+            last_tick: Family::default(),
+            last_decision: Family::default(),
+            launches_used: Family::default(),
+            avoided_wait: Family::default(),
             launches: Family::default(),
             pods_started: Family::default(),
             taken: Family::default(),
@@ -140,6 +157,17 @@ impl Default for Metrics {
             "pods_started",
             "Batch pods that started: hidden, within one scan of the autoscaler, or waited, later",
             metrics.pods_started.clone(),
+        );
+        registry.register(
+            "launches_used",
+            "Nodes launched for placeholders to which a batch pod came",
+            metrics.launches_used.clone(),
+        );
+        registry.register_with_unit(
+            "avoided_wait",
+            "Time by which launches for placeholders shortened the waiting of the first pod of each node",
+            Unit::Seconds,
+            metrics.avoided_wait.clone(),
         );
         registry.register(
             "taken_by_other_workload",
@@ -229,6 +257,31 @@ impl Metrics {
             self.degraded.clone(),
         );
         registry.register("unplaced_pods", "Pods that fit in no bucket", self.unplaced.clone());
+        registry.register(
+            "buckets",
+            "Buckets, by the reason of their target",
+            self.reasons.clone(),
+        );
+        registry.register(
+            "placeholder_dollars_per_hour",
+            "Price of the nodes that placeholders hold; 0 where it is unknown",
+            self.dollars.clone(),
+        );
+        for (name, help, family) in [
+            ("tick", "Time between two ticks of the policy", &self.tick),
+            (
+                "last_tick_timestamp",
+                "Unix time of the last tick that was learnt, or of the first turn",
+                &self.last_tick,
+            ),
+            (
+                "last_decision_timestamp",
+                "Unix time of the last decision, or of the first turn",
+                &self.last_decision,
+            ),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+        }
     }
 
     /// Creates the series of all writes, because the function `increase` of Prometheus misses the
@@ -267,6 +320,13 @@ impl Metrics {
             tiers,
             degraded,
             unplaced,
+            reasons,
+            dollars,
+            tick,
+            last_tick,
+            last_decision,
+            launches_used,
+            avoided_wait,
             launches,
             pods_started,
             taken,
@@ -283,14 +343,19 @@ impl Metrics {
         for family in [demand, announced, target, placeholders, ready] {
             drop(family.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
         }
-        for family in [held_back, degraded] {
+        drop(dollars.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
+        for family in [tick, last_tick, last_decision, unplaced] {
+            drop(family.get_or_create(&OfPolicy { policy: policy() }));
+        }
+        drop(launches_used.get_or_create(&OfPolicy { policy: policy() }));
+        drop(avoided_wait.get_or_create(&OfPolicy { policy: policy() }));
+        for family in [held_back, degraded, reasons] {
             drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
         }
         for family in [launches, pods_started] {
             drop(family.get_or_create(&OfReason { policy: policy(), reason: String::new() }));
         }
         drop(tiers.get_or_create(&OfTier { policy: policy(), tier: String::new(), state: "" }));
-        drop(unplaced.get_or_create(&OfPolicy { policy: policy() }));
         drop(taken.get_or_create(&OfPolicy { policy: policy() }));
         let (bucket, namespace) = (String::new(), String::new());
         drop(charged.get_or_create(&OfNamespace { policy: policy(), bucket, namespace }));
@@ -321,9 +386,17 @@ impl Metrics {
         self.reaction_seconds.observe(reaction.seconds);
     }
 
-    pub(super) fn turn(&self, key: &Key, outcome: &Outcome, status: &OverprovisioningPolicyStatus) {
+    /// Sets the gauges of a policy with this length of a tick, and adds to its counters.
+    pub(super) fn turn(
+        &self,
+        (key, tick_seconds): (&Key, i64),
+        outcome: &Outcome,
+        status: &OverprovisioningPolicyStatus,
+        now: DateTime<Utc>,
+    ) {
         let policy = key.to_string();
         let mut set = BTreeSet::new();
+        let mut by_reason: BTreeMap<&str, i64> = BTreeMap::new();
         for bucket in &status.buckets {
             let of = OfBucket { policy: policy.clone(), bucket: bucket.name.clone() };
             for (family, value) in [
@@ -335,7 +408,19 @@ impl Metrics {
             ] {
                 family.get_or_create(&of).set(gauge(value));
             }
+            let price = outcome.offers.as_ref().and_then(|offers| {
+                let mut known = offers.catalog.buckets().iter();
+                known.find(|known| known.name == bucket.name).map(|known| known.hourly)
+            });
+            let dollars = price.map_or(0.0, MicroDollars::dollars) * bucket.ready as f64;
+            self.dollars.get_or_create(&of).set(dollars);
             set.insert(Labels::Bucket(of));
+            *by_reason.entry(&bucket.reason).or_default() += 1;
+        }
+        for (reason, buckets) in by_reason {
+            let of = OfReason { policy: policy.clone(), reason: reason.into() };
+            self.reasons.get_or_create(&of).set(buckets);
+            set.insert(Labels::Reason(of));
         }
         for (reason, pods) in &status.held_back {
             let of = OfReason { policy: policy.clone(), reason: reason.clone() };
@@ -358,7 +443,18 @@ impl Metrics {
         self.unplaced
             .get_or_create(&of)
             .set(gauge(status.unplaced.iter().map(|unplaced| unplaced.pods).sum()));
-        set.insert(Labels::Unplaced(of.clone()));
+        self.tick.get_or_create(&of).set(tick_seconds);
+        let decision = outcome.decision.as_ref();
+        let ticked = decision.is_some_and(|decision| decision.turn.tick.is_some());
+        for (family, happened) in
+            [(&self.last_tick, ticked), (&self.last_decision, decision.is_some())]
+        {
+            let gauge = family.get_or_create(&of);
+            if happened || gauge.get() == 0 {
+                gauge.set(now.timestamp());
+            }
+        }
+        set.insert(Labels::Policy(of));
         self.count(&policy, outcome);
         self.replace(&set, |labels| labels.policy() == policy);
     }
@@ -371,7 +467,13 @@ impl Metrics {
         let of = |reason: &str| OfReason { policy: policy.to_owned(), reason: reason.to_owned() };
         let taken =
             u64::try_from(outcome.observation.taken_by_other_workload.len()).unwrap_or(u64::MAX);
-        self.taken.get_or_create(&OfPolicy { policy: policy.to_owned() }).inc_by(taken);
+        let of_policy = OfPolicy { policy: policy.to_owned() };
+        self.taken.get_or_create(&of_policy).inc_by(taken);
+        let used = &outcome.observation.used;
+        let count = u64::try_from(used.len()).unwrap_or(u64::MAX);
+        self.launches_used.get_or_create(&of_policy).inc_by(count);
+        let avoided: f64 = used.iter().map(|used| used.saved_seconds() as f64).sum();
+        self.avoided_wait.get_or_create(&of_policy).inc_by(avoided);
         for Charge { namespace, bucket, held } in &outcome.observation.charges {
             let (bucket, namespace) = (bucket.clone(), namespace.clone());
             let of = OfNamespace { policy: policy.to_owned(), bucket, namespace };
@@ -420,11 +522,18 @@ impl Metrics {
                     ] {
                         family.remove(of);
                     }
+                    self.dollars.remove(of);
                 }
                 Labels::HeldBack(of) => drop(self.held_back.remove(of)),
                 Labels::Tier(of) => drop(self.tiers.remove(of)),
                 Labels::Degraded(of) => drop(self.degraded.remove(of)),
-                Labels::Unplaced(of) => drop(self.unplaced.remove(of)),
+                Labels::Reason(of) => drop(self.reasons.remove(of)),
+                Labels::Policy(of) => {
+                    for family in [&self.unplaced, &self.tick, &self.last_tick, &self.last_decision]
+                    {
+                        family.remove(of);
+                    }
+                }
             }
         }
         set.retain(|labels| !of(labels));

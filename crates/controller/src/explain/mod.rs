@@ -140,7 +140,7 @@ impl Explain {
             self.written.get(key).cloned().or_else(|| policy.status.clone()).unwrap_or_default();
         let status = status(policy, outcome, &before, now);
         log(&before, &status);
-        self.metrics.turn(key, outcome, &status);
+        self.metrics.turn((key, policy.spec.tick_seconds()), outcome, &status, now);
         let mut news = happened(outcome);
         let object = format!("OverprovisioningPolicy {key}");
         let writes_status = self.written.get(key) != Some(&status)

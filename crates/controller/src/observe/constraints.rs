@@ -25,8 +25,8 @@ pub struct Constraints {
 const BYTES_MAX: usize = 8 << 10;
 
 impl Constraints {
-    /// Returns the constraints of a pod. Constraints of more than [`BYTES_MAX`] are replaced by ones
-    /// that no node meets.
+    /// Returns the constraints of a pod. Constraints of more than [`BYTES_MAX`] are replaced by
+    /// ones that no node meets.
     pub fn of(spec: &PodSpec) -> Self {
         if are_too_large(spec) {
             return Self { terms: Some(Vec::new()), ..Self::default() };

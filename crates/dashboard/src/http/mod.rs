@@ -46,8 +46,8 @@ pub fn plain() -> Transport {
     Box::new(|socket| Ok(Box::new(socket)))
 }
 
-/// Serves requests on threads of their own, for as long as the process lives. On a loopback address,
-/// requests for another host than this machine are refused.
+/// Serves requests on threads of their own, for as long as the process lives. On a loopback
+/// address, requests for another host than this machine are refused.
 ///
 /// # Errors
 /// The thread that accepts connections cannot be started.

@@ -15,7 +15,7 @@ use crate::cli::output;
 const OFF_EXAMPLES: &str = "\
 Examples:
   prophet off --namespace prophet
-  prophet off --namespace prophet,batch --controller-namespace prophet
+  prophet off --namespace prophet,batch
 
 The command creates the ConfigMap prophet-off in the namespace of the controller, and deletes the
 placeholders of the namespaces. While the ConfigMap exists, every replica of the controller deletes
@@ -26,8 +26,7 @@ no controller at all, kubectl does the same:
 
 const ON_EXAMPLES: &str = "\
 Examples:
-  prophet on
-  prophet on --controller-namespace prophet
+  prophet on --namespace prophet
 
 The command deletes the ConfigMap prophet-off.";
 
@@ -38,16 +37,21 @@ const LIMIT: Duration = Duration::from_mins(1);
 const LAST_WRITE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
-struct ControllerArgs {
-    /// The namespace of the controller [default: the namespace of the kubeconfig context or of the
-    /// pod]
+struct SwitchArgs {
+    #[command(flatten)]
+    namespaces: NamespacesArg,
+    /// The namespace of the controller [default: the first namespace of the policies]
     #[arg(long, value_name = "NAMESPACE", env = "PROPHET_LEADER_ELECT_NAMESPACE")]
     controller_namespace: Option<String>,
 }
 
-impl ControllerArgs {
-    fn or_default(self, client: &Client) -> String {
-        self.controller_namespace.unwrap_or_else(|| client.default_namespace().to_owned())
+impl SwitchArgs {
+    /// The namespaces of the policies, and the one of the controller.
+    fn or_default(self, client: &Client) -> (Vec<String>, String) {
+        let namespaces = self.namespaces.or_default(client);
+        let first = || namespaces.first().cloned().unwrap_or_default();
+        let controller = self.controller_namespace.unwrap_or_else(first);
+        (namespaces, controller)
     }
 }
 
@@ -55,27 +59,24 @@ impl ControllerArgs {
 #[command(after_help = OFF_EXAMPLES)]
 pub(in crate::cli) struct OffArgs {
     #[command(flatten)]
-    namespaces: NamespacesArg,
-    #[command(flatten)]
-    controller: ControllerArgs,
+    switch: SwitchArgs,
 }
 
 #[derive(clap::Args)]
 #[command(after_help = ON_EXAMPLES)]
 pub(in crate::cli) struct OnArgs {
     #[command(flatten)]
-    controller: ControllerArgs,
+    switch: SwitchArgs,
 }
 
 pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
     block_on(async {
         let client = connect().await?;
-        let at = args.controller.or_default(&client);
+        let (namespaces, at) = args.switch.or_default(&client);
         let set = switch_off(client.clone(), &at).await;
         let set = set.with_context(|| format!("failed to create the ConfigMap {at}/{OFF_SWITCH}"));
         let how = if set? { "is set" } else { "was set already" };
         output::print(&format!("off: the ConfigMap {at}/{OFF_SWITCH} {how}\n"))?;
-        let namespaces = args.namespaces.or_default(&client);
         let mut removed = remove(&client, &namespaces).await?;
         // A controller that saw the switch late may have written once more.
         tokio::time::sleep(LAST_WRITE).await;
@@ -101,7 +102,7 @@ async fn remove(client: &Client, namespaces: &[String]) -> anyhow::Result<usize>
 pub(super) fn on(args: OnArgs) -> anyhow::Result<()> {
     block_on(async {
         let client = connect().await?;
-        let at = args.controller.or_default(&client);
+        let (_, at) = args.switch.or_default(&client);
         let removed = switch_on(client, &at).await;
         let removed =
             removed.with_context(|| format!("failed to delete the ConfigMap {at}/{OFF_SWITCH}"));

@@ -107,8 +107,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let (metrics, dashboard) = (explain.metrics(), explain.dashboard());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), namespaces = ?config.scope.namespaces, "starting");
         let namespace = args.leader_elect_namespace;
+        config.scope.off_switch_namespace =
+            namespace.clone().or_else(|| config.scope.namespaces.first().cloned());
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-        config.scope.off_switch_namespace = Some(namespace.clone());
         let election = args.leader_elect.then(|| {
             // The name of the pod.
             let replica = std::env::var("HOSTNAME").unwrap_or_else(|_| "prophet".into());
