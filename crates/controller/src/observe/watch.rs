@@ -221,7 +221,8 @@ impl Watches {
     fn off_switch(&mut self, namespace: &str) {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={OFF_SWITCH}"));
-        // Decisions do not wait for the switch, because a service account may not be able to read it.
+        // Decisions do not wait for the switch, because a service account may not be able to read
+        // it.
         self.follow(OFF_SWITCH, api, config, off_switch());
     }
 
