@@ -55,6 +55,9 @@ RUNS ?= 3
 # The seconds between two bursts of jobs in `make demo-cluster`.
 PAUSE ?= 120
 
+# The number of worlds of `make worlds`.
+WORLDS ?= 100000
+
 # The number of cases of each property in `make fuzz`.
 FUZZ_CASES ?= 100000
 
@@ -69,7 +72,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak property reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak property worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -125,6 +128,9 @@ soak: control-plane $(MODELS_INSTALLED) ## let jobs come and go for MINUTES=10 o
 property: control-plane ## compare random workloads on a real API server with what is counted, for MINUTES=5, from SEED=n
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) SEED=$(SEED) cargo test --workspace --all-features --locked --test property -- --nocapture --test-threads 1
+
+worlds: ## run random steps of a cluster without a control plane, in WORLDS=100000 worlds, and check what must hold after each turn
+	WORLDS=$(WORLDS) cargo test --package controller --all-features --locked --lib random_worlds
 
 reality: control-plane ## run the trace of the simulator's test in real time, with each autoscaler, with and without Prophet on RUNS=3 real control planes each, and print both sides
 	cargo build --workspace --all-features --locked

@@ -9,7 +9,7 @@ use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
-use placeholders::Ceiling;
+use placeholders::{Ceiling, GROUP_ANNOTATION};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,13 +20,14 @@ use super::step::{Step, container};
 use crate::catalog::INSTANCE_TYPE_LABEL;
 use crate::cluster::sources::Groups;
 use crate::cluster::trusted_clock::Now;
-use crate::cluster::{Allowed, Config, Controller, GroupSource, Health, Leadership};
+use crate::cluster::{Allowed, Config, Controller, GroupSource, Health, Leadership, Looked};
 use crate::cluster::{PRIORITIES, priority_class};
+use crate::crd::Mode;
 use crate::explain::Explain;
 use crate::observe::{
     Announcement, BatchJob, CronJob, Key, OwnedObject, Priority, Scope, Shared, Watches, World,
 };
-use crate::outcome::Outcome;
+use crate::outcome::{Cause, Outcome};
 use crate::writes::Writes;
 
 /// The cluster, and the controller over it.
@@ -44,6 +45,14 @@ pub(super) struct Cluster {
     generation: i64,
     /// The last lines of the buckets and conditions, which are shown when they change.
     shown: Vec<String>,
+    /// When the API server refused writes last.
+    refused: Option<DateTime<Utc>>,
+    /// The maxima of the groups.
+    maxima: BTreeMap<String, u64>,
+    /// What did not hold after a turn, for random worlds.
+    violated: Option<String>,
+    /// The placeholders after the last turn whose observation was not out of date.
+    seen_placeholders: u64,
 }
 
 /// The seconds between two turns while a scenario waits.
@@ -81,7 +90,84 @@ impl Cluster {
             now: DateTime::from_timestamp(1_782_900_000, 0).unwrap_or_default(),
             generation: 0,
             shown: Vec::new(),
+            refused: None,
+            maxima: BTreeMap::new(),
+            violated: None,
+            seen_placeholders: 0,
         }
+    }
+
+    /// What did not hold after a turn: limits, the off switch, the mode, and faults that are
+    /// reported. `ceiling` is the operator's limit.
+    pub(super) fn violation(&self, ceiling: u64) -> Option<String> {
+        let held: u64 = self.replicas().values().sum();
+        let over = (held > ceiling && self.refused.is_none())
+            .then(|| format!("{held} placeholders stand, and the operator allows {ceiling}"));
+        self.violated.clone().or(over)
+    }
+
+    /// The number of placeholders by ReplicaSet, as the name of the policy and of the group.
+    fn replicas(&self) -> BTreeMap<(String, String), u64> {
+        let state = self.api.state();
+        let one = |set: &Value| {
+            let owner = set["metadata"]["ownerReferences"][0]["name"].as_str();
+            let group = set["metadata"]["annotations"][GROUP_ANNOTATION].as_str();
+            let of = (owner.unwrap_or_default().to_owned(), group.unwrap_or_default().to_owned());
+            (of, set["spec"]["replicas"].as_u64().unwrap_or(0))
+        };
+        state.sets.values().map(one).collect()
+    }
+
+    /// Checks what a turn did.
+    fn check_turn(&mut self, looked: &[Looked]) {
+        let (replicas, refuses) = (self.replicas(), self.api.state().refuses);
+        let (is_off, fails_pods) = {
+            let world = self.shared.world();
+            (world.is_off, world.failing.contains_key("pods"))
+        };
+        let held: u64 = replicas.values().sum();
+        if refuses {
+            self.refused = Some(self.now);
+        }
+        let recovered = self.refused.is_none_or(|at| self.now - at > TimeDelta::minutes(1));
+        let mut violations = Vec::new();
+        if fails_pods && held > self.seen_placeholders {
+            violations.push(format!("{held} placeholders while the watch of pods fails"));
+        }
+        if !fails_pods {
+            self.seen_placeholders = held;
+        }
+        for one in looked {
+            let name = &one.key.name;
+            let has = |cause: Cause| one.outcome.faults.has(cause);
+            let of_policy = replicas.iter().filter(|((owner, _), _)| owner == name);
+            let held: u64 = of_policy.map(|(_, replicas)| replicas).sum();
+            let observes = is_off || one.policy.spec.mode == Mode::Observe;
+            if observes && held > 0 && recovered {
+                violations.push(format!("{name} holds {held}, and observes or is off"));
+            }
+            if is_off != has(Cause::SwitchedOff) {
+                violations.push(format!("{name} reports the off switch wrongly"));
+            }
+            // A policy without buckets reads no pods.
+            if fails_pods && one.outcome.offers.is_some() && !has(Cause::WatchFailed) {
+                violations.push(format!("{name} does not report that the watch of pods fails"));
+            }
+            // A write that was refused is tried again after half a minute at most.
+            if recovered && has(Cause::WriteFailed) {
+                violations.push(format!("{name} reports a write that failed"));
+            }
+            let limit = one.policy.spec.limits.placeholders.map(u64::from);
+            if limit.is_some_and(|limit| held > limit) && recovered && !has(Cause::InvalidPolicy) {
+                violations.push(format!("{name} holds {held} above its limit"));
+            }
+        }
+        for ((_, group), replicas) in &replicas {
+            if self.maxima.get(group).is_some_and(|most| replicas > most) {
+                violations.push(format!("{replicas} placeholders in group {group}"));
+            }
+        }
+        self.violated = self.violated.take().or_else(|| violations.first().cloned());
     }
 
     /// Takes a step. Returns what the controller did, one line each.
@@ -161,6 +247,7 @@ impl Cluster {
     async fn read_groups(&mut self, groups: &Value) -> anyhow::Result<()> {
         let mut file = CatalogFile { instance_types: Vec::new() };
         for (name, fields) in groups.as_object().into_iter().flatten() {
+            self.maxima.extend(fields["max"].as_u64().map(|max| (name.clone(), max)));
             let mut group = fields.clone();
             let fields = group.as_object_mut().context("expected the fields of a group")?;
             let of = fields.remove("type").unwrap_or_default();
@@ -297,6 +384,7 @@ impl Cluster {
         let now = Now { time: self.now, fault: None, leapt: false };
         controller.read_labels();
         let looked = controller.turn_at(&now, true).await;
+        self.check_turn(&looked);
         let mut lines = std::mem::take(&mut self.api.state().written);
         lines.sort();
         let mut state = Vec::new();

@@ -34,6 +34,7 @@
 
 mod api;
 mod cluster;
+mod random;
 mod step;
 
 use std::fs;
