@@ -66,7 +66,11 @@ pub(crate) fn limit(
     let of_yielding = yielding.iter().map(|Yielding { most, buckets }| {
         (buckets.clone(), *most, Reason::YieldsToRealPods, &by_price as &Order)
     });
-    for (among, most, reason, order) in of_names.chain(of_all).chain(of_yielding) {
+    let of_limits = of_names.chain(of_all).map(|(among, most, reason, order)| {
+        let left = most.saturating_sub(standing.stranded(&among));
+        (among, left, reason, order)
+    });
+    for (among, most, reason, order) in of_limits.chain(of_yielding) {
         let sum = among.iter().fold(0, |sum: u64, &id| sum.saturating_add(targets[id]));
         if sum <= most {
             continue;
@@ -86,6 +90,7 @@ pub(crate) fn limit(
     }
     for (cap, reason) in [(spend_cap, Reason::SpendCap), (operator.hourly, Reason::OperatorLimit)] {
         if let Some(cap) = cap {
+            let cap = MicroDollars(cap.0.saturating_sub(standing.stranded_hourly(catalog).0));
             let kept = spend(offers(targets, wants, catalog), cap, targets.len());
             settle(targets, &kept, reason, why);
         }

@@ -102,10 +102,19 @@ pub fn exceeded(
     let target = |id: BucketId| plan.buckets.get(id).map_or(0, |bucket| bucket.target);
     let sum =
         |among: &[BucketId]| among.iter().fold(0, |sum: u64, id| sum.saturating_add(target(*id)));
+    // Stranded placeholders alone may exceed a limit that was lowered.
+    let with_stranded = |among: &[BucketId]| match sum(among) {
+        0 => 0,
+        sum => sum.saturating_add(standing.stranded(among)),
+    };
     let all: Vec<BucketId> = (0..plan.buckets.len()).collect();
     let hourly = all.iter().fold(MicroDollars(0), |sum, &id| {
         MicroDollars(sum.0.saturating_add(catalog.buckets()[id].hourly.times(target(id)).0))
     });
+    let hourly = match hourly.0 {
+        0 => hourly,
+        sum => MicroDollars(sum.saturating_add(standing.stranded_hourly(catalog).0)),
+    };
     let limits = &policy.limits;
     let outer = &limits.outer;
     let mut wrong = Vec::new();
@@ -115,10 +124,10 @@ pub fn exceeded(
         }
     };
     for (name, &most) in &limits.buckets {
-        check(name, sum(&catalog.named(name)), Some(most));
+        check(name, with_stranded(&catalog.named(name)), Some(most));
     }
-    check("the limit of the policy", sum(&all), limits.total);
-    check("the limit of the operator", sum(&all), outer.operator.placeholders);
+    check("the limit of the policy", with_stranded(&all), limits.total);
+    check("the limit of the operator", with_stranded(&all), outer.operator.placeholders);
     let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
     check("the spend cap in millionths of a dollar", hourly.0, spend_cap.map(|cap| cap.0));
     let operator = outer.operator.hourly.map(|cap| cap.0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use embedder::BucketId;
+use embedder::{BucketId, Catalog, MicroDollars};
 
 /// The standing placeholders, per bucket of the catalog and group of the bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,22 @@ impl Standing {
     pub fn placeholders(&self, bucket: BucketId) -> u64 {
         let groups = self.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
         groups.iter().fold(0, |sum, group| sum.saturating_add(group.placeholders))
+    }
+}
+
+impl Standing {
+    /// Returns the number of stranded placeholders of these buckets.
+    pub fn stranded(&self, buckets: &[BucketId]) -> u64 {
+        let groups = buckets.iter().filter_map(|id| self.buckets.get(*id)).flatten();
+        groups.fold(0, |sum: u64, group| sum.saturating_add(group.stranded))
+    }
+
+    /// Returns what the stranded placeholders cost per hour.
+    pub(crate) fn stranded_hourly(&self, catalog: &Catalog) -> MicroDollars {
+        let each = catalog.buckets().iter().enumerate();
+        MicroDollars(each.fold(0, |sum: u64, (id, bucket)| {
+            sum.saturating_add(bucket.hourly.times(self.stranded(&[id])).0)
+        }))
     }
 }
 
@@ -42,6 +58,10 @@ pub struct GroupStanding {
     /// The number of further nodes that placeholders cannot use: those of other workloads, and
     /// those that are cordoned or will be gone soon. They count towards the maximum of the group.
     pub unusable: u64,
+    /// The number of placeholders on nodes that other pods cannot use, because the nodes are not
+    /// ready or cordoned. They are no headroom. They count towards limits on placeholders and on
+    /// dollars, because their nodes cost as much as others.
+    pub stranded: u64,
     /// Whether the group backs off, because recent launches failed.
     pub backoff: bool,
     /// Whether nothing launches nodes of the group, so that its maximum is the number of its nodes.

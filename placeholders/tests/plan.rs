@@ -674,9 +674,10 @@ fn a_shrinking_plan_keeps_announced_demand_and_ignores_rates() {
 
 fn any_standing() -> impl Strategy<Value = Standing> {
     let group = || {
-        (0..8_u64, 0..8_u64, 0..3_u64, any::<bool>()).prop_map(
-            |(placeholders, occupied, unusable, backoff)| GroupStanding {
+        (0..8_u64, 0..8_u64, 0..3_u64, 0..3_u64, any::<bool>()).prop_map(
+            |(placeholders, occupied, unusable, stranded, backoff)| GroupStanding {
                 fixed: false,
+                stranded,
                 placeholders,
                 occupied,
                 unusable,

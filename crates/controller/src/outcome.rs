@@ -175,7 +175,8 @@ impl Outcome {
             let stands = self.observation.observed.standing.buckets.get(id);
             let stands =
                 stands.map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum());
-            let most = planned.max(stands);
+            let stranded = self.observation.observed.standing.stranded(&[id]);
+            let most = planned.max(stands).saturating_add(stranded);
             placeholders = placeholders.saturating_add(most);
             hourly = hourly.saturating_add(bucket.hourly.times(most).0);
         }

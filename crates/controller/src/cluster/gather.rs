@@ -453,10 +453,12 @@ fn standing(
         groups.iter().enumerate().map(one).collect()
     });
     let mut standing = PlaceholdersStanding { buckets: buckets.collect(), shared: Vec::new() };
-    let standing_pods =
-        ours(index, replica_sets).filter(|(pod, _)| !pod.is_held() && !index.is_stranded(pod));
-    for (pod, (bucket, group)) in standing_pods {
+    for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
         let group = &mut standing.buckets[bucket][group];
+        if index.is_stranded(pod) {
+            group.stranded += 1;
+            continue;
+        }
         // A placeholder that waits for a node of a group in backoff is no headroom: the plan puts
         // another one elsewhere.
         group.placeholders += u64::from(pod.node.is_some() || !group.backoff);

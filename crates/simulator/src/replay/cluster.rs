@@ -525,7 +525,7 @@ impl<'a> SimulatedCluster<'a> {
             // provide no headroom.
             let placeholders = if backoff { state.placed } else { state.wanted };
             let GroupState { occupied, unusable, .. } = *state;
-            GroupStanding { placeholders, occupied, unusable, backoff, fixed: false }
+            GroupStanding { placeholders, occupied, unusable, backoff, ..Default::default() }
         };
         let bucket = |(id, groups): (usize, &Vec<GroupState>)| {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()

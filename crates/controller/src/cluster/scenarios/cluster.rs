@@ -9,7 +9,7 @@ use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
-use placeholders::{Ceiling, GROUP_ANNOTATION};
+use placeholders::{BUCKET_ANNOTATION, Ceiling, GROUP_ANNOTATION};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -39,14 +39,14 @@ pub(super) struct Cluster {
     controller: Option<Controller>,
     allowed: Allowed,
     pods: BTreeMap<String, Value>,
-    /// When each node was created.
-    nodes: BTreeMap<String, DateTime<Utc>>,
+    /// When each node was created, and its type.
+    nodes: BTreeMap<String, (DateTime<Utc>, String)>,
     now: DateTime<Utc>,
     generation: i64,
     /// The last lines of the buckets and conditions, which are shown when they change.
     shown: Vec<String>,
-    /// When the API server refused writes last.
-    refused: Option<DateTime<Utc>>,
+    /// Whether the API server has refused writes.
+    refused: bool,
     /// The maxima of the groups.
     maxima: BTreeMap<String, u64>,
     /// What did not hold after a turn, for random worlds.
@@ -90,7 +90,7 @@ impl Cluster {
             now: DateTime::from_timestamp(1_782_900_000, 0).unwrap_or_default(),
             generation: 0,
             shown: Vec::new(),
-            refused: None,
+            refused: false,
             maxima: BTreeMap::new(),
             violated: None,
             seen_placeholders: 0,
@@ -101,7 +101,7 @@ impl Cluster {
     /// reported. `ceiling` is the operator's limit.
     pub(super) fn violation(&self, ceiling: u64) -> Option<String> {
         let held: u64 = self.replicas().values().sum();
-        let over = (held > ceiling && self.refused.is_none())
+        let over = (held > ceiling && !self.refused)
             .then(|| format!("{held} placeholders stand, and the operator allows {ceiling}"));
         self.violated.clone().or(over)
     }
@@ -126,10 +126,9 @@ impl Cluster {
             (world.is_off, world.failing.contains_key("pods"))
         };
         let held: u64 = replicas.values().sum();
-        if refuses {
-            self.refused = Some(self.now);
-        }
-        let recovered = self.refused.is_none_or(|at| self.now - at > TimeDelta::minutes(1));
+        // The pauses after a refused write have the real clock, and no time passes by it here.
+        self.refused |= refuses;
+        let recovered = !self.refused;
         let mut violations = Vec::new();
         if fails_pods && held > self.seen_placeholders {
             violations.push(format!("{held} placeholders while the watch of pods fails"));
@@ -153,12 +152,13 @@ impl Cluster {
             if fails_pods && one.outcome.offers.is_some() && !has(Cause::WatchFailed) {
                 violations.push(format!("{name} does not report that the watch of pods fails"));
             }
-            // A write that was refused is tried again after half a minute at most.
             if recovered && has(Cause::WriteFailed) {
                 violations.push(format!("{name} reports a write that failed"));
             }
+            // A decision applies a limit, and an observation that is out of date has none at first.
             let limit = one.policy.spec.limits.placeholders.map(u64::from);
-            if limit.is_some_and(|limit| held > limit) && recovered && !has(Cause::InvalidPolicy) {
+            let decides = one.outcome.decision.is_some() && recovered;
+            if limit.is_some_and(|limit| held > limit) && decides {
                 violations.push(format!("{name} holds {held} above its limit"));
             }
         }
@@ -308,7 +308,9 @@ impl Cluster {
             labels[key] = value.clone();
         }
         let ready = if fields["ready"] == json!(false) { "False" } else { "True" };
-        let created = *self.nodes.entry(name.to_owned()).or_insert(self.now);
+        let node = self.nodes.entry(name.to_owned()).or_insert((self.now, of.to_owned()));
+        anyhow::ensure!(node.1 == of, "node {name} has the type {}", node.1);
+        let created = node.0;
         let node = json!({
             "metadata": {"name": name, "labels": labels, "creationTimestamp": created.to_rfc3339()},
             "spec": {"taints": fields.get("taints").unwrap_or(&json!([])), "unschedulable": fields["unschedulable"] == json!(true)},
@@ -346,10 +348,15 @@ impl Cluster {
 
     fn bind_placeholder(&self, node: &str) -> anyhow::Result<()> {
         let mut state = self.api.state();
+        let (_, of) = self.nodes.get(node).context("no such node")?;
         let waits = |pod: &Value| {
             let gates = pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len);
-            gates == 0 && pod["spec"]["nodeName"].is_null()
+            let bucket = pod["metadata"]["annotations"][BUCKET_ANNOTATION].as_str();
+            let fits = bucket.is_some_and(|bucket| bucket.split('/').next() == Some(of));
+            fits && gates == 0 && pod["spec"]["nodeName"].is_null()
         };
+        let is_taken = state.pods.values().any(|pod| pod["spec"]["nodeName"] == *node);
+        anyhow::ensure!(!is_taken, "a placeholder is on {node} already");
         let pod = state.pods.values_mut().find(|pod| waits(pod));
         let pod = pod.context("no placeholder waits for a node")?;
         pod["spec"]["nodeName"] = json!(node);
