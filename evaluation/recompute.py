@@ -32,7 +32,7 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
     launches = [node for node in nodes if start <= int(node["requested"]) < last]
     used = [node for node in launches if node["used"] == "true"]
     pods = sum(int(job["pods"]) for job in jobs)
-    alive = idle = idle_dollars = dollars = 0.0
+    alive = idle = idle_dollars = dollars = idling = launching = packing = 0.0
     for node in nodes:
         price = prices[node["bucket"]]
         gone = end if node["gone"] == "-1" else int(node["gone"])
@@ -42,7 +42,11 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         alive += hours
         idle += unused
         idle_dollars += unused * price["idle_dollars_per_hour"]
-        dollars += overlap(int(node["requested"]), gone, start, end) / HOUR * price["dollars_per_hour"]
+        hourly = price["dollars_per_hour"]
+        dollars += overlap(int(node["requested"]), gone, start, end) / HOUR * hourly
+        launching += overlap(int(node["requested"]), ready, start, end) / HOUR * hourly
+        idling += unused * hourly
+        packing += int(node["busy_s"]) / HOUR * hourly
     return {
         "jobs": len(jobs),
         "jobs_never_started": len(jobs) - len(started),
@@ -61,6 +65,9 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         "idle_instance_hours": idle,
         "idle_dollars": idle_dollars,
         "dollars": dollars,
+        "bill.idling": idling,
+        "bill.launching": launching,
+        "bill.packing": packing,
     }
 
 
@@ -73,6 +80,9 @@ def beyond(policy: Figures, reactive: Figures, wait_dollars: float) -> Figures:
         "extra_idle": share(idle, reactive["instance_hours"]),
         "extra_cost": share(idling / wait_dollars - removed, reactive["pending_pod_hours"]),
         "break_even_dollars": (policy["dollars"] - reactive["dollars"]) / removed if removed > 0 else math.nan,
+        "bill.waiting": -removed * wait_dollars,
+        **{name: policy[name] - reactive[name] for name in ("bill.idling", "bill.launching", "bill.packing")},
+        "launches_ratio": share(policy["launches"], reactive["launches"]),
     }
 
 
@@ -121,7 +131,9 @@ def mean(values: list[float]) -> float:
 
 def printed(policy: Json, key: str) -> float:
     """Returns a figure of figures.json, in which NaN is null."""
-    value = policy["pending_minutes"]["sum"] if key == "pending_minutes" else policy[key]
+    group, _, part = key.partition(".")
+    value = policy["pending_minutes"]["sum"] if key == "pending_minutes" else policy[group]
+    value = value[part] if part else value
     return math.nan if value is None else float(value)
 
 

@@ -38,8 +38,16 @@ fn the_main_command_compares_all_policies_on_the_example_log() {
         "note: without --trace, this is an example: four weeks of Microsoft's Philly cluster\n"
     );
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
-    let policies =
-        ["reactive", "static-max", "constant:4", "best-constant", "ladder", "ensemble", "oracle"];
+    let policies = [
+        "reactive",
+        "static-max",
+        "constant:4",
+        "best-constant",
+        "burst:10m:4",
+        "ladder",
+        "ensemble",
+        "oracle",
+    ];
     for policy in policies {
         assert!(out.lines().any(|line| line.starts_with(policy)), "{policy} is not in\n{out}");
     }
@@ -70,11 +78,13 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
         "extra_cost",
         "pending_pod_hours",
         "dollars",
+        "bill",
+        "launches_ratio",
         "placeholder_writes",
         "stderr",
     ];
     let policies = first["policies"].as_array().expect("policies");
-    assert_eq!(policies.len(), 7);
+    assert_eq!(policies.len(), 8);
     for policy in policies {
         for key in keys {
             assert!(policy.get(key).is_some(), "{key} is missing in {policy}");

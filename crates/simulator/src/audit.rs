@@ -335,6 +335,20 @@ proptest! {
     }
 
     #[test]
+    fn the_parts_of_the_bill_add_up_to_the_price_of_the_nodes(
+        jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), named_policy in any_policy(),
+    ) {
+        let (jobs, catalog) = (sorted(jobs), two_types(12, 1));
+        let own = figures(&run(&jobs, &catalog, &settings, named_policy, ALL), &catalog);
+        let alone = figures(&run(&jobs, &catalog, &settings, NamedPolicy::Reactive, ALL), &catalog);
+        let prices = Prices::new(Objective::default(), &catalog);
+        let bill = own.beyond(&alone, &prices).bill;
+        prop_assert!((bill.nodes() - (own.dollars - alone.dollars)).abs() < 0.005, "{bill:?}");
+        let waiting = prices.wait() * (own.weighted_pod_hours - alone.weighted_pod_hours);
+        prop_assert!((bill.waiting - waiting).abs() < 0.005, "{bill:?}");
+    }
+
+    #[test]
     fn a_run_repeats_itself(
         jobs in prop::collection::vec(any_job(), 1..30), settings in any_settings(), named_policy in any_policy(),
     ) {

@@ -72,6 +72,11 @@ pub struct Figures {
     /// The price of all nodes from request to gone, in dollars.
     #[serde(serialize_with = "plain")]
     pub dollars: f64,
+    /// What is paid beyond `reactive`.
+    pub bill: Bill,
+    /// The requested nodes, as a multiple of `reactive`'s.
+    #[serde(serialize_with = "plain")]
+    pub launches_ratio: f64,
     /// How many times a number of placeholders was written.
     #[serde(serialize_with = "plain")]
     pub placeholder_writes: f64,
@@ -89,6 +94,41 @@ pub struct Figures {
     /// The hours that these pods had run in vain.
     #[serde(serialize_with = "plain")]
     pub lost_pod_hours: f64,
+}
+
+/// What a run costs beyond `reactive`, in dollars. The parts other than `waiting` add up to the
+/// difference of the prices of all nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Bill {
+    /// The weighted pending pod-hours, at the price of waiting.
+    #[serde(serialize_with = "plain")]
+    pub waiting: f64,
+    /// The hours of ready nodes on which no pod runs, at the prices of their instance types.
+    #[serde(serialize_with = "plain")]
+    pub idling: f64,
+    /// The hours from the request of nodes until they are ready, at the same prices. EC2 bills them.
+    #[serde(serialize_with = "plain")]
+    pub launching: f64,
+    /// The hours of nodes on which pods run, at the same prices: pods that start at other times
+    /// share nodes with other pods.
+    #[serde(serialize_with = "plain")]
+    pub packing: f64,
+}
+
+impl Bill {
+    /// The price of the nodes.
+    pub fn nodes(self) -> f64 {
+        self.idling + self.launching + self.packing
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            waiting: self.waiting - other.waiting,
+            idling: self.idling - other.idling,
+            launching: self.launching - other.launching,
+            packing: self.packing - other.packing,
+        }
+    }
 }
 
 /// The distribution of waits over jobs, in minutes.
@@ -124,7 +164,7 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 
 impl Figures {
     /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
-    /// `extra_cost` and `break_even_dollars`.
+    /// `extra_cost`, `break_even_dollars` and `launches_ratio`. Nothing is subtracted from `bill`.
     pub fn of(
         log: &RunLog,
         catalog: &Catalog,
@@ -137,7 +177,7 @@ impl Figures {
         let pod_seconds =
             |job: &JobRecord| job.wait_seconds(until).unsigned_abs().saturating_mul(job.pods);
         let pending: u64 = log.jobs.iter().map(pod_seconds).sum();
-        let weighted = log.jobs.iter().map(|job| weighted_hours(job, until, tiers)).sum();
+        let weighted: f64 = log.jobs.iter().map(|job| weighted_hours(job, until, tiers)).sum();
         let is_quick =
             |job: &&JobRecord| job.ran.is_some() && job.wait_seconds(until) <= scan_seconds;
         let quick = log.jobs.iter().filter(is_quick).count();
@@ -153,6 +193,7 @@ impl Figures {
         let lost = |of: fn(&JobRecord) -> f64| log.jobs.iter().map(of).sum::<f64>();
         let (mut alive, mut launching, mut busy) = (0_i64, 0_i64, 0_i64);
         let (mut dollars, mut idle_dollars) = (0.0, 0.0);
+        let mut bill = Bill { waiting: weighted * prices.wait(), ..Bill::default() };
         for node in &log.nodes {
             let gone = node.gone.unwrap_or(until);
             let ready = node.ready.unwrap_or(gone);
@@ -161,6 +202,9 @@ impl Figures {
             busy += node.busy_seconds;
             let hourly = catalog.buckets()[node.bucket].hourly.dollars();
             dollars += hours(within(node.requested, gone)) * hourly;
+            bill.launching += hours(within(node.requested, ready)) * hourly;
+            bill.idling += hours(within(ready, gone) - node.busy_seconds) * hourly;
+            bill.packing += hours(node.busy_seconds) * hourly;
             idle_dollars +=
                 hours(within(ready, gone) - node.busy_seconds) * prices.idle(node.bucket);
         }
@@ -183,6 +227,8 @@ impl Figures {
             extra_cost: f64::NAN,
             break_even_dollars: f64::NAN,
             dollars,
+            bill,
+            launches_ratio: f64::NAN,
             placeholder_writes: log.placeholder_writes as f64,
             jobs_never_started: unstarted as f64,
             interruptions: log.nodes.iter().filter(interrupted).count() as f64,
@@ -202,6 +248,8 @@ impl Figures {
             extra_idle: idle_hours / reactive.instance_hours,
             extra_cost: (waiting + idling / prices.wait()) / reactive.weighted_pod_hours,
             break_even_dollars: if waiting < 0.0 { break_even } else { f64::NAN },
+            bill: self.bill.less(reactive.bill),
+            launches_ratio: self.launches / reactive.launches,
             ..self
         }
     }
@@ -245,6 +293,13 @@ impl Figures {
             extra_cost: of(|f| f.extra_cost),
             break_even_dollars: of(|f| f.break_even_dollars),
             dollars: of(|f| f.dollars),
+            bill: Bill {
+                waiting: of(|f| f.bill.waiting),
+                idling: of(|f| f.bill.idling),
+                launching: of(|f| f.bill.launching),
+                packing: of(|f| f.bill.packing),
+            },
+            launches_ratio: of(|f| f.launches_ratio),
             placeholder_writes: of(|f| f.placeholder_writes),
             jobs_never_started: of(|f| f.jobs_never_started),
             interruptions: of(|f| f.interruptions),

@@ -163,6 +163,7 @@ impl NamedPolicy {
             Self::StaticMax,
             constant,
             Self::BestConstant,
+            Self::Burst { period: Span::seconds(600), most: Some(4) },
             Self::Ladder,
             Self::DEFAULT,
             Self::Oracle,

@@ -70,7 +70,7 @@ pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
     /// The policies to compare [default:
-    /// reactive,static-max,constant:4,best-constant,ladder,ensemble,oracle]
+    /// reactive,static-max,constant:4,best-constant,burst:10m:4,ladder,ensemble,oracle]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
     /// The expression of the policy `expression`, in CEL: the number of placeholders of an instance

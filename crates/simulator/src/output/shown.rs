@@ -92,7 +92,7 @@ pub(super) fn classes(comparison: &Comparison) -> Vec<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::figures::PendingMinutes;
+    use crate::figures::{Bill, PendingMinutes};
 
     /// A policy with its extra idle in %, its hours of waiting and its dollars.
     pub(in super::super) type Sample = (&'static str, f64, f64, f64);
@@ -121,6 +121,8 @@ pub(super) mod tests {
                 extra_cost: extra_idle / 100.0 + hours,
                 break_even_dollars: 5.0,
                 dollars,
+                bill: Bill { waiting: -50.0, idling: 6.0, launching: 3.0, packing: -1.0 },
+                launches_ratio: 2.0,
                 placeholder_writes: 1.0,
                 jobs_never_started: 0.0,
                 interruptions: 0.0,

@@ -15,7 +15,7 @@ use crate::settings::SimulationSettings;
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
-pub(super) const COLUMNS: [Column; 16] = [
+pub(super) const COLUMNS: [Column; 17] = [
     ("pending", "minutes", |f| f.pending_minutes.sum, 0),
     ("mean", "min/job", |f| f.pending_minutes.mean, 2),
     ("p95", "min", |f| f.pending_minutes.p95, 1),
@@ -24,6 +24,7 @@ pub(super) const COLUMNS: [Column; 16] = [
     ("pending", "pod-hours", |f| f.pending_pod_hours, 1),
     ("pods", "hidden %", |f| 100.0 * f.pods_hidden_share, 1),
     ("node", "launches", |f| f.launches, 0),
+    ("launches", "x", |f| f.launches_ratio, 2),
     ("used launches", "hidden %", |f| 100.0 * f.used_launches_hidden_share, 1),
     ("instance", "hours", |f| f.instance_hours, 0),
     ("idle", "hours", |f| f.idle_instance_hours, 0),
@@ -35,9 +36,10 @@ pub(super) const COLUMNS: [Column; 16] = [
 ];
 
 /// The indices of [`COLUMNS`], the most important first: pending minutes, pending pod-hours, pods
-/// hidden, extra idle, extra cost, dollars, break-even price, idle hours, jobs hidden, used
-/// launches hidden, node launches, mean, p99, p95, instance hours, placeholder writes.
-const BY_IMPORTANCE: [usize; 16] = [0, 5, 6, 11, 12, 13, 14, 10, 4, 8, 7, 1, 3, 2, 9, 15];
+/// hidden, launches as a multiple, extra cost, dollars, break-even price, extra idle, jobs hidden,
+/// idle hours, used launches hidden, node launches, mean, p99, p95, instance hours, placeholder
+/// writes.
+const BY_IMPORTANCE: [usize; 17] = [0, 5, 6, 8, 13, 14, 15, 12, 4, 11, 9, 7, 1, 3, 2, 10, 16];
 
 /// Returns the comparison as a table, followed by notes on its figures.
 ///
@@ -217,9 +219,29 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
         price_of_waiting(settings, catalog)
     ));
     notes.push("breaks even at $: the dollars of nodes beyond reactive's, per pending pod-hour removed. The policy pays off where an hour of a waiting pod costs more.".into());
+    notes.push("launches x: the launched nodes, as a multiple of reactive's.".into());
+    notes.extend(bill(comparison));
     notes.extend(levels(comparison));
     notes.extend(ties(comparison));
     notes
+}
+
+/// Returns what the default policy costs beyond `reactive`, by its parts.
+fn bill(comparison: &Comparison) -> Option<String> {
+    let mut all = comparison.policies.iter();
+    let bill = all.find(|policy| policy.named_policy == NamedPolicy::DEFAULT)?.figures.bill;
+    let dollars = |dollars: f64| {
+        let sign = if dollars < 0.0 { "-" } else { "" };
+        format!("{sign}${}", grouped(dollars.abs().round()))
+    };
+    Some(format!(
+        "The nodes of {} cost {} more than reactive's: {} for idling, {} for launching, from the request of a node until it is ready, and {} for packing, because pods that start at other times share nodes with other pods.",
+        NamedPolicy::DEFAULT,
+        dollars(bill.nodes()),
+        dollars(bill.idling),
+        dollars(bill.launching),
+        dollars(bill.packing)
+    ))
 }
 
 /// Returns the range of the share of hidden pods over any two weeks, for the policies with a
