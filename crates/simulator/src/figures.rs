@@ -106,7 +106,8 @@ pub struct Bill {
     /// The hours of ready nodes on which no pod runs, at the prices of their instance types.
     #[serde(serialize_with = "plain")]
     pub idling: f64,
-    /// The hours from the request of nodes until they are ready, at the same prices. EC2 bills them.
+    /// The hours from the request of nodes until they are ready, at the same prices. EC2 bills
+    /// them.
     #[serde(serialize_with = "plain")]
     pub launching: f64,
     /// The hours of nodes on which pods run, at the same prices: pods that start at other times
