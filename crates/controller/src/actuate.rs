@@ -129,31 +129,39 @@ impl Actuator {
     }
 
     /// Deletes the placeholders of all policies of the namespace. Returns the number of deleted
-    /// ReplicaSets and CapacityBuffers. Kubernetes deletes their pods.
+    /// ReplicaSets and CapacityBuffers. Kubernetes deletes their pods. An object that cannot be
+    /// deleted does not keep the others.
     ///
     /// # Errors
-    /// The API server rejects a request or cannot be reached.
+    /// The API server rejects a request or cannot be reached. This is the first such error.
     pub async fn remove_all(&self) -> Result<usize, ActuateError> {
         let ours = ListParams::default().labels(OURS);
-        let mut removed = 0;
+        let (mut removed, mut first) = (0, None);
         for (group, version, kind) in
             [("apps", "v1", "ReplicaSet"), ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer")]
         {
             let listed = match self.api(group, version, kind).list(&ours).await {
                 // The cluster does not serve the kind.
                 Err(Error::Api(status)) if status.code == 404 => continue,
-                listed => listed.map_err(|source| failed("list", kind, OURS, source))?,
+                Err(source) => {
+                    first.get_or_insert(failed("list", kind, OURS, source));
+                    continue;
+                }
+                Ok(listed) => listed,
             };
             for object in listed.items {
                 let name = object.name_any();
-                self.delete(group, version, kind, &name, None).await?;
+                let mut deleted = self.delete(group, version, kind, &name, None).await;
                 if kind == "CapacityBuffer" {
-                    self.delete("", "v1", "PodTemplate", &name, None).await?;
+                    deleted = deleted.and(self.delete("", "v1", "PodTemplate", &name, None).await);
                 }
-                removed += 1;
+                match deleted {
+                    Ok(()) => removed += 1,
+                    Err(error) => _ = first.get_or_insert(error),
+                }
             }
         }
-        Ok(removed)
+        first.map_or(Ok(removed), Err)
     }
 
     async fn apply(

@@ -6,8 +6,8 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands that only a build with the feature `kubernetes` has.
-pub(super) const CLUSTER_COMMANDS: [&str; 7] =
-    ["run", "plan", "explain", "remove-placeholders", "crd", "health", "history"];
+pub(super) const CLUSTER_COMMANDS: [&str; 9] =
+    ["run", "plan", "explain", "off", "on", "remove-placeholders", "crd", "health", "history"];
 
 /// The option that takes the file of a command without a positional file.
 pub(super) const FILE_OPTIONS: [(&str, &str); 7] = [

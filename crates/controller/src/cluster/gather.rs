@@ -381,6 +381,8 @@ impl View {
             if let WaitingState::HeldBack(reason) = state {
                 let held_back = seen.held_back.entry(reason).or_default();
                 *held_back = held_back.saturating_add(count);
+                // A gang that was announced before is not learnt again.
+                gangs.extend(known.iter().filter_map(|known| known.get(key)).cloned());
             } else if is_gang {
                 // The next job of a CronJob is counted when it exists.
                 if announcement.schedule.is_none() {

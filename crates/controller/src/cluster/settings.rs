@@ -106,6 +106,9 @@ pub struct Allowed {
     pub instance_types: Vec<String>,
     /// The most placeholders of all policies together, and the most dollars per hour.
     pub ceiling: Ceiling,
+    /// Whether a policy in the mode `Act` needs a limit, its own or that of the operator. A dry run
+    /// does not know the limits of the controller.
+    pub needs_limit: bool,
     /// The highest value of a PriorityClass of placeholders.
     pub placeholder_priority_max: i32,
 }
@@ -191,7 +194,8 @@ impl OverprovisioningPolicySpec {
                 faults.push(path + &problem);
             }
         }
-        let is_limited = limits.placeholders.is_some()
+        let is_limited = !allowed.needs_limit
+            || limits.placeholders.is_some()
             || limits.dollars_per_hour.is_some()
             || allowed.ceiling != Ceiling::default();
         if *mode == Mode::Act && !is_limited {

@@ -495,9 +495,13 @@ impl Index {
         self.version += 1;
     }
 
-    /// Records whether a Job of a CronJob has created pods.
+    /// Records whether a Job of a CronJob has created pods. A Job that is not to have pods now shows
+    /// nothing.
     pub fn note_release(&mut self, job: &BatchJob) {
-        let BatchJob { metadata, status, .. } = job;
+        let BatchJob { metadata, spec, status } = job;
+        if spec.suspend || spec.parallelism == Some(0) {
+            return;
+        }
         let mut owners = metadata.owner_references.iter().flatten();
         let Some(owner) = owners.find(|owner| owner.kind == "CronJob") else { return };
         let Some(created) = metadata.creation_timestamp.as_ref() else { return };

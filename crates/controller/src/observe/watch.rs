@@ -25,7 +25,7 @@ use super::objects::{
 use super::optional::{KARPENTER, optional_kinds};
 use super::stored::StoredPolicy;
 use super::usage::follow_usage;
-use super::world::{OwnedObject, World};
+use super::world::{OFF_SWITCH, OwnedObject, World};
 use super::{objects, scale_up_events};
 
 /// The configurable part of what the controller watches. Beside it, the controller always watches
@@ -44,10 +44,6 @@ pub struct Scope {
     /// Whether the usage of pods is read from the metrics API.
     pub usage: bool,
 }
-
-/// The name of the ConfigMap that switches all policies off while it exists in the namespace of the
-/// controller.
-pub const OFF_SWITCH: &str = "prophet-off";
 
 /// The name of the ConfigMap with the status of cluster-autoscaler.
 const AUTOSCALER_STATUS: &str = "cluster-autoscaler-status";
@@ -221,8 +217,7 @@ impl Watches {
     fn off_switch(&mut self, namespace: &str) {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={OFF_SWITCH}"));
-        // Decisions do not wait for the switch, because a service account may not be able to read
-        // it.
+        self.shared.world().wait_for([OFF_SWITCH.to_owned()]);
         self.follow(OFF_SWITCH, api, config, off_switch());
     }
 

@@ -17,6 +17,10 @@ use super::scale_up_events::ScaleUpReports;
 use super::written::Written;
 use crate::crd::OverprovisioningPolicy;
 
+/// The name of the ConfigMap that switches all policies off while it exists in the namespace of the
+/// controller.
+pub const OFF_SWITCH: &str = "prophet-off";
+
 /// The observed state of a cluster.
 #[derive(Debug, Default)]
 pub struct World {
@@ -57,9 +61,11 @@ impl World {
         self.index.priority(class)
     }
 
-    /// Whether every watch that the controller awaits has completed its first list.
+    /// Whether every watch that the controller awaits has completed its first list. The off switch
+    /// is not awaited once its watch fails, because a service account may not be able to read it.
     pub fn is_listed(&self) -> bool {
-        self.awaited.is_disjoint(&self.unlisted)
+        let is_awaited = |name: &String| name != OFF_SWITCH || !self.failing.contains_key(name);
+        !self.unlisted.iter().any(|name| self.awaited.contains(name) && is_awaited(name))
     }
 
     /// The names of the watches whose first list is not complete yet.

@@ -33,9 +33,9 @@ impl Shapes {
     /// The number of a shape, and whether the shape is new. `None` when the shape is new and the
     /// limit of 10,000 shapes is reached.
     ///
-    /// From 5,000 shapes on, the CPU and the memory of a new one are rounded down by less than an
-    /// eighth, so that requests that differ a little share a shape. A smaller shape fits each node
-    /// that the exact one fits.
+    /// From 5,000 shapes on, the CPU and the memory of a new one are rounded down by less than
+    /// 1/32, so that requests that differ a little share a shape. A smaller shape fits each node that
+    /// the exact one fits.
     pub fn intern(&mut self, shape: &Shape) -> Option<(ShapeId, bool)> {
         let mut shape = canonical(shape);
         if let Some(id) = self.ids.get(&shape) {
@@ -92,10 +92,10 @@ impl Shapes {
     }
 }
 
-/// The number with its four leading bits only.
+/// The number with its six leading bits only.
 fn rounded_down(number: u64) -> u64 {
     let bits = u64::BITS - number.leading_zeros();
-    let cut = bits.saturating_sub(4);
+    let cut = bits.saturating_sub(6);
     number >> cut << cut
 }
 
@@ -131,8 +131,8 @@ mod tests {
             assert!(shapes.intern(&shape(10 + cpu_millis, "x")).is_some_and(|(_, new)| new));
         }
         assert_eq!(shapes.intern(&shape(11, "x")), Some((1, false)));
-        // 16,999 millicores and fewer, down to 16,384, share a shape from now on.
-        let (id, is_new) = shapes.intern(&shape(16_999, "x")).unwrap();
+        // 16,895 millicores and fewer, down to 16,384, share a shape from now on.
+        let (id, is_new) = shapes.intern(&shape(16_895, "x")).unwrap();
         assert!(is_new && shapes.get(id).is_some_and(|of| of.requests.cpu_millis == 16_384));
         assert_eq!(shapes.intern(&shape(16_500, "x")), Some((id, false)));
         for exponent in 0..SHAPES_MAX as u64 {

@@ -198,6 +198,7 @@ impl ClusterArgs {
             priority_cutoff: self.expendable_pods_priority_cutoff,
             writes_per_minute: self.max_writes_per_minute,
             allowed: Allowed {
+                needs_limit: false,
                 host_path_prefix: self.warm_host_path_prefix,
                 preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
                 instance_types: self.allowed_instance_types,

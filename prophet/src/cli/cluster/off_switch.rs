@@ -81,6 +81,12 @@ pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
         // A controller that saw the switch late may have written once more.
         tokio::time::sleep(LAST_WRITE).await;
         removed += remove(&client, &namespaces).await?;
+        tokio::time::sleep(LAST_WRITE).await;
+        let again = remove(&client, &namespaces).await?;
+        anyhow::ensure!(
+            again == 0,
+            "{again} ReplicaSets or CapacityBuffers of placeholders were created again: is {at} the namespace of the controller? Give it by --controller-namespace"
+        );
         let namespaces = namespaces.join(", ");
         output::print(&format!(
             "{removed} ReplicaSets and CapacityBuffers of placeholders deleted in {namespaces}\n\
@@ -90,13 +96,17 @@ pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
 }
 
 async fn remove(client: &Client, namespaces: &[String]) -> anyhow::Result<usize> {
-    let mut removed = 0;
+    let (mut removed, mut first) = (0, None);
     for namespace in namespaces {
         let actuator = Actuator::new(client.clone(), namespace, Arc::new(|| true));
         let done = tokio::time::timeout(LIMIT, actuator.remove_all()).await;
-        removed += done.context("no response of the API server in time")??;
+        match done.context("no response of the API server in time") {
+            Ok(Ok(count)) => removed += count,
+            Ok(Err(error)) => _ = first.get_or_insert(error.into()),
+            Err(error) => _ = first.get_or_insert(error),
+        }
     }
-    Ok(removed)
+    first.map_or(Ok(removed), Err)
 }
 
 pub(super) fn on(args: OnArgs) -> anyhow::Result<()> {

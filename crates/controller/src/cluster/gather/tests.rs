@@ -128,8 +128,13 @@ fn nodes_that_placeholders_cannot_use_are_counted() {
         placeholder("stranded"),
     ];
     let group = seen(&nodes, &pods).standing.buckets[0][0];
-    let expected =
-        GroupStanding { placeholders: 1, occupied: 2, unusable: 3, ..Default::default() };
+    let expected = GroupStanding {
+        placeholders: 1,
+        occupied: 2,
+        unusable: 3,
+        stranded: 1,
+        ..Default::default()
+    };
     assert_eq!(group, expected);
 }
 

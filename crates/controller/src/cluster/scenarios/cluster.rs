@@ -82,6 +82,7 @@ impl Cluster {
             controller: None,
             allowed: Allowed {
                 placeholder_priority_max: -1,
+                needs_limit: true,
                 ceiling: Ceiling { placeholders: Some(1_000), hourly: None },
                 ..Allowed::default()
             },

@@ -179,10 +179,12 @@ impl PolicyController {
     }
 
     async fn valid(&mut self, input: &TurnInput<'_>, mut settings: PolicySettings) -> Outcome {
-        settings.mode = input.mode();
         self.settings = Some(settings.clone());
         let TurnInput { policy, now, writes, .. } = *input;
         let rollout_percent = self.rollout_state.percent(&settings, policy, writes, now);
+        // The off switch ends no rollout. While it is set, no pod waits because of the policy.
+        let rollout_percent = if input.context.is_off { Some(0) } else { rollout_percent };
+        settings.mode = input.mode();
         let mut faults = self.refresh_offers(&settings, input.context);
         if let Some(offers) = self.offers.clone() {
             return self.with_offers(input, settings, rollout_percent, &offers, faults).await;
@@ -226,7 +228,8 @@ impl PolicyController {
         };
         let (decision, found) = self.decide(&settings, context.config, offers, &observation);
         faults.append(found);
-        let is_tick = decision.as_ref().is_some_and(|decision| decision.turn.tick.is_some());
+        let is_tick = decision.as_ref().is_some_and(|decision| decision.turn.tick.is_some())
+            && !context.is_off;
         if let Some((_, control)) = self.control.as_ref().filter(|_| is_tick && writes) {
             self.rollout_state.tick(&settings, control.history(), &offers.catalog, now);
         }
