@@ -29,7 +29,7 @@ const WRITES: u32 = 64;
 fn ladder(instance_type: &str, placeholders: u32) -> Value {
     let ladder = json!({"nodesToReplicas": [[0, placeholders]]});
     json!({"mode": "Act", "tick": "10s", "buckets": {"instanceTypes": [instance_type]},
-        "forecast": {"method": "ladder", "ladder": ladder}})
+        "limits": {"placeholders": 100}, "forecast": {"method": "ladder", "ladder": ladder}})
 }
 
 /// A webhook that the API server calls for each change of a placeholder, at an address that accepts

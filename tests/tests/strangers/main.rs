@@ -64,7 +64,7 @@ impl Controller {
 
     fn get_bytes(&self, path: &str) -> Vec<u8> {
         let mut stream = self.connect();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
@@ -106,10 +106,10 @@ async fn bad_requests_get_clear_statuses() {
         assert!(response.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{shown}: {response}");
         assert!(!response.contains("root:"), "{shown}: {response}");
     };
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").into_bytes();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
 
     check(&get("/"), "200 OK");
-    check(b"HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n", "200 OK");
+    check(b"HEAD /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", "200 OK");
     // Of a binary protocol, of TLS, and of an older HTTP.
     check(&[b"\x00\xff\xfe\x01 x\r\n\r\n".as_slice(), &[7; 500]].concat(), "400 Bad Request");
     check(b"\x16\x03\x01\x02\x00\x01\r\n\r\n", "400 Bad Request");
@@ -199,7 +199,7 @@ async fn streams_that_are_not_read_keep_out_neither_probes_nor_scrapes() {
     let controller = Controller::start().await;
     let open = |_| {
         let mut stream = controller.connect();
-        stream.write_all(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let mut status = [0; 12];
         stream.read_exact(&mut status).unwrap();
         (String::from_utf8_lossy(&status).into_owned(), stream)
