@@ -18,8 +18,11 @@ struct Closed {
     faults: Vec<String>,
 }
 
-/// The pause after an attempt that failed, or that removed a day.
+/// The pause after an attempt that removed a day, or that could not close single days.
 const PAUSE: TimeDelta = TimeDelta::hours(1);
+
+/// The pause after an attempt that could not read the history. Its fault stays until the next one.
+const RETRY: TimeDelta = TimeDelta::minutes(1);
 
 /// The closing of the days of one policy's history.
 #[derive(Debug, Default)]
@@ -53,7 +56,11 @@ impl Closing {
     ) -> &[String] {
         let today = now.date_naive();
         if let Some((day, task)) = self.task.take_if(|(_, task)| task.is_finished()) {
-            self.faults = match task.await {
+            let attempt = task.await;
+            if !matches!(attempt, Ok(Ok(_))) {
+                self.next = Some(now + RETRY);
+            }
+            self.faults = match attempt {
                 Ok(Ok(Closed { removed, faults })) => {
                     if !removed {
                         self.closed = Some(day);

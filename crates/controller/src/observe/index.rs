@@ -495,8 +495,8 @@ impl Index {
         self.version += 1;
     }
 
-    /// Records whether a Job of a CronJob has created pods. A Job that is not to have pods now shows
-    /// nothing.
+    /// Records whether a Job of a CronJob has created pods. A Job that is not to have pods now
+    /// shows nothing.
     pub fn note_release(&mut self, job: &BatchJob) {
         let BatchJob { metadata, spec, status } = job;
         if spec.suspend || spec.parallelism == Some(0) {

@@ -34,8 +34,8 @@ impl Shapes {
     /// limit of 10,000 shapes is reached.
     ///
     /// From 5,000 shapes on, the CPU and the memory of a new one are rounded down by less than
-    /// 1/32, so that requests that differ a little share a shape. A smaller shape fits each node that
-    /// the exact one fits.
+    /// 1/32, so that requests that differ a little share a shape. A smaller shape fits each node
+    /// that the exact one fits.
     pub fn intern(&mut self, shape: &Shape) -> Option<(ShapeId, bool)> {
         let mut shape = canonical(shape);
         if let Some(id) = self.ids.get(&shape) {
