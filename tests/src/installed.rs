@@ -87,7 +87,7 @@ impl Prophet {
     ) -> Result<Self> {
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, "prophet").await?;
         let mut command = prophet(arguments);
-        // A policy in the mode Act needs a limit, its own or the operator's.
+        // With the arguments of the chart, a policy in the mode Act needs a limit.
         command.env("PROPHET_MAX_PLACEHOLDERS", "1000");
         command.env("KUBECONFIG", kubeconfig).envs(environment.iter().cloned());
         Self::of_command(plane, name, command).await

@@ -87,6 +87,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"catalog={"instanceTypes":[{"name":"m5.large","pricePerHour":1,"cpuMillis":2000}]}"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"catalog","configMap":{"name":"prophet-catalog"}}]"#),
     (r#"catalog={"instanceTypes":[{"name":"a","pricePerHour":1,"memoryBytes":824633720832}]}"#, "ConfigMap prophet-catalog", "/data/catalog.yaml", r#""instanceTypes:\n- memoryBytes: 824633720832\n  name: a\n  pricePerHour: 1\n""#),
     ("", "ConfigMap prophet-catalog", "", "-"),
+    ("", "StatefulSet prophet", "@/args", r#"has "--require-limits""#),
     (r#"ceilings={"placeholders":20}"#, "StatefulSet prophet", "@/args", r#"has "--max-placeholders=20""#),
     (r#"ceilings={"dollarsPerHour":12.5}"#, "StatefulSet prophet", "@/args", r#"has "--max-dollars-per-hour=12.5""#),
     (r#"ceilings={"instanceTypes":["m5.*"]}"#, "StatefulSet prophet", "@/args", r#"has "--allowed-instance-type=m5.*""#),

@@ -106,8 +106,7 @@ pub struct Allowed {
     pub instance_types: Vec<String>,
     /// The most placeholders of all policies together, and the most dollars per hour.
     pub ceiling: Ceiling,
-    /// Whether a policy in the mode `Act` needs a limit, its own or that of the operator. A dry run
-    /// does not know the limits of the controller.
+    /// Whether a policy in the mode `Act` needs a limit, its own or that of the operator.
     pub needs_limit: bool,
     /// The highest value of a PriorityClass of placeholders.
     pub placeholder_priority_max: i32,

@@ -44,6 +44,9 @@ impl NamespacesArg {
     }
 }
 
+/// The most placeholders of all policies where no limit is given and none is required.
+const PLACEHOLDERS_DEFAULT: u64 = 1_000;
+
 /// The options of the commands that read a cluster. The environment selects the cluster:
 /// `KUBECONFIG`, or the pod's service account.
 #[derive(clap::Args)]
@@ -123,10 +126,14 @@ pub(super) struct ClusterArgs {
     /// The namespace of cluster-autoscaler's status ConfigMap
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     autoscaler_namespace: String,
-    /// The most placeholders of all policies together. Older policies come first [default: no
-    /// limit, so that each policy in the mode Act needs one of its own]
+    /// The most placeholders of all policies together. Older policies come first [default: 1000, and
+    /// no limit with --require-limits]
     #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS")]
     max_placeholders: Option<u64>,
+    /// Refuse a policy in the mode Act without a limit: its own, --max-placeholders or
+    /// --max-dollars-per-hour. The chart sets this option
+    #[arg(long, env = "PROPHET_REQUIRE_LIMITS")]
+    require_limits: bool,
     /// The most that the placeholders of all policies together may cost [default: no limit]
     #[arg(
         long,
@@ -198,12 +205,14 @@ impl ClusterArgs {
             priority_cutoff: self.expendable_pods_priority_cutoff,
             writes_per_minute: self.max_writes_per_minute,
             allowed: Allowed {
-                needs_limit: false,
+                needs_limit: self.require_limits,
                 host_path_prefix: self.warm_host_path_prefix,
                 preempting_schedulers: self.preempting_schedulers.into_iter().collect(),
                 instance_types: self.allowed_instance_types,
                 ceiling: Ceiling {
-                    placeholders: self.max_placeholders,
+                    placeholders: self
+                        .max_placeholders
+                        .or((!self.require_limits).then_some(PLACEHOLDERS_DEFAULT)),
                     hourly: self.max_dollars_per_hour,
                 },
                 placeholder_priority_max: self.max_placeholder_priority,

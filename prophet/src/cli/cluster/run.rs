@@ -101,7 +101,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
         let (client, mut config, source) = args.cluster.connect().await?;
         config.own_history = args.own_history;
-        config.allowed.needs_limit = true;
         config.scope.usage = args.record_usage;
         config.stuck_after = Duration::from_secs(args.stuck_after.as_seconds().unsigned_abs());
         let explain = Explain::new(client.clone());

@@ -8,7 +8,7 @@
 //! history is also too short, the normal approximation of compound arrivals is used: the quantile q
 //! of D is `z_q` sqrt(batch × rate × lead), where batch = E\[b²\]/E\[b\] over the rises b of demand
 //! from tick to tick, and rate is in nodes a second, averaged over at least two hours of one-minute
-//! ticks. One burst says nothing of the next one, so the approximation is capped: of the sums of
+//! ticks. One burst is no evidence of another one, so the approximation is capped: of the sums of
 //! rises in the lead times so far, the third largest is the most.
 
 use std::sync::OnceLock;
