@@ -126,8 +126,8 @@ pub(super) struct ClusterArgs {
     /// The namespace of cluster-autoscaler's status ConfigMap
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     autoscaler_namespace: String,
-    /// The most placeholders of all policies together. Older policies come first [default: 1000, and
-    /// no limit with --require-limits]
+    /// The most placeholders of all policies together. Older policies come first [default: 1000,
+    /// and no limit with --require-limits]
     #[arg(long, value_name = "NUMBER", env = "PROPHET_MAX_PLACEHOLDERS")]
     max_placeholders: Option<u64>,
     /// Refuse a policy in the mode Act without a limit: its own, --max-placeholders or
