@@ -77,6 +77,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         ladder_first: false,
         expression: None,
         leads: vec![LEAD; catalog.len()],
+        unneeded_seconds: 600,
         objective: Objective::default(),
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,

@@ -164,6 +164,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
         ladder_first: false,
         expression: None,
         leads,
+        unneeded_seconds: 600,
         objective,
         tiers,
         model,

@@ -94,6 +94,7 @@ fn config(
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
         leads: vec![settings.lead(); catalog.len()],
+        unneeded_seconds: settings.scale_down_unneeded_time.as_seconds(),
         objective: named_policy.policy(&settings.policy).objective,
         tiers: settings.tiers.clone(),
         model: settings.model_source(),

@@ -33,6 +33,8 @@ pub struct ActingPolicy {
     pub tick_seconds: i64,
     /// The launch latency that is assumed while the history has no launches, in seconds.
     pub launch_seconds: i64,
+    /// How long a node must be unneeded before the autoscaler removes it, in seconds.
+    pub unneeded_seconds: i64,
 }
 
 /// The recorded pods that are simulated.

@@ -32,6 +32,8 @@ pub struct Config {
     /// The launch latency in seconds that is used for a group until one of its launches was
     /// observed.
     pub launch_seconds: i64,
+    /// How long a node must be unneeded before the autoscaler removes it, in seconds.
+    pub unneeded_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
     pub priority_cutoff: i32,
     /// The most write requests of placeholders a minute.

@@ -105,5 +105,6 @@ fn acting(settings: &PolicySettings, config: &Config) -> ActingPolicy {
         model: config.model.clone(),
         tick_seconds: settings.tick_seconds,
         launch_seconds: config.launch_seconds,
+        unneeded_seconds: config.unneeded_seconds,
     }
 }

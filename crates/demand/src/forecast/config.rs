@@ -38,13 +38,17 @@ pub struct ForecasterConfig {
     /// The lead time that the forecast of each bucket covers. Each distinct one costs as much as
     /// another forecaster, so there should be at most three ([`Lead::at_most_three`]).
     pub leads: Vec<Lead>,
+    /// How long a node must be unneeded before the autoscaler removes it, in seconds.
+    pub unneeded_seconds: i64,
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
     /// The tiers, by whose weights the ensemble multiplies the cost of waiting. Other methods
     /// forecast all arrivals alike.
     pub tiers: Tiers,
-    /// The model of the method `onnx`, which is also a method of the ensemble.
+    /// The model of the method `onnx`. A model that the user trained is also a method of the
+    /// ensemble. The shipped one is not, because on the open windows of the evaluation the ensemble
+    /// without it costs as much or less.
     pub model: ModelSource,
     /// Whether a forecast waits for the model as long as it takes, as in a simulation, whose result
     /// must not depend on how busy the machine is. Otherwise, a slow model has no forecast.
@@ -159,7 +163,8 @@ impl ForecasterConfig {
     }
 
     fn ensemble(&self, lead: Lead, since: DateTime<Utc>) -> Ensemble {
-        let mut ensemble = Ensemble::new(&self.catalog, lead, &self.ladder, self.objective);
+        let times = (lead, self.unneeded_seconds);
+        let mut ensemble = Ensemble::new(&self.catalog, times, &self.ladder, self.objective);
         if self.ladder_first {
             ensemble = ensemble.with_ladder_first();
         }
@@ -167,7 +172,11 @@ impl ForecasterConfig {
             Objective::Quantile(_) => self.tiers.for_level(),
             Objective::WaitCost(_) | Objective::WaitRatio(_) => self.tiers.clone(),
         };
-        ensemble.with_tiers(tiers).with_model(self.onnx(lead)).scoring_since(since)
+        let ensemble = ensemble.with_tiers(tiers).scoring_since(since);
+        match self.model {
+            ModelSource::Pretrained | ModelSource::None => ensemble,
+            _ => ensemble.with_model(self.onnx(lead)),
+        }
     }
 
     fn onnx(&self, lead: Lead) -> Onnx {

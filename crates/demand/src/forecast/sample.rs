@@ -58,6 +58,7 @@ pub fn config(method: Method, objective: Objective) -> ForecasterConfig {
         ladder_first: false,
         expression: None,
         leads: vec![LEAD; catalog().len()],
+        unneeded_seconds: 600,
         objective,
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,

@@ -109,8 +109,8 @@ pub(super) struct ClusterArgs {
     /// Record the namespaces and names of the jobs of finished pods in the history
     #[arg(long, env = "PROPHET_RECORD_NAMES")]
     record_names: bool,
-    /// The trained model: a file, or `s3://BUCKET/PREFIX/FILE`, reloaded when it changes [default:
-    /// the shipped model]
+    /// A trained model, which the ensemble also follows: a file, or `s3://BUCKET/PREFIX/FILE`,
+    /// reloaded when it changes. The method onnx runs the shipped model without one
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
     model: Option<String>,
     /// The ONNX Runtime library that runs the model [default: the embedded engine]
@@ -119,6 +119,10 @@ pub(super) struct ClusterArgs {
     /// The launch latency that is assumed until launches have been observed
     #[arg(long, value_name = "TIME", env = "PROPHET_LAUNCH_LATENCY", default_value = "3m")]
     launch_latency: Span,
+    /// The value of cluster-autoscaler's flag of the same name, or of Karpenter's consolidateAfter:
+    /// how long an unneeded node stays
+    #[arg(long, value_name = "TIME", env = "PROPHET_SCALE_DOWN_UNNEEDED_TIME", default_value = "10m")]
+    scale_down_unneeded_time: Span,
     /// The value of cluster-autoscaler's flag of the same name: it ignores pods with a lower
     /// priority
     #[arg(long, value_name = "PRIORITY", default_value_t = -10, allow_negative_numbers = true)]
@@ -202,6 +206,7 @@ impl ClusterArgs {
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
             launch_seconds: self.launch_latency.as_seconds(),
+            unneeded_seconds: self.scale_down_unneeded_time.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
             writes_per_minute: self.max_writes_per_minute,
             allowed: Allowed {

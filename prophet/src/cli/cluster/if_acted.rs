@@ -37,6 +37,7 @@ fn settings(of: ActingPolicy) -> SimulationSettings {
         tick: seconds(of.tick_seconds),
         // The history replaces it once it has launches.
         launch_latency: LaunchLatency::Constant(seconds(of.launch_seconds)),
+        scale_down_unneeded_time: seconds(of.unneeded_seconds),
         ..SimulationSettings::default()
     }
 }

@@ -476,6 +476,7 @@ fn controller(
         placement_group_label: LABEL.into(),
         startup_taints: BTreeSet::new(),
         launch_seconds: 120,
+        unneeded_seconds: 600,
         priority_cutoff: -10,
         writes_per_minute: 1_000_000,
         allowed: allowed.clone(),

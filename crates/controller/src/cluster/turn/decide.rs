@@ -79,6 +79,7 @@ impl PolicyController {
         };
         ForecasterConfig {
             leads: Lead::at_most_three(offers.catalog.buckets().iter().map(lead).collect()),
+            unneeded_seconds: config.unneeded_seconds,
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),

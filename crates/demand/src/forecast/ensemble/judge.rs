@@ -20,7 +20,7 @@ pub(super) struct Judge {
     panels: Vec<Panel>,
     objective: Objective,
     lead: Lead,
-    /// The price of an idle instance-hour, in dollars.
+    /// The price of an instance-hour, in dollars.
     idle: f64,
     feedback: Feedback,
     /// Decayed sums: the pods that arrived, and the nodes that these pods fill.
@@ -49,7 +49,7 @@ pub(super) struct Shadow {
     days: f64,
     /// Pending pod-hours, each multiplied by the weight of the pod.
     pending: f64,
-    /// Dollars for idling.
+    /// Dollars for the nodes that idle or launch.
     idled: f64,
     /// Pods that arrived, each multiplied by its weight.
     pods: f64,
@@ -74,14 +74,14 @@ struct Shared {
     keep: f64,
     /// The length of a tick in hours.
     hours: f64,
-    /// The price of an idle instance-hour in dollars.
+    /// The price of an instance-hour in dollars.
     idle: f64,
 }
 
 impl Shadow {
-    fn new(lead: Lead) -> Self {
+    fn new(stock: Stock) -> Self {
         Self {
-            stock: Stock::new(lead),
+            stock,
             waiting: 0.0,
             weight: 1.0,
             days: 0.0,
@@ -92,8 +92,8 @@ impl Shadow {
         }
     }
 
-    /// Dollars for waiting and idling, per day, if a pending pod-hour costs `wait` dollars; 0
-    /// before the first tick.
+    /// Dollars for waiting, idling and launching, per day, if a pending pod-hour costs `wait`
+    /// dollars; 0 before the first tick.
     pub(super) fn dollars_a_day(&self, wait: f64) -> f64 {
         if self.days > 0.0 { (wait * self.pending + self.idled) / self.days } else { 0.0 }
     }
@@ -103,9 +103,9 @@ impl Shadow {
         if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
     }
 
-    /// Advances by one tick, and returns the weighted pending pod-hours and the dollars for idling
-    /// of the tick. Returns `None` if there is no forecast, `want`, of the headroom from now on, in
-    /// nodes.
+    /// Advances by one tick, and returns the weighted pending pod-hours of the tick and the dollars
+    /// for idling and launching. Returns `None` if there is no forecast, `want`, of the headroom
+    /// from now on, in nodes.
     fn step(
         &mut self,
         demand: u64,
@@ -113,8 +113,7 @@ impl Shadow {
         arrived: Arrived,
         Shared { keep, hours, idle }: Shared,
     ) -> Option<(f64, f64)> {
-        let Account { missing, idle: idle_nodes } =
-            self.stock.step(demand, want.unwrap_or_default());
+        let Account { missing, beyond } = self.stock.step(demand, want.unwrap_or_default());
         want?;
         // The pods that arrived since the first node was missing wait: at least one pod per missing
         // node, and at most as many pods as the missing nodes hold.
@@ -125,7 +124,7 @@ impl Shadow {
         self.weight = if joined > 0.0 { weights / joined } else { 1.0 };
         self.waiting = joined.clamp(missing, most);
         let pending = hours * self.waiting * self.weight;
-        let idled = hours * idle * idle_nodes as f64;
+        let idled = hours * idle * beyond as f64;
         self.days = keep * self.days + hours / 24.0;
         self.pending = keep * self.pending + pending;
         self.idled = keep * self.idled + idled;
@@ -137,25 +136,27 @@ impl Shadow {
 }
 
 impl Judge {
-    /// Starts to score `experts` experts. `prices` are those of a pending pod-hour and of an idle
+    /// Starts to score experts. `priors` has the weight of each before the first tick. A shadow
+    /// begins with a copy of `stock`. The prices are those of a pending pod-hour and of an
     /// instance-hour, in dollars.
     pub(super) fn new(
-        experts: usize,
+        priors: &[f64],
+        stock: &Stock,
         lead: Lead,
         objective: Objective,
         (wait, idle): (f64, f64),
     ) -> Self {
         let panel = |wait| Panel {
             wait,
-            weights: FixedShare::new(experts, lead.tick_seconds),
-            shadow: Shadow::new(lead),
+            weights: FixedShare::new(priors, lead.tick_seconds),
+            shadow: Shadow::new(stock.clone()),
         };
         let panels = match objective {
             Objective::WaitCost(_) | Objective::WaitRatio(_) => vec![panel(wait)],
             Objective::Quantile(_) => LEVEL_RATIOS.map(|ratio| panel(ratio * idle)).into(),
         };
         Self {
-            shadows: std::iter::repeat_with(|| Shadow::new(lead)).take(experts).collect(),
+            shadows: priors.iter().map(|_| Shadow::new(stock.clone())).collect(),
             panels,
             objective,
             lead,
@@ -249,7 +250,9 @@ mod tests {
     /// twenty minutes, and returns the judge.
     fn judge(level: f64, wants: &[Option<u64>]) -> Judge {
         let prices = (9.0, 1.0);
-        let mut judge = Judge::new(wants.len(), sample::LEAD, Objective::Quantile(level), prices);
+        let (stock, priors) = (Stock::new(sample::LEAD, 600), vec![1.0; wants.len()]);
+        let objective = Objective::Quantile(level);
+        let mut judge = Judge::new(&priors, &stock, sample::LEAD, objective, prices);
         for minute in 0..3 * 1_440_u64 {
             let demand = 1 + u64::from(minute % 20 < 5);
             let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };
@@ -273,7 +276,9 @@ mod tests {
     /// nodes that no pod uses.
     #[test]
     fn an_unused_launch_raises_no_level() {
-        let mut judge = Judge::new(2, sample::LEAD, Objective::Quantile(0.9), (9.0, 1.0));
+        let stock = Stock::new(sample::LEAD, 600);
+        let objective = Objective::Quantile(0.9);
+        let mut judge = Judge::new(&[1.0; 2], &stock, sample::LEAD, objective, (9.0, 1.0));
         for minute in 0..1_440_u64 {
             let demand = u64::from(minute % 120 < 5);
             let tick = BucketTick { demand, demand_max: demand, ..BucketTick::default() };

@@ -14,7 +14,7 @@
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
-//! panel with the least idling holds among those in whose shadow stock enough pods waited for no
+//! panel that pays the least for nodes without need holds among those in whose shadow stock enough pods waited for no
 //! node. The share of pods that is enough is corrected by the pods of the cluster that waited
 //! (`feedback.rs`).
 //!
@@ -46,12 +46,13 @@ use placeholders::{Objective, Prices, Reason};
 use self::judge::Judge;
 use self::median::{Want, carrying, carrying_in_any_case};
 use self::scores::{Scores, Unscored, UnscoredBucket};
+use self::stock::Stock;
 use crate::forecast::carrier::Carrier;
-use crate::forecast::hyperparameters::{PATIENCE_SECONDS, QUANTILES, WEIGHT_MIN};
+use crate::forecast::hyperparameters::{BURSTS, QUANTILES, WEIGHT_MIN};
 use crate::forecast::{
     cache::{Cache, Copied},
     lead::Lead,
-    methods::{Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
+    methods::{Burst, Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
@@ -69,6 +70,8 @@ pub struct Ensemble {
     /// The method at the place [`Ensemble::model_at`].
     model: Option<Onnx>,
     experts: Vec<Expert>,
+    /// The shadow stock of an expert before the first tick.
+    stock: Stock,
     scores: Cache<Scores>,
     /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
@@ -88,10 +91,13 @@ struct Expert {
     /// The quantile that is held, between 0 and 1; `None` for a point forecast, which is held
     /// whole.
     quantile: Option<f64>,
+    /// The weight before the first tick, relative to that of the other experts.
+    prior: f64,
 }
 
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
-/// ensemble returns its outlook until the history suffices.
+/// ensemble returns its outlook until the history suffices. Later, no expert follows it, because it
+/// added nothing to the others on the open windows of the evaluation.
 const COLD_START: usize = 0;
 
 /// The place of `ladder` among the methods.
@@ -117,16 +123,26 @@ impl Ensemble {
     /// Creates the ensemble for the buckets of a catalog.
     ///
     /// The objective is either a price of waiting, or a quantile: the share of pods that wait no
-    /// longer than one scan of the autoscaler.
-    pub fn new(catalog: &Catalog, lead: Lead, ladder: &Ladder, objective: Objective) -> Self {
-        let [scenario, scenario_arrivals] = Scenario::pair(lead.longer_by(PATIENCE_SECONDS));
-        let methods: [(&'static str, Box<dyn Forecaster>, &[f64]); 6] = [
-            ("increments", Box::new(Increments::new(catalog.len(), lead)), &QUANTILES),
-            ("last-value", Box::new(LastValue), &[]),
-            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[]),
-            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), &QUANTILES),
-            ("scenario", Box::new(scenario), &QUANTILES),
-            ("scenario+arrivals", Box::new(scenario_arrivals), &QUANTILES),
+    /// longer than one scan of the autoscaler. The autoscaler removes a node that was unneeded for
+    /// `unneeded_seconds`.
+    ///
+    /// Each method with quantiles begins with the same weight, and the rules of bursts together
+    /// have it, too.
+    pub fn new(
+        catalog: &Catalog,
+        (lead, unneeded_seconds): (Lead, i64),
+        ladder: &Ladder,
+        objective: Objective,
+    ) -> Self {
+        let [scenario, scenario_arrivals] = Scenario::pair(lead);
+        let quantiles: &[Option<f64>] = &QUANTILES.map(Some);
+        let methods: [(&'static str, Box<dyn Forecaster>, &[Option<f64>]); 6] = [
+            ("increments", Box::new(Increments::new(catalog.len(), lead)), &[]),
+            ("last-value", Box::new(LastValue), &[None]),
+            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[None]),
+            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), quantiles),
+            ("scenario", Box::new(scenario), quantiles),
+            ("scenario+arrivals", Box::new(scenario_arrivals), quantiles),
         ];
         let mut ensemble = Self {
             lead,
@@ -136,14 +152,20 @@ impl Ensemble {
             methods: Vec::new(),
             model: None,
             experts: Vec::new(),
+            stock: Stock::new(lead, unneeded_seconds),
             scores: Cache::new(Scores::new(catalog.len())),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
             decides: true,
         };
-        for (at, (name, method, quantiles)) in methods.into_iter().enumerate() {
+        for (name, method, quantiles) in methods {
+            ensemble.add(ensemble.methods.len(), quantiles.iter().copied(), 1.0);
             ensemble.methods.push((name, method));
-            ensemble.add(at, quantiles.iter().copied());
+        }
+        let each = QUANTILES.len() as f64 / BURSTS.len() as f64;
+        for (name, seconds, most) in BURSTS {
+            ensemble.add(ensemble.methods.len(), [None].into_iter(), each);
+            ensemble.methods.push((name, Box::new(Burst::new(seconds, most))));
         }
         ensemble
     }
@@ -176,17 +198,13 @@ impl Ensemble {
     pub fn with_model(mut self, model: Onnx) -> Self {
         let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
         self.model = Some(model.only_new_nodes());
-        self.add(self.model_at(), quantiles);
+        self.add(self.model_at(), quantiles.map(Some), 1.0);
         self
     }
 
-    /// Adds one expert per quantile of a method, or one expert if it forecasts a point.
-    fn add(&mut self, method: usize, quantiles: impl Iterator<Item = f64>) {
-        let before = self.experts.len();
-        self.experts.extend(quantiles.map(|quantile| Expert { method, quantile: Some(quantile) }));
-        if self.experts.len() == before {
-            self.experts.push(Expert { method, quantile: None });
-        }
+    /// Adds one expert per quantile of a method; `None` stands for a point forecast.
+    fn add(&mut self, method: usize, quantiles: impl Iterator<Item = Option<f64>>, prior: f64) {
+        self.experts.extend(quantiles.map(|quantile| Expert { method, quantile, prior }));
     }
 
     /// Returns the place of the model among the methods, which is after the others.
@@ -288,7 +306,7 @@ impl Ensemble {
         };
         let (shares, wait) = judge.shares();
         let carrying = self.carrier_of(outlooks, bucket, shares)?;
-        let Expert { method, quantile } = self.experts[carrying];
+        let Expert { method, quantile, .. } = self.experts[carrying];
         let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
         let carrier = Carrier {
             method: self.name(method),
@@ -386,7 +404,9 @@ impl Forecaster for Ensemble {
             let tiers = tiers.map(|arrivals| (arrivals.tier.as_str(), arrivals.pods));
             let weight = self.tiers.mean_weight(pods.0, tiers);
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
-            let fresh = || Judge::new(self.experts.len(), self.lead, self.objective, (wait, idle));
+            let priors = || self.experts.iter().map(|expert| expert.prior).collect::<Vec<f64>>();
+            let fresh =
+                || Judge::new(&priors(), &self.stock, self.lead, self.objective, (wait, idle));
             judge.get_or_insert_with(fresh);
             let mut of_bucket = tick.buckets[bucket];
             if tick.rollout_percent.is_some() || !self.decides {
@@ -441,6 +461,7 @@ impl Forecaster for Ensemble {
             prices: self.prices.clone(),
             tiers: self.tiers.clone(),
             experts: self.experts.clone(),
+            stock: self.stock.clone(),
             scores: Cache::new(self.scores.lock().copy(copied)),
             ..*self
         }))
@@ -461,7 +482,7 @@ mod tests {
     use base::tier::Tier;
 
     fn ensemble(objective: Objective) -> Ensemble {
-        Ensemble::new(&sample::catalog(), sample::LEAD, &Ladder::default(), objective)
+        Ensemble::new(&sample::catalog(), (sample::LEAD, 600), &Ladder::default(), objective)
     }
 
     fn learnt(objective: Objective) -> BucketOutlook {
@@ -521,7 +542,7 @@ mod tests {
     fn a_ladder_holds_until_the_history_suffices() {
         let ladder = Ladder { nodes_to_replicas: vec![(0, 7)], ..Ladder::default() };
         let catalog = sample::catalog();
-        let new = || Ensemble::new(&catalog, sample::LEAD, &ladder, Objective::default());
+        let new = || Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
         let mut history = History::new(&catalog);
         let mut held = |ensemble: &mut Ensemble, minute: i64| {
             let bucket = BucketTick { demand: 1, demand_max: 1, ..BucketTick::default() };
@@ -572,7 +593,7 @@ mod tests {
         let new = || -> Learners {
             let model = Onnx::patient(ModelSource::Pretrained, &catalog, sample::LEAD);
             let (ladder, objective) = (Ladder::default(), Objective::default());
-            let ensemble = Ensemble::new(&catalog, sample::LEAD, &ladder, objective);
+            let ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, objective);
             Learners::new(Box::new(ensemble.with_model(model)), &catalog)
         };
         let (mut prompt, mut late) = (new(), new());
@@ -607,7 +628,7 @@ mod tests {
     fn a_decision_runs_only_the_methods_that_can_change_it() {
         let catalog = testkit::catalog([("a", 8_000, 1.0), ("b", 8_000, 10.0)]);
         let ladder = Ladder::default();
-        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &ladder, Objective::default());
+        let mut ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
         taught(&mut ensemble, &catalog, 1);
         let mut history = History::new(&catalog);
         history.record(sample::tick(3 * 1_440, vec![BucketTick::default(); catalog.len()]));
@@ -680,7 +701,7 @@ mod tests {
     fn a_dear_bucket_gets_less_headroom_than_a_cheap_one() {
         let catalog = testkit::catalog([("cheap", 8_000, 0.1), ("dear", 8_000, 144.0)]);
         let objective = Objective::WaitCost(6.0);
-        let mut ensemble = Ensemble::new(&catalog, sample::LEAD, &Ladder::default(), objective);
+        let mut ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
         let outlook = taught(&mut ensemble, &catalog, 0);
         assert_eq!([0, 1].map(|id: usize| outlook[id].headroom(0.5)), [1, 0]);
     }

@@ -3,7 +3,8 @@
 //! Demand hardly depends on the headroom that is held, so the observed demand drives all shadow
 //! stocks. At each tick, the nodes whose launch has ended become ready, demand takes the nodes that
 //! it needs, and the headroom is held. Nodes beyond both are removed once they have been unneeded
-//! for ten minutes. Nodes that demand and headroom lack are ordered.
+//! for the time of the autoscaler. Nodes that demand and headroom lack are ordered. A node is paid
+//! from its order on, because EC2 bills an instance while it launches.
 //!
 //! In the cluster, a pod that found room at once can end before a node ordered for it would be
 //! ready. In a shadow stock without that room, the pod waits for the ordered node, or until another
@@ -13,9 +14,9 @@ use std::collections::VecDeque;
 
 use crate::forecast::lead::Lead;
 
-/// Seconds after which an unneeded node is removed: ten minutes, the default of
-/// cluster-autoscaler's `--scale-down-unneeded-time`.
-const UNNEEDED_SECONDS: i64 = 600;
+/// The most ticks for which an unneeded node stays: a day of one-minute ticks. The bound limits the
+/// memory of a stock.
+const UNNEEDED_TICKS_MAX: usize = 1_440;
 
 /// The shadow stock of one expert in one bucket. All counts are in nodes.
 #[derive(Clone, Debug)]
@@ -48,20 +49,22 @@ struct OrderedNodes {
 pub(super) struct Account {
     /// Nodes for which pods wait.
     pub(super) missing: u64,
-    /// Ready nodes beyond demand.
-    pub(super) idle: u64,
+    /// Nodes that are paid beyond those that demand takes: ready nodes beyond demand, and launching
+    /// nodes.
+    pub(super) beyond: u64,
 }
 
 impl Stock {
-    /// Creates a stock without nodes.
-    pub(super) fn new(lead: Lead) -> Self {
+    /// Creates a stock without nodes. The autoscaler removes a node that was unneeded for
+    /// `unneeded_seconds`.
+    pub(super) fn new(lead: Lead, unneeded_seconds: i64) -> Self {
         let Lead { seconds, tick_seconds } = lead;
         let ticks =
             |seconds: i64| usize::try_from(seconds.div_euclid(tick_seconds)).unwrap_or(1).max(1);
         // The lead time contains one tick until the next decision. A node that is ordered at a tick
         // is ready after the rest of the lead time.
         let launch = ticks(seconds - tick_seconds);
-        let unneeded = ticks(UNNEEDED_SECONDS + tick_seconds / 2);
+        let unneeded = ticks(unneeded_seconds.saturating_add(tick_seconds / 2)).min(UNNEEDED_TICKS_MAX);
         Self {
             demand: 0,
             ready: 0,
@@ -107,7 +110,7 @@ impl Stock {
         }
         Account {
             missing: self.ordered.waited_for.max(demand.saturating_sub(self.ready)),
-            idle: self.ready.saturating_sub(demand),
+            beyond: self.ready.saturating_sub(demand) + self.ordered.nodes,
         }
     }
 
@@ -160,7 +163,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_sums_are_those_of_the_queues(steps in vec((0..9_u64, 0..9_u64), 1..60)) {
-            let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
+            let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 }, 600);
             for (demand, headroom) in steps {
                 stock.step(demand, headroom);
                 let nodes = stock.launching.iter().map(|launch| launch.nodes).sum();
@@ -176,12 +179,12 @@ mod tests {
     type Step = ((u64, u64), (u64, u64));
 
     /// A launch takes two ticks, and an unneeded node is removed after three ticks. Each step is
-    /// (demand, headroom), then (missing, idle).
+    /// (demand, headroom), then (missing, beyond).
     #[track_caller]
     fn check(steps: &[Step]) {
-        let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 });
-        for (at, &((demand, headroom), (missing, idle))) in steps.iter().enumerate() {
-            let expected = Account { missing, idle };
+        let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 }, 600);
+        for (at, &((demand, headroom), (missing, beyond))) in steps.iter().enumerate() {
+            let expected = Account { missing, beyond };
             assert_eq!(stock.step(demand, headroom), expected, "step {at}");
         }
     }
