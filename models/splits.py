@@ -2,7 +2,9 @@
 
 The validation range decides when training stops, and the test range is for the evaluation. A log
 that `logs.json` does not name is cut at 60 and 70 % of its length. For a log that it names, the
-test range contains all the time that `make evaluate` evaluates.
+test range begins with the first window that `make evaluate` evaluates, so nothing at or after that
+time is used for training or for stopping. The ticks `philly-paper` are those of the paper's
+networks, which are evaluated on the last week only.
 """
 
 import json

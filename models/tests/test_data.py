@@ -1,6 +1,7 @@
 """Tests of examples: their inputs, their targets, and that no target leaks into the inputs."""
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from data import DAY, STATE, Corpus, Series, needs, read_history, read_ticks, trailing_max, without_last
-from splits import SHARES_HELD_OUT, Split, part
+from splits import SHARES_HELD_OUT, Split, known_splits, part
 
 FLOAT = np.float32
 
@@ -111,6 +112,15 @@ def test_parts_are_in_order_of_time_and_share_no_example() -> None:
         assert times and not times & earlier
         assert not earlier or min(times) > max(earlier)
         earlier |= times
+
+
+def test_nothing_that_is_evaluated_is_trained_on() -> None:
+    windows = runpy.run_path(str(Path(__file__).parents[2] / "evaluation" / "windows.py"))
+    splits = known_splits()
+    starts = {log.name: min(log.starts) for log in windows["LOGS"] if log.name in splits}
+    assert len(starts) == 4
+    for log, start in starts.items():
+        assert splits[log].train_days < splits[log].validate_days <= start, log
 
 
 def test_ticks_of_a_trace_equal_those_of_a_history(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ fn weights(bucket: &BucketView) -> String {
         Some(carrier) => {
             let quantile = carrier.quantile.map_or(String::new(), |q| format!(":{q}"));
             format!(
-                "<p><b>{}{quantile}</b> carries. Following it would have cost ${:.2} a day for waiting and idling, and holding no placeholders ${:.2}.</p>",
+                "<p><b>{}{quantile}</b> carries. Following it would have cost ${:.2} a day for waiting, idling and launching, and holding no placeholders ${:.2}.</p>",
                 escape(carrier.method),
                 carrier.dollars,
                 carrier.dollars_without

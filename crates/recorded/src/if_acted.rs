@@ -75,7 +75,7 @@ pub struct IfActed {
     alone: Figures,
     /// The figures under the policy.
     acting: Figures,
-    /// The cost of waiting and idling under the policy, divided by that with the autoscaler alone.
+    /// The cost of waiting, idling and launching under the policy, divided by that with the autoscaler alone.
     /// `None` if the latter is 0.
     cost: Option<Ratio>,
 }
@@ -121,7 +121,7 @@ impl IfActed {
         let Some(acting) = run(named_policy) else { return Ok(None) };
         let prices = Prices::new(objective, catalog);
         let (tiers, scan) = (&settings.tiers, settings.scan.as_seconds());
-        let figures = |log: &RunLog| Figures::of(log, catalog, (&prices, tiers), scan);
+        let figures = |log: &RunLog| Figures::of(log, (&prices, tiers), scan);
         let costs = |log: &RunLog| costs_by_day(log, &prices, tiers);
         Ok(Some(Self {
             window,
@@ -159,12 +159,12 @@ impl fmt::Display for IfActed {
         )?;
         let Some(Ratio { ratio, interval, .. }) = cost else {
             return f.write_str(
-                "With the autoscaler alone, there would have been no waiting and no idling.",
+                "With the autoscaler alone, there would have been no waiting, idling or launching.",
             );
         };
         write!(
             f,
-            "At the prices of the objective, the cost of waiting and idling would have been {ratio:.2} times as high "
+            "At the prices of the objective, the cost of waiting, idling and launching would have been {ratio:.2} times as high "
         )?;
         match interval {
             Some((low, high)) => {

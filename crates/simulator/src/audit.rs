@@ -342,7 +342,7 @@ proptest! {
         let own = figures(&run(&jobs, &catalog, &settings, named_policy, ALL), &catalog);
         let alone = figures(&run(&jobs, &catalog, &settings, NamedPolicy::Reactive, ALL), &catalog);
         let prices = Prices::new(Objective::default(), &catalog);
-        let bill = own.beyond(&alone, &prices).bill;
+        let bill = own.beyond(&alone).bill;
         prop_assert!((bill.nodes() - (own.dollars - alone.dollars)).abs() < 0.005, "{bill:?}");
         let waiting = prices.wait() * (own.weighted_pod_hours - alone.weighted_pod_hours);
         prop_assert!((bill.waiting - waiting).abs() < 0.005, "{bill:?}");
@@ -827,7 +827,7 @@ fn the_oracle_holds_no_node_where_a_job_ends_in_time() {
 
 fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
     let prices = Prices::new(Objective::default(), catalog);
-    Figures::of(log, catalog, (&prices, &Tiers::default()), 10)
+    Figures::of(log, (&prices, &Tiers::default()), 10)
 }
 
 /// Two pods that fill a node each start in second 310. Only the pod on the node that is taken away

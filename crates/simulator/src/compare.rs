@@ -75,7 +75,7 @@ pub struct PolicyResult {
     pub stderr: Option<Figures>,
     /// The means of the figures of each tier. Empty if the settings have no tiers.
     pub tiers: Vec<TierFigures>,
-    /// The cost of waiting and idling, divided by that cost under [`NamedPolicy::DEFAULT`], with an
+    /// The cost of waiting, idling and launching, divided by that cost under [`NamedPolicy::DEFAULT`], with an
     /// interval by resampling days. `None` for the default itself, and when it is not compared.
     pub cost_ratio: Option<Ratio>,
     /// The range of the share of hidden pods over any two weeks, from the pods of all replays.
@@ -106,7 +106,7 @@ const CONSTANTS: [u64; 5] = [1, 2, 4, 8, 16];
 struct Runs {
     figures: Vec<Figures>,
     tiers: Vec<Vec<TierFigures>>,
-    /// The cost of waiting and idling in pending pod-hours, by day: means over replays.
+    /// The cost of waiting, idling and launching in pending pod-hours, by day: means over replays.
     costs: Vec<f64>,
     /// The pods, by day: sums over replays.
     pods: Vec<PodCounts>,
@@ -159,7 +159,6 @@ pub fn compare(
         }
     }
     let mut policies = arena.run(&run, keep);
-    let prices = &arena.prices;
     let reactive: Vec<Figures> =
         policies.first().map(|runs| runs.figures.clone()).unwrap_or_default();
     let default = run.iter().position(|c| *c == NamedPolicy::DEFAULT);
@@ -191,7 +190,7 @@ pub fn compare(
         let at = run.iter().position(|c| c == named_policy)?;
         // The logs are moved, not copied, because they take most of the memory of a long run.
         let Runs { figures, tiers, costs: ours, pods, logs } = std::mem::take(&mut policies[at]);
-        let (figures, stderr) = summary(&figures, &reactive, prices);
+        let (figures, stderr) = summary(&figures, &reactive);
         let costs = costs.as_ref().filter(|_| *named_policy != NamedPolicy::DEFAULT);
         let cost_ratio = costs.and_then(|costs| Ratio::of(&ours, costs, settings.seed));
         let hidden_over_14_days = hidden_over_days(&pods);
@@ -221,14 +220,14 @@ pub fn compare(
         let swept = arena.run(&sweep, false);
         comparison.frontier = FRONTIER
             .into_iter()
-            .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive, prices).0))
+            .zip(swept.iter().map(|runs| summary(&runs.figures, &reactive).0))
             .collect();
         let constants: Vec<NamedPolicy> =
             CONSTANTS.iter().map(|&n| NamedPolicy::Constant(n)).collect();
         let held = arena.run(&constants, false);
         comparison.constants = CONSTANTS
             .into_iter()
-            .zip(held.iter().map(|runs| summary(&runs.figures, &reactive, prices).0))
+            .zip(held.iter().map(|runs| summary(&runs.figures, &reactive).0))
             .collect();
     }
     comparison
@@ -243,11 +242,11 @@ impl Comparison {
     ) -> Self {
         let prices = Prices::new(settings.policy.objective, catalog);
         let scan = settings.scan.as_seconds();
-        let figures = |log: &RunLog| Figures::of(log, catalog, (&prices, &settings.tiers), scan);
+        let figures = |log: &RunLog| Figures::of(log, (&prices, &settings.tiers), scan);
         let reactive: Vec<Figures> = logs.iter().take(1).map(|(_, log)| figures(log)).collect();
         let result = |(named_policy, log): &(NamedPolicy, RunLog)| PolicyResult {
             named_policy: *named_policy,
-            figures: summary(&[figures(log)], &reactive, &prices).0,
+            figures: summary(&[figures(log)], &reactive).0,
             stderr: None,
             tiers: TierFigures::of(log, &settings.tiers),
             cost_ratio: None,
@@ -265,9 +264,9 @@ impl Comparison {
     }
 }
 
-fn summary(runs: &[Figures], reactive: &[Figures], prices: &Prices) -> (Figures, Option<Figures>) {
+fn summary(runs: &[Figures], reactive: &[Figures]) -> (Figures, Option<Figures>) {
     let paired: Vec<Figures> =
-        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive, prices)).collect();
+        runs.iter().zip(reactive).map(|(run, reactive)| run.beyond(reactive)).collect();
     Figures::summary(&paired)
 }
 
@@ -302,7 +301,7 @@ impl Arena<'_> {
             (self.progress.advanced)(&name, 1.0);
             let tiers = &self.settings.tiers;
             let costs = costs_by_day(&log, &self.prices, tiers);
-            let figures = Figures::of(&log, self.catalog, (&self.prices, tiers), scan);
+            let figures = Figures::of(&log, (&self.prices, tiers), scan);
             let of_tiers = TierFigures::of(&log, tiers);
             (figures, of_tiers, costs, pods_by_day(&log), keep.then_some(log))
         });

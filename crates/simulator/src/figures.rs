@@ -2,7 +2,6 @@
 
 use base::days::{DAY_SECONDS, add_by_day, days, within};
 use base::tier::Tiers;
-use embedder::Catalog;
 use placeholders::Prices;
 use serde::{Serialize, Serializer};
 
@@ -53,17 +52,17 @@ pub struct Figures {
     /// The hours of ready nodes on which no pod runs.
     #[serde(serialize_with = "plain")]
     pub idle_instance_hours: f64,
-    /// The price of the idle instance-hours, in dollars.
-    #[serde(serialize_with = "plain")]
-    pub idle_dollars: f64,
     /// The idle hours beyond those of `reactive`, as a share of `reactive`'s instance-hours.
     #[serde(serialize_with = "plain")]
     pub extra_idle: f64,
-    /// The cost of waiting and extra idling at the prices of the objective, less the cost of
-    /// `reactive`'s waiting, as a share of the latter. The value -0.4 means that the cost is 40 %
-    /// lower.
+    /// The cost beyond `reactive` ([`Bill::cost`]), as a share of the cost of `reactive`'s waiting.
+    /// The value -0.4 means that the policy saves 40 % of the latter.
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
+    /// The packing of the bill, as a share of the cost of `reactive`'s waiting. `extra_cost`
+    /// contains it where it is no noise ([`Figures::summary`]).
+    #[serde(serialize_with = "plain")]
+    pub extra_packing: f64,
     /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than
     /// with `reactive`: the policy pays off where an hour of a waiting pod costs more. It is NaN
     /// where no waiting is removed.
@@ -116,7 +115,17 @@ pub struct Bill {
     pub packing: f64,
 }
 
+/// What [`Bill::cost`] is, in words for notes below tables.
+pub const COST_NOTE: &str = "extra cost: what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting.";
+
 impl Bill {
+    /// The cost by which policies are compared: waiting, idling and launching. Packing is left out,
+    /// because a few jobs that share their nodes with others by chance change it by more than the
+    /// policies differ.
+    pub fn cost(self) -> f64 {
+        self.waiting + self.idling + self.launching
+    }
+
     /// The price of the nodes.
     pub fn nodes(self) -> f64 {
         self.idling + self.launching + self.packing
@@ -165,13 +174,9 @@ fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 
 impl Figures {
     /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
-    /// `extra_cost`, `break_even_dollars` and `launches_ratio`. Nothing is subtracted from `bill`.
-    pub fn of(
-        log: &RunLog,
-        catalog: &Catalog,
-        (prices, tiers): (&Prices, &Tiers),
-        scan_seconds: i64,
-    ) -> Self {
+    /// `extra_cost`, `extra_packing`, `break_even_dollars` and `launches_ratio`. Nothing is
+    /// subtracted from `bill`.
+    pub fn of(log: &RunLog, (prices, tiers): (&Prices, &Tiers), scan_seconds: i64) -> Self {
         let (_, until) = log.window;
         let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(until)).collect();
         waits.sort_unstable();
@@ -193,7 +198,7 @@ impl Figures {
         };
         let lost = |of: fn(&JobRecord) -> f64| log.jobs.iter().map(of).sum::<f64>();
         let (mut alive, mut launching, mut busy) = (0_i64, 0_i64, 0_i64);
-        let (mut dollars, mut idle_dollars) = (0.0, 0.0);
+        let mut dollars = 0.0;
         let mut bill = Bill { waiting: weighted * prices.wait(), ..Bill::default() };
         for node in &log.nodes {
             let gone = node.gone.unwrap_or(until);
@@ -201,13 +206,11 @@ impl Figures {
             alive += within(ready, gone);
             launching += within(node.requested, ready);
             busy += node.busy_seconds;
-            let hourly = catalog.buckets()[node.bucket].hourly.dollars();
+            let hourly = prices.idle(node.bucket);
             dollars += hours(within(node.requested, gone)) * hourly;
             bill.launching += hours(within(node.requested, ready)) * hourly;
             bill.idling += hours(within(ready, gone) - node.busy_seconds) * hourly;
             bill.packing += hours(node.busy_seconds) * hourly;
-            idle_dollars +=
-                hours(within(ready, gone) - node.busy_seconds) * prices.idle(node.bucket);
         }
         Self {
             jobs: waits.len() as f64,
@@ -223,9 +226,9 @@ impl Figures {
             instance_hours: hours(alive),
             launching_instance_hours: hours(launching),
             idle_instance_hours: hours(alive - busy),
-            idle_dollars,
             extra_idle: f64::NAN,
             extra_cost: f64::NAN,
+            extra_packing: f64::NAN,
             break_even_dollars: f64::NAN,
             dollars,
             bill,
@@ -240,23 +243,39 @@ impl Figures {
 
     /// Returns the figures with those that compare the run with `reactive`, a run of the same jobs.
     #[must_use]
-    pub fn beyond(self, reactive: &Self, prices: &Prices) -> Self {
+    pub fn beyond(self, reactive: &Self) -> Self {
         let idle_hours = self.idle_instance_hours - reactive.idle_instance_hours;
         let waiting = self.weighted_pod_hours - reactive.weighted_pod_hours;
-        let idling = self.idle_dollars - reactive.idle_dollars;
-        let break_even = (self.dollars - reactive.dollars) / -waiting;
+        let bill = self.bill.less(reactive.bill);
+        let break_even = bill.nodes() / -waiting;
         Self {
             extra_idle: idle_hours / reactive.instance_hours,
-            extra_cost: (waiting + idling / prices.wait()) / reactive.weighted_pod_hours,
+            extra_cost: bill.cost() / reactive.bill.waiting,
+            extra_packing: bill.packing / reactive.bill.waiting,
             break_even_dollars: if waiting < 0.0 { break_even } else { f64::NAN },
-            bill: self.bill.less(reactive.bill),
+            bill,
             launches_ratio: self.launches / reactive.launches,
             ..self
         }
     }
 
-    /// Returns the means over runs, and their standard errors when there is more than one run.
+    /// Returns the means over runs that are compared with `reactive`, and their standard errors when
+    /// there is more than one run.
+    ///
+    /// The extra cost contains the packing where there are at least [`PACKING_RUNS_MIN`] runs and
+    /// the 95 % interval of the packing excludes 0.
     pub fn summary(runs: &[Self]) -> (Self, Option<Self>) {
+        let summary = Self::means(runs);
+        let (mean, Some(error)) = summary else { return summary };
+        let is_noise = mean.extra_packing.abs() <= STANDARD_ERRORS * error.extra_packing;
+        if runs.len() < PACKING_RUNS_MIN || is_noise {
+            return summary;
+        }
+        let with = |run: &Self| Self { extra_cost: run.extra_cost + run.extra_packing, ..*run };
+        Self::means(&runs.iter().map(with).collect::<Vec<Self>>())
+    }
+
+    fn means(runs: &[Self]) -> (Self, Option<Self>) {
         let n = runs.len() as f64;
         let mean = |get: Get| runs.iter().map(get).sum::<f64>() / n;
         let error = |get: Get| {
@@ -289,9 +308,9 @@ impl Figures {
             instance_hours: of(|f| f.instance_hours),
             launching_instance_hours: of(|f| f.launching_instance_hours),
             idle_instance_hours: of(|f| f.idle_instance_hours),
-            idle_dollars: of(|f| f.idle_dollars),
             extra_idle: of(|f| f.extra_idle),
             extra_cost: of(|f| f.extra_cost),
+            extra_packing: of(|f| f.extra_packing),
             break_even_dollars: of(|f| f.break_even_dollars),
             dollars: of(|f| f.dollars),
             bill: Bill {
@@ -310,25 +329,33 @@ impl Figures {
     }
 }
 
+/// The fewest runs at which packing can be told from noise.
+pub(super) const PACKING_RUNS_MIN: usize = 10;
+
+/// The standard errors in half of a 95 % interval of a mean of ten runs: the quantile 0.975 of
+/// Student's t distribution with nine degrees of freedom. With more runs, the interval is wider than
+/// necessary.
+const STANDARD_ERRORS: f64 = 2.262;
+
 /// Reads one figure.
 type Get = fn(&Figures) -> f64;
 
-/// Returns the cost of waiting and idling in a run, in pending pod-hours, by day of the window.
+/// Returns the cost of a run by day of the window, in pending pod-hours: waiting, idling and
+/// launching, as in [`Bill::cost`].
 ///
 /// A job's wait counts on the day of its submission.
 pub fn costs_by_day(log: &RunLog, prices: &Prices, tiers: &Tiers) -> Vec<f64> {
     let (from, until) = log.window;
     let mut costs = vec![0.0; days(log.window)];
     for (bucket, busy) in log.busy_by_day.iter().enumerate() {
-        let mut alive = vec![0; costs.len()];
-        for node in log.nodes.iter().filter(|node| node.bucket == bucket && node.ready.is_some()) {
-            let (ready, gone) = (node.ready.unwrap_or(until), node.gone.unwrap_or(until));
-            add_by_day(&mut alive, log.window, ready, gone);
+        let mut paid = vec![0; costs.len()];
+        for node in log.nodes.iter().filter(|node| node.bucket == bucket) {
+            add_by_day(&mut paid, log.window, node.requested, node.gone.unwrap_or(until));
         }
         let price = prices.idle(bucket) / prices.wait();
         let busy = busy.iter().chain(std::iter::repeat(&0));
-        for ((cost, alive), busy) in costs.iter_mut().zip(alive).zip(busy) {
-            *cost += hours(alive - busy) * price;
+        for ((cost, paid), busy) in costs.iter_mut().zip(paid).zip(busy) {
+            *cost += hours(paid - busy) * price;
         }
     }
     for job in &log.jobs {
@@ -479,14 +506,15 @@ mod tests {
     }
 
     /// The prices of one bucket: a pending pod-hour costs $36, an idle instance-hour $9.
-    fn catalog() -> (Catalog, Prices) {
+    fn prices() -> Prices {
         let catalog = testkit::catalog([("eight", 8_000, 9.0)]);
-        (catalog.clone(), Prices::new(Objective::WaitRatio(4.0), &catalog))
+        Prices::new(Objective::WaitRatio(4.0), &catalog)
     }
 
     /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
     /// runs pods for four hours on the first day and for two hours on the second. The second node
-    /// is ready and idle for three hours: one on the first day and two on the second. On the first
+    /// launches for two hours and is idle for three: one of these on the first day and two on the
+    /// second. On the first
     /// day, a job with two pods waits for two hours. On the second day, a job with one pod waits
     /// for one hour.
     #[test]
@@ -496,15 +524,15 @@ mod tests {
             window: (noon, noon + 36 * HOUR),
             nodes: vec![
                 node(0, Some(noon), None),
-                node(0, Some(noon + 23 * HOUR), Some(noon + 26 * HOUR)),
+                node(noon + 21 * HOUR, Some(noon + 23 * HOUR), Some(noon + 26 * HOUR)),
             ],
             jobs: vec![job(noon, 2, 2), job(noon + 25 * HOUR, 1, 1)],
             busy_by_day: vec![vec![4 * HOUR, 2 * HOUR]],
             ..RunLog::default()
         };
         assert_eq!(
-            costs_by_day(&log, &catalog().1, &Tiers::default()),
-            [21.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]
+            costs_by_day(&log, &prices(), &Tiers::default()),
+            [23.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]
         );
     }
 
@@ -512,7 +540,7 @@ mod tests {
     /// uses changes neither share.
     #[test]
     fn an_unused_launch_raises_no_share() {
-        let (catalog, prices) = catalog();
+        let prices = prices();
         let used = |waited_for| NodeRecord { used: true, waited_for, ..node(HOUR, None, None) };
         let unused = || node(HOUR, Some(2 * HOUR), None);
         let shares = |unused: Vec<NodeRecord>| {
@@ -523,7 +551,7 @@ mod tests {
                 busy_by_day: vec![vec![0, 0]],
                 ..RunLog::default()
             };
-            let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
+            let figures = Figures::of(&log, (&prices, &Tiers::default()), 10);
             let used = (figures.used_launches, figures.used_launches_hidden_share);
             (figures.launches, used, figures.pods_hidden_share)
         };
@@ -535,7 +563,7 @@ mod tests {
     /// third job never starts.
     #[test]
     fn jobs_that_never_start_and_late_launches_count() {
-        let (catalog, prices) = catalog();
+        let prices = prices();
         let never = JobRecord { ran: None, ..job(0, 0, 0) };
         let log = RunLog {
             window: (0, HOUR),
@@ -548,7 +576,7 @@ mod tests {
             busy_by_day: vec![vec![0]],
             ..RunLog::default()
         };
-        let figures = Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10);
+        let figures = Figures::of(&log, (&prices, &Tiers::default()), 10);
         assert_eq!((figures.jobs, figures.jobs_never_started, figures.launches), (3.0, 1.0, 2.0));
         assert_eq!((figures.pods_hidden_share, figures.jobs_hidden_share), (0.25, 1.0 / 3.0));
         assert_eq!((figures.pending_minutes.sum, figures.pending_pod_hours), (120.0, 3.0));
@@ -568,13 +596,45 @@ mod tests {
                 busy_by_day: vec![vec![0]; 2],
                 ..RunLog::default()
             };
-            Figures::of(&log, &catalog, (&prices, &Tiers::default()), 10)
+            Figures::of(&log, (&prices, &Tiers::default()), 10)
         };
         let (reactive, policy) = (figures(0, 2), figures(1, 0));
-        assert_eq!((reactive.idle_dollars, policy.idle_dollars), (1.0, 10.0));
-        let policy = policy.beyond(&reactive, &prices);
+        assert_eq!((reactive.bill.idling, policy.bill.idling), (1.0, 10.0));
+        let policy = policy.beyond(&reactive);
         assert_eq!((policy.extra_cost, policy.break_even_dollars), ((9.0 / 20.0 - 2.0) / 2.0, 4.5));
-        assert!(reactive.beyond(&reactive, &prices).break_even_dollars.is_nan());
+        assert!(reactive.beyond(&reactive).break_even_dollars.is_nan());
+    }
+
+    /// In runs of a pod that waits for an hour instead of two, for $36 each, the node is busy for
+    /// some hours longer, for $9 each.
+    #[test]
+    fn packing_counts_where_ten_runs_agree_on_its_sign() {
+        let prices = prices();
+        let figures = |waits: i64, busy: i64| {
+            let log = RunLog {
+                window: (0, 24 * HOUR),
+                nodes: vec![NodeRecord { busy_seconds: busy * HOUR, ..node(0, Some(0), None) }],
+                jobs: vec![job(0, waits, 1)],
+                busy_by_day: vec![vec![busy * HOUR]],
+                ..RunLog::default()
+            };
+            Figures::of(&log, (&prices, &Tiers::default()), 10)
+        };
+        let reactive = figures(2, 4);
+        let cost = |longer: &[i64]| {
+            let run = |hours: &i64| figures(1, 4 + hours).beyond(&reactive);
+            let runs: Vec<Figures> = longer.iter().map(run).collect();
+            let (mean, _) = Figures::summary(&runs);
+            (mean.extra_packing, mean.extra_cost)
+        };
+        // An hour that a node is busy for longer is an hour in which it does not idle.
+        assert_eq!(cost(&[2; 9]), (18.0 / 72.0, (-36.0 - 18.0) / 72.0));
+        assert_eq!(cost(&[2; 10]), (18.0 / 72.0, -36.0 / 72.0));
+        let noise: Vec<i64> = (0..10).map(|run| 4 - 4 * (run % 2)).collect();
+        assert_eq!(cost(&noise).0, 18.0 / 72.0);
+        let noisy: Vec<i64> = (0..10).map(|run| 5 - 8 * (run % 2)).collect();
+        let (packing, of_noisy) = cost(&noisy);
+        assert!((of_noisy - (-36.0 / 72.0 - packing)).abs() < 1e-12, "{packing} {of_noisy}");
     }
 
     /// The window has 16 days. On the first day both pods are hidden, on each other day one of two.

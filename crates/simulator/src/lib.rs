@@ -63,7 +63,7 @@ pub use bootstrap::{DAYS_MIN, Ratio};
 pub use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, compare};
 pub use costs::costs_of;
-pub use figures::{Figures, HiddenOverDays, PendingMinutes, costs_by_day};
+pub use figures::{COST_NOTE, Figures, HiddenOverDays, PendingMinutes, costs_by_day};
 pub use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord};

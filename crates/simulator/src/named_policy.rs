@@ -171,7 +171,6 @@ impl NamedPolicy {
     }
 
     /// Whether the policy reads data of the future.
-    #[cfg(test)]
     pub(crate) fn knows_the_future(self) -> bool {
         matches!(self, Self::Rates(_) | Self::Jobs(_) | Self::Ends | Self::Oracle)
     }

@@ -35,7 +35,7 @@ The comparison covers the days of --window, which end with the last job or --unt
 Train the candidate without these days: a model that has seen them would be scored on its training data.
   pinball loss of the model      D, the new nodes needed within the lead time, forecast by each model alone
   pinball loss of the ensemble   D, forecast by the ensemble with each model, and without any
-  cost with the ensemble         of waiting and idling, by replays through the simulator
+  cost with the ensemble         of waiting, idling and launching, by replays through the simulator
 A candidate is worse if one of these ratios is above its limit, or if its 95 % interval by day lies above 1.01. The
 pinball loss of the ensemble does not count where its cost is lower: the ensemble chooses experts by their cost.
 A published model has a card beside it, NAME.card.json: the comparison, the settings, and the model's training.";

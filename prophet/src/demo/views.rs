@@ -64,9 +64,9 @@ impl<'a> Views<'a> {
         let mut all = *self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = all[at].is_none_or(|(last, _)| moment.time - last >= FIGURES_EVERY);
         if moment.time > self.input.window.0 && is_due {
-            let (catalog, settings) = (self.input.catalog, self.input.settings);
+            let settings = self.input.settings;
             let (scan, tiers) = (settings.scan.as_seconds(), &settings.tiers);
-            let figures = Figures::of(&moment.log(), catalog, (&self.prices, tiers), scan);
+            let figures = Figures::of(&moment.log(), (&self.prices, tiers), scan);
             let mut shared = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
             shared[at] = Some((moment.time, figures));
             all = *shared;

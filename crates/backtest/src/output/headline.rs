@@ -13,7 +13,7 @@ use crate::score::Score;
 const REFERENCE: &str = "last-value";
 /// The explanations below the table: of losses, and of the cost of decisions.
 const LOSS_NOTE: &str = "The pinball loss is the mean error of a forecast's quantiles, in nodes; lower is better. Intervals hold 95 % of resamples by day. A tie is a difference that the interval of the two losses does not support.";
-const COST_NOTE: &str = " Extra cost is the cost of waiting and extra idling, less the cost of waiting under the autoscaler alone, as a share of the latter.";
+const COST_NOTE: &str = " Extra cost is what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of waiting under the autoscaler alone.";
 
 /// The forecaster that reads the future, so it is not compared.
 const ORACLE: &str = "oracle";
@@ -122,7 +122,7 @@ fn decisions(comparison: &Comparison) -> String {
     let Some(best) = best else { return "No decision was compared.".into() };
     let extra = 100.0 * best.figures.extra_cost;
     format!(
-        "Decisions by <b>{}</b> cost the least: waiting and idling together cost {:.0} % {} than with the autoscaler alone.",
+        "Decisions by <b>{}</b> cost the least: waiting, idling and launching together cost {:.0} % {} than with the autoscaler alone.",
         escape(&best.name()),
         extra.abs(),
         if extra > 0.0 { "more" } else { "less" }

@@ -82,7 +82,7 @@ fn beside(rival: &Rival, policy: &PolicyResult) -> String {
         )
     } else {
         format!(
-            "No constant number of placeholders that was run removes as much waiting. Under the one with the lowest cost of waiting and idling, {n} of each instance type, jobs would have waited <b>{} hours</b>. Its nodes would have cost <b>${}</b>, {dollars}.",
+            "No constant number of placeholders that was run removes as much waiting. Under the one with the lowest cost, {n} of each instance type, jobs would have waited <b>{} hours</b>. Its nodes would have cost <b>${}</b>, {dollars}.",
             grouped(hours(figures)),
             grouped(figures.dollars)
         )
@@ -251,7 +251,7 @@ mod tests {
             &[reactive, ensemble, ("constant:1", 1.0, 60.0, 353_454.0)],
             &[
                 answer,
-                "No constant number of placeholders that was run removes as much waiting. Under the one with the lowest cost of waiting and idling, 1 of each instance type, jobs would have waited 60 hours. Its nodes would have cost $353,454, as much as with ensemble.",
+                "No constant number of placeholders that was run removes as much waiting. Under the one with the lowest cost, 1 of each instance type, jobs would have waited 60 hours. Its nodes would have cost $353,454, as much as with ensemble.",
             ],
         );
         check(

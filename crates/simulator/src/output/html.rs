@@ -28,6 +28,9 @@ pub(super) fn page(
         conditions(comparison, settings, trace, catalog)
     );
     section(&mut body, "Waiting against cost", FRONTIER_NOTE, &frontier(comparison));
+    if let Some(curve) = super::curve::table(comparison) {
+        section(&mut body, curve.title, curve.note, &curve.html());
+    }
     write_burst(&mut body, comparison, catalog);
     section(&mut body, "All policies", &figures_note(comparison), &table(comparison));
     if let Some(spot) = super::spot::table(comparison) {
@@ -50,7 +53,7 @@ pub(super) fn page(
     whole(&body, settings, &trace.source)
 }
 
-const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is the cost of waiting and extra idling at the policy's prices, less the cost of reactive's waiting, as a share of the latter.";
+const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting. Extra packing is the same share for the hours of nodes on which pods run.";
 
 /// Returns the note above [`table`]: the definitions of the figures, and the ties.
 pub fn figures_note(comparison: &Comparison) -> String {

@@ -6,6 +6,7 @@
 //! html.rs             one self-contained HTML page
 //! headline.rs         its answer, and the conditions of the run
 //! frontier.rs         its plot of waiting against idling
+//! curve.rs            what each further hour of waiting that is removed costs
 //! burst.rs            its hour of the worst burst
 //! shown.rs            the policies that it shows, and their colours
 //! two_line_header.rs  a table beside that of all policies
@@ -14,6 +15,7 @@
 //! ```
 
 mod burst;
+mod curve;
 mod files;
 pub mod frontier;
 mod headline;

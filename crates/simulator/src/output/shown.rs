@@ -40,7 +40,7 @@ pub(super) struct Rival {
 
 impl Rival {
     /// Returns the cheapest constant under which jobs wait no longer than with `shown`. If there is
-    /// none, returns the constant with the lowest cost of waiting and idling.
+    /// none, returns the constant with the lowest cost.
     pub(super) fn of(comparison: &Comparison, shown: &Figures) -> Option<Self> {
         let all = constants(comparison);
         let no_longer = all
@@ -116,12 +116,12 @@ pub(super) mod tests {
                 instance_hours: 1_000.0,
                 launching_instance_hours: 1.0,
                 idle_instance_hours: 10.0 * extra_idle,
-                idle_dollars: 10.0 * extra_idle,
                 extra_idle: extra_idle / 100.0,
                 extra_cost: extra_idle / 100.0 + hours,
+                extra_packing: -0.01,
                 break_even_dollars: 5.0,
                 dollars,
-                bill: Bill { waiting: -50.0, idling: 6.0, launching: 3.0, packing: -1.0 },
+                bill: Bill { idling: dollars - samples[0].3, ..Bill::default() },
                 launches_ratio: 2.0,
                 placeholder_writes: 1.0,
                 jobs_never_started: 0.0,
@@ -171,7 +171,7 @@ pub(super) mod tests {
             ],
             Some((8, true)),
         );
-        // No constant removes as much, and the second has the lower cost of waiting and idling.
+        // No constant removes as much, and the second has the lower cost.
         check(
             &[ensemble, ("constant:1", 2.0, 30.0, 105.0), ("constant:4", 2.0, 11.0, 112.0)],
             Some((4, false)),

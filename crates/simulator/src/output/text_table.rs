@@ -8,14 +8,14 @@ use report::{TextTable, clock, day, grouped, write_note};
 use traces::Trace;
 
 use crate::compare::{Comparison, PolicyResult};
-use crate::figures::{Figures, HiddenOverDays, LEVEL_DAYS};
+use crate::figures::{COST_NOTE, Figures, HiddenOverDays, LEVEL_DAYS, PACKING_RUNS_MIN};
 use crate::named_policy::{NamedPolicy, PaperForecast};
 use crate::settings::SimulationSettings;
 
 /// A column: its two header lines, its value, and its number of decimals.
 pub(super) type Column = (&'static str, &'static str, fn(&Figures) -> f64, usize);
 
-pub(super) const COLUMNS: [Column; 17] = [
+pub(super) const COLUMNS: [Column; 18] = [
     ("pending", "minutes", |f| f.pending_minutes.sum, 0),
     ("mean", "min/job", |f| f.pending_minutes.mean, 2),
     ("p95", "min", |f| f.pending_minutes.p95, 1),
@@ -30,16 +30,17 @@ pub(super) const COLUMNS: [Column; 17] = [
     ("idle", "hours", |f| f.idle_instance_hours, 0),
     ("extra", "idle %", |f| 100.0 * f.extra_idle, 2),
     ("extra", "cost %", |f| 100.0 * f.extra_cost, 1),
+    ("extra", "packing %", |f| 100.0 * f.extra_packing, 1),
     ("nodes'", "dollars", |f| f.dollars, 0),
     ("breaks even", "at $", |f| f.break_even_dollars, 2),
     ("placeholder", "writes", |f| f.placeholder_writes, 0),
 ];
 
 /// The indices of [`COLUMNS`], the most important first: pending minutes, pending pod-hours, pods
-/// hidden, launches as a multiple, extra cost, dollars, break-even price, extra idle, jobs hidden,
-/// idle hours, used launches hidden, node launches, mean, p99, p95, instance hours, placeholder
-/// writes.
-const BY_IMPORTANCE: [usize; 17] = [0, 5, 6, 8, 13, 14, 15, 12, 4, 11, 9, 7, 1, 3, 2, 10, 16];
+/// hidden, launches as a multiple, extra cost, dollars, break-even price, extra packing, extra idle,
+/// jobs hidden, idle hours, used launches hidden, node launches, mean, p99, p95, instance hours,
+/// placeholder writes.
+const BY_IMPORTANCE: [usize; 18] = [0, 5, 6, 8, 13, 15, 16, 14, 12, 4, 11, 9, 7, 1, 3, 2, 10, 17];
 
 /// Returns the comparison as a table, followed by notes on its figures.
 ///
@@ -69,6 +70,10 @@ pub fn write_table(
     let table = if wide { table } else { table.narrow(BY_IMPORTANCE) };
     table.write(&mut text, &rows);
     text.push('\n');
+    let curve = super::curve::table(comparison);
+    if let Some(table) = &curve {
+        table.write(&mut text);
+    }
     let (spot, tiers) = (super::spot::table(comparison), super::tiers::table(comparison));
     if let Some(table) = &spot {
         table.write(&mut text);
@@ -76,8 +81,12 @@ pub fn write_table(
     if let Some(table) = &tiers {
         table.write(&mut text);
     }
-    let further = spot.map(|table| table.note).into_iter().chain(tiers.map(|table| table.note));
-    let further = further.map(String::from);
+    let further = [
+        curve.map(|table| table.note),
+        spot.map(|table| table.note),
+        tiers.map(|table| table.note),
+    ];
+    let further = further.into_iter().flatten().map(String::from);
     for note in
         notes(comparison, settings, catalog).into_iter().chain(further).chain(table.left_out())
     {
@@ -139,10 +148,10 @@ fn price_of_waiting(settings: &SimulationSettings, catalog: &Catalog) -> String 
     let wait = Prices::new(objective, catalog).wait();
     match objective.ratio() {
         None => {
-            format!("A pending pod-hour costs ${wait:.2}, and an idle instance-hour its price.")
+            format!("A pending pod-hour costs ${wait:.2}, and an instance-hour its price.")
         }
         Some(ratio) => format!(
-            "The prices are a ratio: a pending pod-hour costs {ratio} idle instance-hours at the mean price of the instance types, ${wait:.2}. --wait-cost gives a price of your own."
+            "No price of waiting is given, so the ratio {ratio} stands for it: a pending pod-hour counts as {ratio} instance-hours at the mean price, ${wait:.2}. --wait-cost gives your price."
         ),
     }
 }
@@ -214,16 +223,28 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
     notes.push(
         "extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into(),
     );
-    notes.push(format!(
-        "extra cost: the cost of waiting and extra idling, less the cost of reactive's waiting, as a share of the latter. {}",
-        price_of_waiting(settings, catalog)
-    ));
+    notes.push(format!("{COST_NOTE} {}", price_of_waiting(settings, catalog)));
+    notes.push(packing(settings));
     notes.push("breaks even at $: the dollars of nodes beyond reactive's, per pending pod-hour removed. The policy pays off where an hour of a waiting pod costs more.".into());
     notes.push("launches x: the launched nodes, as a multiple of reactive's.".into());
     notes.extend(bill(comparison));
     notes.extend(levels(comparison));
     notes.extend(ties(comparison));
     notes
+}
+
+/// Returns the meaning of the column of packing in a sentence.
+fn packing(settings: &SimulationSettings) -> String {
+    let counts = if settings.replays as usize >= PACKING_RUNS_MIN {
+        "extra cost contains it where its 95 % interval over the replays excludes 0.".into()
+    } else {
+        format!(
+            "It is noise, so extra cost contains it only from {PACKING_RUNS_MIN} replays on, where its interval excludes 0."
+        )
+    };
+    format!(
+        "extra packing: the same share for the hours of nodes on which pods run, because pods that start at other times share nodes with other pods. {counts}"
+    )
 }
 
 /// Returns what the default policy costs beyond `reactive`, by its parts.

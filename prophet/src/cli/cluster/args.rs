@@ -121,7 +121,12 @@ pub(super) struct ClusterArgs {
     launch_latency: Span,
     /// The value of cluster-autoscaler's flag of the same name, or of Karpenter's consolidateAfter:
     /// how long an unneeded node stays
-    #[arg(long, value_name = "TIME", env = "PROPHET_SCALE_DOWN_UNNEEDED_TIME", default_value = "10m")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "PROPHET_SCALE_DOWN_UNNEEDED_TIME",
+        default_value = "10m"
+    )]
     scale_down_unneeded_time: Span,
     /// The value of cluster-autoscaler's flag of the same name: it ignores pods with a lower
     /// priority

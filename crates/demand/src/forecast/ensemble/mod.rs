@@ -628,7 +628,8 @@ mod tests {
     fn a_decision_runs_only_the_methods_that_can_change_it() {
         let catalog = testkit::catalog([("a", 8_000, 1.0), ("b", 8_000, 10.0)]);
         let ladder = Ladder::default();
-        let mut ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
+        let mut ensemble =
+            Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
         taught(&mut ensemble, &catalog, 1);
         let mut history = History::new(&catalog);
         history.record(sample::tick(3 * 1_440, vec![BucketTick::default(); catalog.len()]));
@@ -701,7 +702,8 @@ mod tests {
     fn a_dear_bucket_gets_less_headroom_than_a_cheap_one() {
         let catalog = testkit::catalog([("cheap", 8_000, 0.1), ("dear", 8_000, 144.0)]);
         let objective = Objective::WaitCost(6.0);
-        let mut ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
+        let mut ensemble =
+            Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
         let outlook = taught(&mut ensemble, &catalog, 0);
         assert_eq!([0, 1].map(|id: usize| outlook[id].headroom(0.5)), [1, 0]);
     }

@@ -64,7 +64,8 @@ impl Stock {
         // The lead time contains one tick until the next decision. A node that is ordered at a tick
         // is ready after the rest of the lead time.
         let launch = ticks(seconds - tick_seconds);
-        let unneeded = ticks(unneeded_seconds.saturating_add(tick_seconds / 2)).min(UNNEEDED_TICKS_MAX);
+        let unneeded =
+            ticks(unneeded_seconds.saturating_add(tick_seconds / 2)).min(UNNEEDED_TICKS_MAX);
         Self {
             demand: 0,
             ready: 0,
